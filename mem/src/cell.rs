@@ -1,0 +1,68 @@
+//! A map that can be swapped while packets flow.
+//!
+//! Protocol: control calls [`MapCell::replace`]; each holder compares the generation at a burst boundary (one
+//! relaxed load of a line that is written only here) and, when it changed, takes the new `Arc` with
+//! [`MapCell::refresh`]. A poller never waits: if control holds the lock just then, the holder keeps its old
+//! map for one burst more. Control unmaps nothing itself; the old regions go with the last `Arc`, so control
+//! waits until every worker has passed a burst boundary before it tells the front end that they are gone.
+
+use crate::{Map, Translator};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The current map of one front end.
+#[derive(Debug, Default)]
+pub struct MapCell {
+    generation: AtomicU64,
+    current: Mutex<Arc<Map>>,
+}
+
+impl MapCell {
+    /// A cell that holds `map`.
+    pub fn new(map: Map) -> Self {
+        Self { generation: AtomicU64::new(1), current: Mutex::new(Arc::new(map)) }
+    }
+
+    /// The map of now.
+    pub fn load(&self) -> Arc<Map> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A translator over the map of now, for a holder that begins; `seen` becomes its generation.
+    pub fn current(&self, seen: &mut u64) -> Translator {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = self.generation.load(Ordering::Acquire);
+        Translator::new(current.clone())
+    }
+
+    /// Puts `map` in place and returns the old one.
+    pub fn replace(&self, map: Map) -> Arc<Map> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *current, Arc::new(map));
+        // Release pairs with the Acquire load in `refresh`; the lock orders the map itself.
+        self.generation.fetch_add(1, Ordering::Release);
+        old
+    }
+
+    /// The number of the current map; it grows by one with each replacement.
+    #[inline(always)]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// A translator over the current map if it is not generation `seen` any more. Never waits.
+    #[inline(always)]
+    pub fn refresh(&self, seen: &mut u64) -> Option<Translator> {
+        if self.generation() == *seen {
+            return None;
+        }
+        self.refresh_slowly(seen)
+    }
+
+    #[cold]
+    fn refresh_slowly(&self, seen: &mut u64) -> Option<Translator> {
+        let current = self.current.try_lock().ok()?;
+        *seen = self.generation.load(Ordering::Acquire);
+        Some(Translator::new(current.clone()))
+    }
+}

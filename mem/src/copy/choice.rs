@@ -1,0 +1,226 @@
+//! Which kernel: by what the processor has, by name, or by measuring.
+
+use super::Kernel;
+use core::fmt;
+
+/// A kernel by name. Only those that [`supported`] lists may be run on this processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// [`Portable`]: volatile accesses of eight bytes.
+    Portable,
+    /// Registers of 16 bytes.
+    Sse2,
+    /// Registers of 32 bytes.
+    Avx2,
+    /// Registers of 64 bytes.
+    Avx512,
+    /// Streaming stores for long copies.
+    NonTemporal,
+    /// `rep movsb`.
+    Erms,
+}
+
+/// A name that no kernel has, or none that this processor can run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no copy kernel \"{name}\" runs on this processor; choose one of: {}", names(.supported))]
+pub struct UnknownKernel {
+    name: String,
+    supported: Vec<Choice>,
+}
+
+fn names(choices: &[Choice]) -> String {
+    choices.iter().map(|c| c.name()).collect::<Vec<_>>().join(", ")
+}
+
+impl Choice {
+    /// Its name in reports and configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Choice::Portable => "portable",
+            Choice::Sse2 => "sse2",
+            Choice::Avx2 => "avx2",
+            Choice::Avx512 => "avx512",
+            Choice::NonTemporal => "non-temporal",
+            Choice::Erms => "erms",
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl core::str::FromStr for Choice {
+    type Err = UnknownKernel;
+
+    /// Finds a supported kernel by its name.
+    fn from_str(name: &str) -> Result<Self, UnknownKernel> {
+        let supported = supported();
+        let found = supported.iter().copied().find(|c| c.name() == name);
+        found.ok_or_else(|| UnknownKernel { name: name.to_owned(), supported })
+    }
+}
+
+/// The kernels that this processor can run, the portable one first and the best guess last.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub fn supported() -> Vec<Choice> {
+    let mut choices = vec![Choice::Portable, Choice::NonTemporal, Choice::Erms, Choice::Sse2];
+    if is_x86_feature_detected!("avx2") {
+        choices.push(Choice::Avx2);
+    }
+    let masks = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl");
+    if masks && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("bmi2") {
+        choices.push(Choice::Avx512);
+    }
+    choices
+}
+
+/// The kernels that this processor can run.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub fn supported() -> Vec<Choice> {
+    vec![Choice::Portable]
+}
+
+/// Runs an expression with the type `$K` standing for the chosen kernel. Meant for once per burst or rarer: the
+/// expression is compiled once for each kernel.
+///
+/// ```
+/// let mut to = [0; 100];
+/// let choice = mem::copy::supported()[0];
+/// // SAFETY: two private arrays of the same length, and the kernel is supported.
+/// mem::with_kernel!(choice, K => unsafe {
+///     <K as mem::copy::Kernel>::copy(to.as_mut_ptr(), [7; 100].as_ptr(), 100)
+/// });
+/// assert_eq!(to, [7; 100]);
+/// ```
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[macro_export]
+macro_rules! with_kernel {
+    ($choice:expr, $K:ident => $body:expr) => {
+        match $choice {
+            $crate::copy::Choice::Portable => $crate::with_kernel!(@ Portable $K $body),
+            $crate::copy::Choice::Sse2 => $crate::with_kernel!(@ Sse2 $K $body),
+            $crate::copy::Choice::Avx2 => $crate::with_kernel!(@ Avx2 $K $body),
+            $crate::copy::Choice::Avx512 => $crate::with_kernel!(@ Avx512 $K $body),
+            $crate::copy::Choice::NonTemporal => $crate::with_kernel!(@ NonTemporal $K $body),
+            $crate::copy::Choice::Erms => $crate::with_kernel!(@ Erms $K $body),
+        }
+    };
+    (@ $kernel:ident $K:ident $body:expr) => {{
+        type $K = $crate::copy::$kernel;
+        $body
+    }};
+}
+
+/// Runs an expression with the type `$K` standing for the one kernel that this target has.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[macro_export]
+macro_rules! with_kernel {
+    ($choice:expr, $K:ident => $body:expr) => {{
+        let _: $crate::copy::Choice = $choice;
+        type $K = $crate::copy::Portable;
+        $body
+    }};
+}
+
+/// Measures the supported kernels on private memory and returns the one that is best over a minimal and a full
+/// Ethernet frame. `ticks` reads a clock of any fine unit. Takes one to two milliseconds.
+pub fn choose(mut ticks: impl FnMut() -> u64) -> Choice {
+    let supported = supported();
+    if supported.len() == 1 {
+        return Choice::Portable;
+    }
+    let mut arena = Arena::new();
+    let costs: Vec<_> = supported.iter().map(|&c| arena.cost_of(c, &mut ticks)).collect();
+    let best = |size: usize| costs.iter().map(|cost| cost[size]).fold(f64::INFINITY, f64::min);
+    let (short, long) = (best(0), best(1));
+    // Each size counts in proportion to the best at that size, so that neither drowns the other.
+    let slowness = |cost: &[f64; 2]| cost[0] / short + cost[1] / long;
+    let ranked = supported.iter().zip(&costs).min_by(|a, b| slowness(a.1).total_cmp(&slowness(b.1)));
+    ranked.map_or(Choice::Portable, |(choice, _)| *choice)
+}
+
+/// Private memory laid out as packets are: one per 2 KiB slot, behind a header, a burst in a row.
+struct Arena {
+    from: Vec<u8>,
+    to: Vec<u8>,
+}
+
+const SLOT: usize = 2048 + 128;
+const BURST: usize = 32;
+const HEADER: usize = 12;
+const ROUNDS: usize = 6;
+/// Bytes per copy, and copies per round.
+const SIZES: [(usize, usize); 2] = [(64, 30 * BURST), (1514, 6 * BURST)];
+
+impl Arena {
+    fn new() -> Self {
+        Self { from: vec![1; SLOT * BURST], to: vec![2; SLOT * BURST] }
+    }
+
+    /// Ticks per copy, for each size; at least one tick per round, so that a coarse clock divides by no zero.
+    fn cost_of(&mut self, choice: Choice, ticks: &mut impl FnMut() -> u64) -> [f64; 2] {
+        SIZES.map(|(len, copies)| {
+            // The fastest round is the one that nothing interrupted.
+            let round = |_| crate::with_kernel!(choice, K => self.round::<K>(len, copies, ticks));
+            let fastest = (0..ROUNDS).map(round).min().unwrap_or(1);
+            fastest.max(1) as f64 / copies as f64
+        })
+    }
+
+    fn round<K: Kernel>(&mut self, len: usize, copies: usize, ticks: &mut impl FnMut() -> u64) -> u64 {
+        let start = ticks();
+        for i in 0..copies {
+            let at = i % BURST * SLOT + HEADER;
+            let (to, from) = (&mut self.to[at..at + len], &self.from[at..at + len]);
+            // SAFETY: two private ranges of the same length, and the kernel is supported.
+            unsafe { K::copy(to.as_mut_ptr(), from.as_ptr(), len) };
+        }
+        ticks().saturating_sub(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_finds_its_kernel_and_a_wrong_one_lists_them() {
+        for choice in supported() {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        let error = "memcpy".parse::<Choice>().unwrap_err().to_string();
+        assert!(error.contains("memcpy") && error.contains("portable"), "{error}");
+    }
+
+    #[test]
+    fn names_of_types_and_choices_agree() {
+        for choice in supported() {
+            crate::with_kernel!(choice, K => assert_eq!(K::NAME, choice.name()));
+        }
+    }
+
+    #[test]
+    fn the_kernel_that_takes_fewest_ticks_is_chosen() {
+        let supported = supported();
+        if supported.len() == 1 {
+            return;
+        }
+        // A clock by which the last kernel is fast and the others slow: each round reads it twice.
+        let (mut reads, mut now) = (0, 0);
+        let last = (supported.len() - 1) * SIZES.len() * ROUNDS * 2;
+        let choice = choose(|| {
+            now += if reads >= last { 1 } else { 1000 };
+            reads += 1;
+            now
+        });
+        assert_eq!(choice, *supported.last().unwrap());
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_still_gives_a_supported_kernel() {
+        assert!(supported().contains(&choose(|| 0)));
+    }
+}

@@ -1,0 +1,100 @@
+use super::*;
+use crate::with_kernel;
+use proptest::prelude::*;
+
+const GUARD: usize = 96;
+const MOST: usize = if cfg!(miri) { 200 } else { 2100 };
+
+/// Copies `len` bytes between buffers with these offsets, and checks every byte of the destination buffer.
+fn check<K: Kernel>(len: usize, src_offset: usize, dst_offset: usize) {
+    let src: Vec<u8> = (0..src_offset + len).map(|i| (i * 7 + i / 251) as u8).collect();
+    let mut dst = vec![0xee; GUARD + dst_offset + len + GUARD];
+    let before = GUARD + dst_offset;
+    // SAFETY: both ranges lie inside their vectors.
+    unsafe { K::copy(dst.as_mut_ptr().add(before), src.as_ptr().add(src_offset), len) };
+    let place = format!("{} of {len} from {src_offset} to {dst_offset}", K::NAME);
+    assert!(dst[..before].iter().all(|&b| b == 0xee), "wrote before: {place}");
+    assert!(dst[before..before + len] == src[src_offset..], "content: {place}");
+    assert!(dst[before + len..].iter().all(|&b| b == 0xee), "wrote after: {place}");
+}
+
+#[test]
+fn every_kernel_copies_every_length() {
+    for choice in supported() {
+        for len in 0..=MOST {
+            with_kernel!(choice, K => check::<K>(len, len % 3, len % 5));
+        }
+    }
+}
+
+#[test]
+fn every_kernel_copies_between_all_offsets_of_a_line() {
+    let lens: &[usize] = if cfg!(miri) { &[65] } else { &[1, 60, 64, 76, 128, 129, 400, 512, 700, 1514] };
+    for choice in supported() {
+        for &len in lens {
+            for offset in 0..64 {
+                with_kernel!(choice, K => check::<K>(len, 0, offset));
+                with_kernel!(choice, K => check::<K>(len, offset, 0));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow, and the lengths are covered")]
+    fn every_kernel_is_memcpy(len in 0..=MOST, from in 0..130_usize, to in 0..130_usize) {
+        for choice in supported() {
+            with_kernel!(choice, K => check::<K>(len, from, to));
+        }
+    }
+}
+
+/// Two pages with an inaccessible one after them, and a copy that ends where they end.
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn no_kernel_reads_or_writes_past_the_end_of_a_page() {
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
+    const PAGE: usize = 4096;
+    let fenced = || {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a fresh mapping of three pages, of which the first and the last lose their rights.
+        unsafe {
+            let map = rustix::mm::mmap_anonymous(core::ptr::null_mut(), 3 * PAGE, prot, flags).unwrap();
+            rustix::mm::mprotect(map, PAGE, MprotectFlags::empty()).unwrap();
+            rustix::mm::mprotect(map.add(2 * PAGE), PAGE, MprotectFlags::empty()).unwrap();
+            map.cast::<u8>().add(PAGE)
+        }
+    };
+    let (src, dst) = (fenced(), fenced());
+    for choice in supported() {
+        for len in 0..=MOST {
+            // SAFETY: `len` bytes at the end and at the start of the accessible page.
+            with_kernel!(choice, K => unsafe {
+                K::copy(dst.add(PAGE - len), src.add(PAGE - len), len);
+                K::copy(dst, src, len);
+            });
+        }
+    }
+    for page in [src, dst] {
+        // SAFETY: the mapping made above.
+        unsafe { rustix::mm::munmap(page.sub(PAGE).cast(), 3 * PAGE).unwrap() };
+    }
+}
+
+#[test]
+fn overlapping_ranges_stay_inside_the_destination() {
+    for choice in supported() {
+        for len in [1, 16, 33, 64, 100, 128, 300, 1514] {
+            for shift in [0, 1, 15, 64] {
+                let mut bytes = vec![0x55; 2048];
+                let at = bytes.as_mut_ptr();
+                // SAFETY: both ranges lie inside the vector.
+                with_kernel!(choice, K => unsafe { K::copy(at.add(100 + shift), at.add(100), len) });
+                assert!(bytes.iter().all(|&b| b == 0x55), "{choice} {len} {shift}");
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Thirty-two bytes at a time.
+//!
+//! Every path through the wide registers ends with `vzeroupper`, so that code around the copy that was compiled
+//! for the older encoding does not slow down. It clears the upper halves of all sixteen registers, so all of
+//! them are declared as overwritten.
+
+use super::{Lines, by_lines, sse2};
+use crate::copy::{Kernel, small};
+use core::arch::asm;
+
+/// Registers of thirty-two bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Avx2;
+
+impl Kernel for Avx2 {
+    const NAME: &'static str = "avx2";
+
+    #[inline(always)]
+    unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: by contract; each step is given the lengths that it is for.
+        unsafe {
+            match len {
+                0..=16 => small::up_to_16(dst, src, len),
+                17..=32 => sse2::up_to_32(dst, src, len),
+                33..=64 => up_to_64(dst, src, len),
+                65..=128 => up_to_128(dst, src, len),
+                _ => {
+                    by_lines::<Self>(dst, src, len);
+                    zero_upper();
+                }
+            }
+        }
+    }
+}
+
+/// The registers that `vzeroupper` changes, and the options that all blocks here share.
+macro_rules! wide_asm {
+    ($($line:literal,)* ; $($operand:tt)*) => {
+        asm!(
+            $($line,)*
+            $($operand)*
+            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
+            out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
+            options(nostack, preserves_flags)
+        )
+    };
+}
+
+/// Copies 32 to 64 bytes.
+///
+/// # Safety
+/// Both ranges hold `len` bytes.
+#[inline(always)]
+unsafe fn up_to_64(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the two moves lie inside the ranges, which are the caller's to vouch for.
+    unsafe {
+        wide_asm!(
+            "vmovdqu ymm0, [{src}]",
+            "vmovdqu ymm1, [{src} + {len} - 32]",
+            "vmovdqu [{dst}], ymm0",
+            "vmovdqu [{dst} + {len} - 32], ymm1",
+            "vzeroupper",
+            ; src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+        );
+    }
+}
+
+/// Copies 64 to 128 bytes.
+///
+/// # Safety
+/// Both ranges hold `len` bytes.
+#[inline(always)]
+unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the four moves lie inside the ranges, which are the caller's to vouch for.
+    unsafe {
+        wide_asm!(
+            "vmovdqu ymm0, [{src}]",
+            "vmovdqu ymm1, [{src} + 32]",
+            "vmovdqu ymm2, [{src} + {len} - 64]",
+            "vmovdqu ymm3, [{src} + {len} - 32]",
+            "vmovdqu [{dst}], ymm0",
+            "vmovdqu [{dst} + 32], ymm1",
+            "vmovdqu [{dst} + {len} - 64], ymm2",
+            "vmovdqu [{dst} + {len} - 32], ymm3",
+            "vzeroupper",
+            ; src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+        );
+    }
+}
+
+/// Ends the use of wide registers.
+///
+/// # Safety
+/// The processor has AVX.
+#[inline(always)]
+unsafe fn zero_upper() {
+    // SAFETY: by contract; what it changes is declared.
+    unsafe { wide_asm!("vzeroupper", ;) }
+}
+
+impl Lines for Avx2 {
+    #[inline(always)]
+    unsafe fn one(dst: *mut u8, src: *const u8) {
+        // SAFETY: by contract.
+        unsafe {
+            wide_asm!(
+                "vmovdqu ymm0, [{src}]",
+                "vmovdqu ymm1, [{src} + 32]",
+                "vmovdqu [{dst}], ymm0",
+                "vmovdqu [{dst} + 32], ymm1",
+                ; src = in(reg) src, dst = in(reg) dst,
+            );
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn two(dst: *mut u8, src: *const u8) {
+        // SAFETY: by contract.
+        unsafe {
+            wide_asm!(
+                "vmovdqu ymm0, [{src}]",
+                "vmovdqu ymm1, [{src} + 32]",
+                "vmovdqu ymm2, [{src} + 64]",
+                "vmovdqu ymm3, [{src} + 96]",
+                "vmovdqu [{dst}], ymm0",
+                "vmovdqu [{dst} + 32], ymm1",
+                "vmovdqu [{dst} + 64], ymm2",
+                "vmovdqu [{dst} + 96], ymm3",
+                ; src = in(reg) src, dst = in(reg) dst,
+            );
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn four(dst: *mut u8, src: *const u8) {
+        // SAFETY: by contract.
+        unsafe {
+            wide_asm!(
+                "vmovdqu ymm0, [{src}]",
+                "vmovdqu ymm1, [{src} + 32]",
+                "vmovdqu ymm2, [{src} + 64]",
+                "vmovdqu ymm3, [{src} + 96]",
+                "vmovdqu ymm4, [{src} + 128]",
+                "vmovdqu ymm5, [{src} + 160]",
+                "vmovdqu ymm6, [{src} + 192]",
+                "vmovdqu ymm7, [{src} + 224]",
+                "vmovdqu [{dst}], ymm0",
+                "vmovdqu [{dst} + 32], ymm1",
+                "vmovdqu [{dst} + 64], ymm2",
+                "vmovdqu [{dst} + 96], ymm3",
+                "vmovdqu [{dst} + 128], ymm4",
+                "vmovdqu [{dst} + 160], ymm5",
+                "vmovdqu [{dst} + 192], ymm6",
+                "vmovdqu [{dst} + 224], ymm7",
+                ; src = in(reg) src, dst = in(reg) dst,
+            );
+        }
+    }
+}

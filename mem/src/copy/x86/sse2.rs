@@ -1,0 +1,127 @@
+//! Sixteen bytes at a time, on every x86-64 processor.
+
+use super::{Lines, by_lines};
+use crate::copy::{Kernel, small};
+use core::arch::asm;
+
+/// Registers of sixteen bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sse2;
+
+impl Kernel for Sse2 {
+    const NAME: &'static str = "sse2";
+
+    #[inline(always)]
+    unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: by contract; each step is given the lengths that it is for.
+        unsafe {
+            match len {
+                0..=16 => small::up_to_16(dst, src, len),
+                17..=32 => up_to_32(dst, src, len),
+                33..=64 => up_to_64(dst, src, len),
+                65..=128 => up_to_128(dst, src, len),
+                _ => by_lines::<Self>(dst, src, len),
+            }
+        }
+    }
+}
+
+/// Copies 16 to 32 bytes.
+///
+/// # Safety
+/// Both ranges hold `len` bytes.
+#[inline(always)]
+pub(super) unsafe fn up_to_32(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the two moves lie inside the ranges, which are the caller's to vouch for.
+    unsafe {
+        asm!(
+            "movdqu {a}, [{src}]",
+            "movdqu {b}, [{src} + {len} - 16]",
+            "movdqu [{dst}], {a}",
+            "movdqu [{dst} + {len} - 16], {b}",
+            src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+            a = out(xmm_reg) _, b = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Copies 32 to 64 bytes.
+///
+/// # Safety
+/// Both ranges hold `len` bytes.
+#[inline(always)]
+unsafe fn up_to_64(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the four moves lie inside the ranges, which are the caller's to vouch for.
+    unsafe {
+        asm!(
+            "movdqu {a}, [{src}]",
+            "movdqu {b}, [{src} + 16]",
+            "movdqu {c}, [{src} + {len} - 32]",
+            "movdqu {d}, [{src} + {len} - 16]",
+            "movdqu [{dst}], {a}",
+            "movdqu [{dst} + 16], {b}",
+            "movdqu [{dst} + {len} - 32], {c}",
+            "movdqu [{dst} + {len} - 16], {d}",
+            src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Copies 64 to 128 bytes.
+///
+/// # Safety
+/// Both ranges hold `len` bytes.
+#[inline(always)]
+unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the eight moves lie inside the ranges, which are the caller's to vouch for.
+    unsafe {
+        asm!(
+            "movdqu {a}, [{src}]",
+            "movdqu {b}, [{src} + 16]",
+            "movdqu {c}, [{src} + 32]",
+            "movdqu {d}, [{src} + 48]",
+            "movdqu {e}, [{src} + {len} - 64]",
+            "movdqu {f}, [{src} + {len} - 48]",
+            "movdqu {g}, [{src} + {len} - 32]",
+            "movdqu {h}, [{src} + {len} - 16]",
+            "movdqu [{dst}], {a}",
+            "movdqu [{dst} + 16], {b}",
+            "movdqu [{dst} + 32], {c}",
+            "movdqu [{dst} + 48], {d}",
+            "movdqu [{dst} + {len} - 64], {e}",
+            "movdqu [{dst} + {len} - 48], {f}",
+            "movdqu [{dst} + {len} - 32], {g}",
+            "movdqu [{dst} + {len} - 16], {h}",
+            src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            e = out(xmm_reg) _, f = out(xmm_reg) _, g = out(xmm_reg) _, h = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+impl Lines for Sse2 {
+    #[inline(always)]
+    unsafe fn one(dst: *mut u8, src: *const u8) {
+        // SAFETY: by contract.
+        unsafe { up_to_64(dst, src, 64) }
+    }
+
+    #[inline(always)]
+    unsafe fn two(dst: *mut u8, src: *const u8) {
+        // SAFETY: by contract.
+        unsafe { up_to_128(dst, src, 128) }
+    }
+
+    #[inline(always)]
+    unsafe fn four(dst: *mut u8, src: *const u8) {
+        // SAFETY: by contract; the two halves are 128 bytes each.
+        unsafe {
+            Self::two(dst, src);
+            Self::two(dst.add(128), src.add(128));
+        }
+    }
+}

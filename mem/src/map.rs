@@ -1,0 +1,186 @@
+//! Where a guest's addresses lie: the regions of one front end, and translation.
+//!
+//! A [`Map`] never changes; adding or removing a region makes a new one that shares the other regions. The
+//! fast path holds a [`Translator`], which tries the region of the last hit first and owns its map, so that
+//! every segment it hands out stays mapped for as long as the translator, or a clone of its map, lives.
+
+use crate::{Region, Seg};
+use std::sync::Arc;
+
+/// Most regions one front end may have, as the vhost-user `CONFIGURE_MEM_SLOTS` reply says.
+pub const MAX_REGIONS: usize = 509;
+
+/// Why a set of regions is no map. The front end's message is refused and the old map stays.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// Two regions share guest addresses.
+    #[error("the region at guest address {0:#x} overlaps another region")]
+    Overlap(u64),
+    /// More than [`MAX_REGIONS`].
+    #[error("a front end may have at most 509 memory regions")]
+    TooMany,
+    /// There is nothing to remove.
+    #[error("no region at guest address {0:#x} with these addresses exists")]
+    Unknown(u64),
+}
+
+/// The regions of one front end, sorted by guest address.
+#[derive(Debug, Default)]
+pub struct Map {
+    regions: Vec<Arc<Region>>,
+}
+
+impl Map {
+    /// A map of these regions, which must not overlap in guest addresses.
+    pub fn new(mut regions: Vec<Arc<Region>>) -> Result<Self, MapError> {
+        if regions.len() > MAX_REGIONS {
+            return Err(MapError::TooMany);
+        }
+        regions.sort_by_key(|r| r.spec().guest);
+        for pair in regions.windows(2) {
+            if pair[0].spec().guest + pair[0].spec().len > pair[1].spec().guest {
+                return Err(MapError::Overlap(pair[1].spec().guest));
+            }
+        }
+        Ok(Self { regions })
+    }
+
+    /// This map and one region more.
+    pub fn with(&self, region: Arc<Region>) -> Result<Self, MapError> {
+        let mut regions = self.regions.clone();
+        regions.push(region);
+        Self::new(regions)
+    }
+
+    /// This map without the region that has this guest address, user address and length.
+    pub fn without(&self, guest: u64, user: u64, len: u64) -> Result<Self, MapError> {
+        let same = |r: &Arc<Region>| {
+            let s = r.spec();
+            s.guest == guest && s.user == user && s.len == len
+        };
+        if !self.regions.iter().any(same) {
+            return Err(MapError::Unknown(guest));
+        }
+        Ok(Self { regions: self.regions.iter().filter(|r| !same(r)).cloned().collect() })
+    }
+
+    /// The regions, by guest address.
+    pub fn regions(&self) -> &[Arc<Region>] {
+        &self.regions
+    }
+
+    /// Whether any region's file was cut under us.
+    pub fn is_lost(&self) -> bool {
+        self.regions.iter().any(|r| r.is_lost())
+    }
+
+    /// `len` bytes at an address of the front end's process, if one region holds them all.
+    pub fn by_user(&self, user: u64, len: u32) -> Option<Seg> {
+        self.regions.iter().find_map(|r| {
+            let offset = user.checked_sub(r.spec().user)?;
+            r.seg(offset, len)
+        })
+    }
+
+    fn find(&self, guest: u64) -> Option<&Arc<Region>> {
+        let after = self.regions.partition_point(|r| r.spec().guest <= guest);
+        let region = self.regions.get(after.checked_sub(1)?)?;
+        (guest - region.spec().guest < region.spec().len).then_some(region)
+    }
+}
+
+/// A map with a memory: the region of the last hit is tried first.
+#[derive(Debug)]
+pub struct Translator {
+    map: Arc<Map>,
+    guest: u64,
+    len: u64,
+    base: Seg,
+}
+
+impl Translator {
+    /// A translator over `map`.
+    pub fn new(map: Arc<Map>) -> Self {
+        Self { map, guest: 0, len: 0, base: Seg::EMPTY }
+    }
+
+    /// The map whose segments this translator hands out.
+    #[inline(always)]
+    pub fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// `len` bytes at guest address `guest`, if one region holds them all.
+    #[inline(always)]
+    pub fn translate(&mut self, guest: u64, len: u32) -> Option<Seg> {
+        let offset = guest.wrapping_sub(self.guest);
+        if offset >= self.len || u64::from(len) > self.len - offset {
+            return self.translate_elsewhere(guest, len);
+        }
+        Some(Seg::offset_in(self.base, offset as usize, len))
+    }
+
+    /// The bytes at `guest` when they cross from one region into the next: one call per piece.
+    /// `None` when any byte lies outside; then `piece` may have seen the pieces before it.
+    pub fn pieces(&mut self, guest: u64, len: u32, mut piece: impl FnMut(Seg)) -> Option<()> {
+        let (mut at, mut left) = (guest, len);
+        while left > 0 {
+            let region = self.map.find(at)?;
+            let inside = (region.spec().guest + region.spec().len - at).min(u64::from(left)) as u32;
+            piece(region.seg(at - region.spec().guest, inside)?);
+            at = at.checked_add(u64::from(inside))?;
+            left -= inside;
+        }
+        Some(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn translate_elsewhere(&mut self, guest: u64, len: u32) -> Option<Seg> {
+        let region = self.map.find(guest)?;
+        let seg = region.seg(guest - region.spec().guest, len)?;
+        (self.guest, self.len) = (region.spec().guest, region.spec().len);
+        self.base = Seg::new(region.base(), 0);
+        Some(seg)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(regions: &[(u64, u64)]) -> Map {
+        Map::new(regions.iter().map(|&(g, l)| Arc::new(Region::heap(g, g + 0x1_0000_0000, l))).collect()).unwrap()
+    }
+
+    #[test]
+    fn an_address_is_found_in_its_region_and_nowhere_else() {
+        let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x1000), (0x2000, 0x1000), (0x8000, 0x1000)])));
+        assert_eq!(t.translate(0x1800, 0x800).unwrap().len(), 0x800);
+        assert!(t.translate(0x1800, 0x801).is_none(), "a segment lies in one region");
+        assert!(t.translate(0x8000, 0x1000).is_some());
+        assert!(t.translate(0x3000, 1).is_none());
+        assert!(t.translate(0x0, 1).is_none());
+        assert!(t.translate(u64::MAX, u32::MAX).is_none());
+        assert!(t.translate(0x8fff, u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_stretch_over_a_region_edge_comes_in_pieces() {
+        let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x1000), (0x2000, 0x1000)])));
+        let mut lens = vec![];
+        assert!(t.pieces(0x1ff0, 0x30, |s| lens.push(s.len())).is_some());
+        assert_eq!(lens, [0x10, 0x20]);
+        assert!(t.pieces(0x2ff0, 0x30, |_| ()).is_none());
+    }
+
+    #[test]
+    fn overlapping_regions_are_refused_and_removal_names_all_three_values() {
+        let a = Arc::new(Region::heap(0x1000, 0x1000, 0x1000));
+        let b = Arc::new(Region::heap(0x1fff, 0x5000, 0x1000));
+        let one = Map::new(vec![a]).unwrap();
+        assert!(matches!(one.with(b), Err(MapError::Overlap(0x1fff))));
+        assert!(matches!(one.without(0x1000, 0x1000, 0x800), Err(MapError::Unknown(0x1000))));
+        assert!(one.without(0x1000, 0x1000, 0x1000).unwrap().regions().is_empty());
+    }
+}

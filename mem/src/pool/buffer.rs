@@ -1,0 +1,139 @@
+//! The handle of one buffer: where it is and what lies in it, in sixteen bytes.
+
+use core::ptr::NonNull;
+
+/// One buffer of a pool, with its only owner. Give it back to a [`super::Cache`] of its pool; dropping it loses it.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a buffer that is not given back is lost to its pool"]
+pub struct Buffer {
+    start: NonNull<u8>,
+    capacity: u16,
+    offset: u16,
+    len: u16,
+    tag: u16,
+}
+
+const _: () = assert!(size_of::<Buffer>() == 16 && size_of::<Option<Buffer>>() == 16);
+
+// SAFETY: a buffer has one handle, and the memory behind it stays mapped for as long as the handle exists.
+unsafe impl Send for Buffer {}
+// SAFETY: a shared handle gives shared slices only.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// The handle of the buffer at `start`, without data.
+    ///
+    /// # Safety
+    /// `capacity` initialised bytes lie there, for as long as the handle exists, and no other handle names them.
+    #[inline(always)]
+    pub(super) unsafe fn new(start: NonNull<u8>, capacity: u16) -> Self {
+        Self { start, capacity, offset: 0, len: 0, tag: 0 }
+    }
+
+    /// Ends the handle: where the buffer starts.
+    #[inline(always)]
+    pub(super) fn into_start(self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes of the buffer: headroom, data and tailroom.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity.into()
+    }
+
+    /// Bytes of data.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.into()
+    }
+
+    /// Whether there is no data.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes before the data.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.offset.into()
+    }
+
+    /// Bytes after the data.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        self.capacity() - self.headroom() - self.len()
+    }
+
+    /// A number that the holder may keep with the packet, such as the port that it came from. Zero at first.
+    #[inline]
+    pub fn tag(&self) -> u16 {
+        self.tag
+    }
+
+    /// Keeps a number with the packet.
+    #[inline]
+    pub fn set_tag(&mut self, tag: u16) {
+        self.tag = tag;
+    }
+
+    /// The data.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: offset plus length never exceeds the capacity, whose bytes belong to this handle alone.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(self.headroom()), self.len()) }
+    }
+
+    /// The data, for writing.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `data`; the handle is borrowed for as long as the slice.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().add(self.headroom()), self.len()) }
+    }
+
+    /// Empties the buffer and starts its data `headroom` bytes in, or at the end if there are not so many.
+    #[inline]
+    pub fn reset(&mut self, headroom: usize) {
+        self.offset = headroom.min(self.capacity()) as u16;
+        self.len = 0;
+    }
+
+    /// Adds `len` bytes after the data and returns them for overwriting: they hold what some packet left there.
+    /// `None` when the tailroom is shorter; then nothing changes.
+    #[inline]
+    pub fn append(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len > self.tailroom() {
+            return None;
+        }
+        let before = self.len();
+        self.len += len as u16;
+        Some(&mut self.data_mut()[before..])
+    }
+
+    /// Adds `len` bytes before the data and returns them for overwriting: they hold what some packet left there.
+    /// `None` when the headroom is shorter; then nothing changes.
+    #[inline]
+    pub fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len > self.headroom() {
+            return None;
+        }
+        self.offset -= len as u16;
+        self.len += len as u16;
+        Some(&mut self.data_mut()[..len])
+    }
+
+    /// Drops `len` bytes from the front of the data, or all if there are fewer.
+    #[inline]
+    pub fn advance(&mut self, len: usize) {
+        let len = len.min(self.len()) as u16;
+        self.offset += len;
+        self.len -= len;
+    }
+
+    /// Keeps the first `len` bytes of the data, or all if there are fewer.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.len = len.min(self.len()) as u16;
+    }
+}

@@ -1,0 +1,253 @@
+use super::depot::MAGAZINE;
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashSet;
+use std::sync::mpsc;
+
+fn pool(buffers: u32, size: u16) -> Arc<Pool> {
+    Pool::new(PoolSpec { buffers, size, pages: Pages::Ordinary }).unwrap()
+}
+
+/// Where an empty buffer without headroom starts.
+fn start(buffer: &Buffer) -> usize {
+    buffer.data().as_ptr().addr()
+}
+
+fn drain(cache: &mut Cache) -> Vec<Buffer> {
+    std::iter::from_fn(|| cache.alloc()).collect()
+}
+
+fn free_all(cache: &mut Cache, buffers: impl IntoIterator<Item = Buffer>) {
+    for buffer in buffers {
+        cache.free(buffer);
+    }
+}
+
+#[test]
+fn every_buffer_comes_out_once_and_then_the_pool_is_empty() {
+    let pool = pool(100, 2048);
+    let mut cache = pool.cache();
+    let buffers = drain(&mut cache);
+    let starts: HashSet<_> = buffers.iter().map(start).collect();
+    assert_eq!((buffers.len(), starts.len()), (100, 100));
+    assert_eq!(cache.counters(), Counters { hits: 96, refills: 4, empty: 1, ..Counters::default() });
+    free_all(&mut cache, buffers);
+    assert_eq!(drain(&mut cache).len(), 100);
+}
+
+#[test]
+fn buffers_lie_apart_and_are_as_long_as_asked() {
+    for size in [1, 64, 127, 128, 129, 2048, u16::MAX] {
+        let pool = pool(3, size);
+        let mut cache = pool.cache();
+        let mut buffers = drain(&mut cache);
+        for (value, buffer) in buffers.iter_mut().enumerate() {
+            assert_eq!(buffer.capacity(), usize::from(size));
+            assert!(start(buffer).is_multiple_of(128));
+            buffer.append(size.into()).unwrap().fill(value as u8);
+            assert!(buffer.append(1).is_none());
+        }
+        for (value, buffer) in buffers.iter().enumerate() {
+            assert!(buffer.data().iter().all(|&byte| byte == value as u8));
+        }
+        free_all(&mut cache, buffers);
+    }
+}
+
+#[test]
+fn first_lines_spread_over_the_sets_of_a_cache() {
+    for size in [128, 1500, 2048, 4096, 9216] {
+        let sets: HashSet<usize> = (0..32).map(|i| i * stride(size) % 4096).collect();
+        assert_eq!(sets.len(), 32, "{size}");
+        assert!(stride(size) >= usize::from(size));
+    }
+}
+
+#[test]
+fn headroom_data_and_tailroom_share_the_buffer() {
+    let pool = pool(1, 100);
+    let mut cache = pool.cache();
+    let mut buffer = cache.alloc().unwrap();
+    buffer.reset(20);
+    buffer.append(50).unwrap().copy_from_slice(&[5; 50]);
+    buffer.prepend(10).unwrap().copy_from_slice(&[1; 10]);
+    assert!(buffer.prepend(11).is_none());
+    assert_eq!((buffer.headroom(), buffer.len(), buffer.tailroom()), (10, 60, 30));
+    buffer.advance(9);
+    buffer.truncate(2);
+    assert_eq!(buffer.data(), [1, 5]);
+    buffer.advance(99);
+    assert!(buffer.is_empty());
+    buffer.set_tag(7);
+    assert_eq!(buffer.tag(), 7);
+    cache.free(buffer);
+    let again = cache.alloc().unwrap();
+    assert_eq!((again.tag(), again.len(), again.headroom()), (0, 0, 0), "a handle begins anew");
+    cache.free(again);
+}
+
+#[test]
+fn a_cache_keeps_two_magazines_and_spills_the_rest() {
+    let pool = pool(256, 64);
+    let (mut one, mut other) = (pool.cache(), pool.cache());
+    let buffers = drain(&mut one);
+    free_all(&mut one, buffers);
+    assert_eq!(one.counters().spills, 6);
+    assert_eq!(drain(&mut other).len(), 192, "the other cache gets what was spilled");
+    let magazine: Vec<_> = (0..MAGAZINE).map(|_| one.alloc().unwrap()).collect();
+    let depot_visits = one.counters();
+    free_all(&mut one, magazine);
+    assert_eq!(one.counters().spills, depot_visits.spills, "around an edge nothing moves");
+    drop(one);
+    assert_eq!(drain(&mut other).len(), 64, "a cache gives back what it held");
+}
+
+#[test]
+fn a_stray_is_counted_and_never_handed_out() {
+    let (ours, theirs) = (pool(1, 64), pool(1, 64));
+    let (mut cache, mut other) = (ours.cache(), theirs.cache());
+    let stray = other.alloc().unwrap();
+    cache.free(stray);
+    assert_eq!(cache.counters().strays, 1);
+    let own = cache.alloc().unwrap();
+    assert_eq!(start(&own), ours.memory.start().addr().get());
+    assert!(cache.alloc().is_none());
+    cache.free(own);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "leaks by design")]
+fn a_handle_outlives_its_pool() {
+    let pool = pool(4, 64);
+    let mut cache = pool.cache();
+    let mut buffer = cache.alloc().unwrap();
+    drop((cache, pool));
+    buffer.append(64).unwrap().fill(3);
+    assert_eq!(buffer.data(), [3; 64]);
+}
+
+/// Whether the kernel lists a mapping that holds `address`.
+fn is_mapped(address: usize) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let hex = |text| usize::from_str_radix(text, 16).unwrap();
+    maps.lines().any(|line| {
+        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        (hex(start)..hex(end)).contains(&address)
+    })
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn a_pool_that_misses_nothing_is_unmapped() {
+    let goes = || {
+        let pool = pool(1000, 64000);
+        let mut cache = pool.cache();
+        let buffer = cache.alloc().unwrap();
+        let middle = pool.memory.start().addr().get() + pool.memory.len() / 2;
+        cache.free(buffer);
+        drop(pool);
+        assert!(is_mapped(middle), "the cache holds the pool");
+        drop(cache);
+        !is_mapped(middle)
+    };
+    // Another test of this process may map something there at once, but not every time.
+    assert!((0..10).any(|_| goes()));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn huge_pages_are_a_wish() {
+    let spec = PoolSpec { buffers: 1000, size: 2048, pages: Pages::Huge };
+    let pool = Pool::new(spec).unwrap();
+    let mut cache = pool.cache();
+    let mut buffers = drain(&mut cache);
+    assert_eq!(buffers.len(), 1000);
+    for buffer in &mut buffers {
+        buffer.append(2048).unwrap().fill(1);
+    }
+    free_all(&mut cache, buffers);
+    let small = Pool::new(PoolSpec { buffers: 1, ..spec }).unwrap();
+    assert_eq!(small.spec().pages, Pages::Ordinary, "one buffer is not worth a huge page");
+}
+
+#[test]
+fn impossible_pools_are_refused() {
+    let spec = |buffers, size| PoolSpec { buffers, size, pages: Pages::Ordinary };
+    assert!(matches!(Pool::new(spec(0, 64)), Err(PoolError::Empty)));
+    assert!(matches!(Pool::new(spec(64, 0)), Err(PoolError::Empty)));
+    assert!(matches!(Pool::new(spec(u32::MAX, 64)), Err(PoolError::TooLarge(u32::MAX, 64))));
+}
+
+/// One thread allocates and marks, the next checks and frees, as the stages of a pipeline do.
+#[test]
+fn buffers_cross_threads_and_none_is_lost_or_shared() {
+    const PACKETS: u32 = if cfg!(miri) { 300 } else { 50_000 };
+    let pool = pool(256, 64);
+    let (sender, receiver) = mpsc::sync_channel::<Buffer>(100);
+    let mut checker = pool.cache();
+    let totals: Vec<Counters> = std::thread::scope(|s| {
+        let stage = |id: u32| {
+            let (sender, pool) = (sender.clone(), &pool);
+            s.spawn(move || {
+                let mut cache = pool.cache();
+                for packet in (0..PACKETS).map(|i| i * 2 + id) {
+                    let mut buffer = loop {
+                        match cache.alloc() {
+                            Some(buffer) => break buffer,
+                            None => std::thread::yield_now(),
+                        }
+                    };
+                    buffer.append(4).unwrap().copy_from_slice(&packet.to_le_bytes());
+                    sender.send(buffer).unwrap();
+                }
+                cache.counters()
+            })
+        };
+        let stages = [stage(0), stage(1)];
+        drop(sender);
+        let mut seen = HashSet::new();
+        for buffer in receiver {
+            assert!(seen.insert(u32::from_le_bytes(buffer.data().try_into().unwrap())));
+            checker.free(buffer);
+        }
+        assert_eq!(seen.len(), 2 * PACKETS as usize);
+        stages.map(|stage| stage.join().unwrap()).into()
+    });
+    let allocated: u64 = totals.iter().map(Counters::allocations).sum();
+    assert_eq!((allocated, checker.counters().frees), (2 * u64::from(PACKETS), 2 * u64::from(PACKETS)));
+    drop(checker);
+    let mut cache = pool.cache();
+    assert_eq!(drain(&mut cache).len(), 256);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 4 } else { 256 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Two caches allocate and free at will: a buffer is never in two hands, and in the end all are there.
+    #[test]
+    fn whatever_two_caches_do_every_buffer_is_in_one_place(
+        buffers in 1..200_u32,
+        steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..50_usize), 0..40),
+    ) {
+        let pool = pool(buffers, 64);
+        let mut caches = [pool.cache(), pool.cache()];
+        let mut held: Vec<Buffer> = vec![];
+        for (which, alloc, count) in steps {
+            let cache = &mut caches[usize::from(which)];
+            if alloc {
+                held.extend((0..count).map_while(|_| cache.alloc()));
+            } else {
+                free_all(cache, held.drain(..count.min(held.len())));
+            }
+            let starts: HashSet<_> = held.iter().map(start).collect();
+            prop_assert_eq!(starts.len(), held.len());
+        }
+        free_all(&mut caches[0], held);
+        drop(caches);
+        prop_assert_eq!(drain(&mut pool.cache()).len(), buffers as usize);
+    }
+}

@@ -1,0 +1,45 @@
+//! Atomics, through one door, so that loom can take the place of the hardware.
+//!
+//! Code whose interleavings are checked under loom takes its atomics and its `UnsafeCell` from here and from
+//! nowhere else. With `--cfg loom` they are loom's; otherwise the standard library's, at no cost.
+
+#[cfg(not(loom))]
+pub use core::hint::spin_loop;
+#[cfg(not(loom))]
+pub use core::sync::atomic;
+#[cfg(not(loom))]
+pub use std::sync::Arc;
+
+#[cfg(loom)]
+pub use loom::hint::spin_loop;
+#[cfg(loom)]
+pub use loom::sync::{Arc, atomic};
+
+/// An `UnsafeCell` with loom's closure interface, so that one body serves both.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    /// A cell that holds `value`.
+    pub const fn new(value: T) -> Self {
+        Self(core::cell::UnsafeCell::new(value))
+    }
+
+    /// Hands the closure a pointer for reading.
+    #[inline(always)]
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// Hands the closure a pointer for writing.
+    #[inline(always)]
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+#[cfg(loom)]
+pub use loom::cell::UnsafeCell;

@@ -1,0 +1,118 @@
+//! The watched ranges: written under a lock, read by a signal handler. The protocol is stated in the parent.
+//!
+//! The standard library's atomics are used directly: the table is a static and a signal handler is one of its
+//! parties, and loom models neither.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+
+const SLOTS: usize = 512;
+
+/// One watched range, or none while `len` is zero.
+#[derive(Debug)]
+pub(super) struct Slot {
+    version: AtomicUsize,
+    start: AtomicUsize,
+    len: AtomicUsize,
+    tripped: AtomicBool,
+}
+
+struct Chunk {
+    slots: [Slot; SLOTS],
+    next: *const Chunk,
+}
+
+static NEWEST: AtomicPtr<Chunk> = AtomicPtr::new(std::ptr::null_mut());
+static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            version: AtomicUsize::new(0),
+            start: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            tripped: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn tripped(&self) -> bool {
+        // Acquire pairs with the Release store in `trip`.
+        self.tripped.load(Ordering::Acquire)
+    }
+
+    /// Marks the loss. Called before the pages are replaced.
+    pub(super) fn trip(&self) {
+        // Release pairs with the Acquire load in `tripped`.
+        self.tripped.store(true, Ordering::Release);
+    }
+
+    /// The range, unless it is just being changed.
+    fn range(&self) -> Option<(usize, usize)> {
+        let before = self.version.load(Ordering::Acquire);
+        let range = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        // Keeps the loads above from moving below the second look at the version.
+        fence(Ordering::Acquire);
+        let after = self.version.load(Ordering::Relaxed);
+        (before == after && before.is_multiple_of(2)).then_some(range)
+    }
+
+    /// Changes the range. Only ever called by the one owner of the slot.
+    fn set(&self, start: usize, len: usize) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        // Pairs with the fence in `range`: who reads a new value below also reads the odd version.
+        fence(Ordering::Release);
+        self.start.store(start, Ordering::Relaxed);
+        self.len.store(len, Ordering::Relaxed);
+        self.tripped.store(false, Ordering::Relaxed);
+        // Release pairs with the Acquire load that opens `range`.
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// Takes a slot for this range.
+pub(super) fn register(start: usize, len: usize) -> &'static Slot {
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    if free.is_empty() {
+        free.extend(&grow().slots);
+    }
+    let slot = free.pop().expect("a chunk was just added");
+    slot.set(start, len);
+    slot
+}
+
+/// Gives a slot back; afterwards no fault is matched with its range.
+pub(super) fn unregister(slot: &'static Slot) {
+    slot.set(0, 0);
+    FREE.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+}
+
+/// Publishes one chunk more; the caller holds the lock.
+fn grow() -> &'static Chunk {
+    let next = NEWEST.load(Ordering::Relaxed);
+    let chunk = Box::leak(Box::new(Chunk { slots: [const { Slot::new() }; SLOTS], next }));
+    // Release pairs with the Acquire load in `find`.
+    NEWEST.store(chunk, Ordering::Release);
+    chunk
+}
+
+/// The watched range that holds `address`, with its slot. Safe in a signal handler.
+pub(super) fn find(address: usize) -> Option<(&'static Slot, usize, usize)> {
+    // SAFETY: chunks are leaked, so a pointer that was published stays valid and immutable.
+    let mut chunk = unsafe { NEWEST.load(Ordering::Acquire).as_ref::<'static>() };
+    while let Some(here) = chunk {
+        if let Some(found) = here.slots.iter().find_map(|slot| slot.holds(address)) {
+            return Some(found);
+        }
+        // SAFETY: as above; `next` was written before its chunk was published.
+        chunk = unsafe { here.next.as_ref() };
+    }
+    None
+}
+
+impl Slot {
+    fn holds(&'static self, address: usize) -> Option<(&'static Slot, usize, usize)> {
+        let (start, len) = self.range()?;
+        (address.wrapping_sub(start) < len).then_some((self, start, len))
+    }
+}
