@@ -1,0 +1,88 @@
+//! Indirect tables: a chain that lies in a buffer of its own (VIRTIO 1.2 sections 2.7.5.3 and 2.8.7).
+
+use crate::chain::{DESC, INDIRECT, INDIRECT_LENIENT, NEXT};
+use crate::{Descriptor, RingFault};
+use core::sync::atomic::Ordering::Relaxed;
+use mem::{Seg, Translator};
+
+/// How the entries of a table are joined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joined {
+    /// By `next` fields, from entry 0 (split rings).
+    ByNext,
+    /// One after the other, all of them (packed rings).
+    InSequence,
+}
+
+/// Appends the descriptors of the table that `head` names to `chain`.
+pub(super) fn walk(
+    head: Descriptor,
+    joined: Joined,
+    size: u16,
+    translator: &mut Translator,
+    chain: &mut Vec<Descriptor>,
+) -> Result<(), RingFault> {
+    if head.flags & NEXT != 0 {
+        return Err(RingFault::IndirectWithNext);
+    }
+    let entries = head.len as usize / DESC;
+    let most = INDIRECT_LENIENT.max(usize::from(size));
+    if entries == 0 || !(head.len as usize).is_multiple_of(DESC) || entries > most {
+        return Err(RingFault::IndirectLength(head.len));
+    }
+    let mut at = 0;
+    for _ in 0..entries {
+        let d = entry(head, at, joined, translator)?;
+        if d.flags & INDIRECT != 0 {
+            return Err(RingFault::IndirectNested);
+        }
+        chain.push(d);
+        at = match joined {
+            Joined::InSequence => at + 1,
+            Joined::ByNext if d.flags & NEXT == 0 => return Ok(()),
+            Joined::ByNext if usize::from(d.link) < entries => usize::from(d.link),
+            Joined::ByNext => return Err(RingFault::NoSuchDescriptor(d.link)),
+        };
+    }
+    match joined {
+        Joined::InSequence => Ok(()),
+        Joined::ByNext => Err(RingFault::ChainTooLong),
+    }
+}
+
+/// Entry `at`, read once. A table may cross from one region into the next, an entry too.
+fn entry(
+    head: Descriptor,
+    at: usize,
+    joined: Joined,
+    translator: &mut Translator,
+) -> Result<Descriptor, RingFault> {
+    let outside = RingFault::Outside { address: head.address, len: head.len };
+    let address = head.address.checked_add((at * DESC) as u64).ok_or(outside)?;
+    let (low, high) = match translator.translate(address, DESC as u32) {
+        Some(seg) if seg.addr().is_multiple_of(8) => words(seg, translator),
+        _ => unaligned_words(address, translator).ok_or(outside)?,
+    };
+    Ok(match joined {
+        Joined::ByNext => Descriptor::split(low, high),
+        Joined::InSequence => Descriptor::packed(low, high),
+    })
+}
+
+fn words(seg: Seg, _owner: &Translator) -> (u64, u64) {
+    // SAFETY: the translator that made the segment owns its map; 16 bytes were translated, aligned to 8.
+    unsafe { (seg.load_u64(0, Relaxed), seg.load_u64(8, Relaxed)) }
+}
+
+#[cold]
+fn unaligned_words(address: u64, translator: &mut Translator) -> Option<(u64, u64)> {
+    let (mut bytes, mut at) = ([0u8; DESC], 0);
+    translator.pieces(address, DESC as u32, |seg| {
+        let to = &mut bytes[at..at + seg.len()];
+        // SAFETY: the pieces lie in the translator's map, and the slice has the piece's length.
+        unsafe { seg.copy_out::<mem::copy::Portable>(to) };
+        at += seg.len();
+    })?;
+    let word = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[from + i]));
+    Some((word(0), word(8)))
+}

@@ -1,0 +1,96 @@
+//! The device's side of a virtqueue: take what the driver made available, give it back used.
+//!
+//! [`Split`] and [`Packed`] have one shape, [`DeviceRing`]. Buffers are taken in sweeps of up to [`SWEEP`] heads
+//! that are snapshot into private memory, and given back in the order they were taken, so the two positions
+//! (taken, used) say everything about a stopped ring. Used entries become visible all at once with
+//! [`DeviceRing::publish`]: one release store, which pairs with the driver's acquire load of the used index
+//! (split) or of the first descriptor's flags (packed).
+
+mod indirect;
+mod packed;
+mod split;
+
+pub use packed::Packed;
+pub(crate) use packed::Place;
+pub use split::Split;
+
+use crate::{Descriptor, Layout, RingFault, Token};
+use mem::{Map, Translator};
+use std::sync::Arc;
+
+/// Most heads taken in one sweep.
+pub const SWEEP: usize = 64;
+
+/// Heads taken in one sweep: private copies.
+#[derive(Debug)]
+pub struct Sweep {
+    /// The first descriptor of each chain.
+    pub heads: [Descriptor; SWEEP],
+    /// What returns each chain.
+    pub tokens: [Token; SWEEP],
+    /// Heads in this sweep.
+    pub len: usize,
+    /// When the last head is not a plain buffer: every descriptor of its chain. A sweep ends with such a head.
+    pub chain: Vec<Descriptor>,
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Self {
+            heads: [Descriptor::default(); SWEEP],
+            tokens: [Token::default(); SWEEP],
+            len: 0,
+            chain: Vec::with_capacity(usize::from(crate::MAX_SIZE)),
+        }
+    }
+}
+
+impl Sweep {
+    /// Whether the last head brings a chain instead of a plain buffer.
+    #[inline(always)]
+    pub fn has_chain(&self) -> bool {
+        !self.chain.is_empty()
+    }
+}
+
+/// What both ring kinds do for a device.
+pub trait DeviceRing: Send + Sized + 'static {
+    /// A ring at these places of `map`.
+    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault>;
+
+    /// Finds the same places in a changed map.
+    fn remap(&mut self, map: &Arc<Map>) -> Result<(), RingFault>;
+
+    /// Takes up to `max` heads. `translator` is asked only for indirect tables.
+    fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault>;
+
+    /// Fetches the lines that the next sweep will read first.
+    fn prefetch(&self);
+
+    /// Writes one used entry with `len` bytes written by the device. Entries come in the order of the sweeps.
+    fn push_used(&mut self, token: Token, len: u32);
+
+    /// Writes used entries for buffers that the device only read.
+    fn push_read(&mut self, tokens: &[Token]);
+
+    /// Makes all entries written since the last publish visible at once.
+    fn publish(&mut self);
+
+    /// Whether the driver wants a call for what was published since the last question. The caller has executed a
+    /// sequentially consistent fence since the publish.
+    fn should_call(&mut self) -> bool;
+
+    /// Asks the driver for kicks. `true`: something became available meanwhile, do not sleep. Contains the full
+    /// fence that this question needs.
+    fn arm(&mut self) -> bool;
+
+    /// Asks the driver for no kicks.
+    fn disarm(&mut self);
+
+    /// The base to start from after a stop: everything before it was used, nothing after it was taken. What was
+    /// taken and not used is taken again.
+    fn base(&self) -> u32;
+
+    /// Gives back the newest taken chains, not yet used, so that the next sweep takes them again.
+    fn untake(&mut self, tokens: &[Token]);
+}

@@ -1,0 +1,266 @@
+//! The device's side of a split virtqueue (VIRTIO 1.2 section 2.7).
+//!
+//! The available index is loaded at most once per sweep, with acquire; it pairs with the driver's release store
+//! of it. The used index is stored once per publish, with release. Between the two, all state is private.
+
+use super::indirect::{self, Joined};
+use super::{DeviceRing, SWEEP, Sweep};
+use crate::area::{Area, Layout};
+use crate::chain::{DESC, INDIRECT, NEXT};
+use crate::{Descriptor, MAX_SIZE, RingFault, Token};
+use core::sync::atomic::{Ordering, fence};
+use mem::{Map, Translator};
+use std::sync::Arc;
+
+const FLAGS: usize = 0;
+const INDEX: usize = 2;
+const RING: usize = 4;
+const NO_INTERRUPT: u16 = 1;
+const NO_NOTIFY: u16 = 1;
+/// Bytes of one used element: id and length.
+const ELEMENT: usize = 8;
+
+/// A split virtqueue, device side.
+#[derive(Debug)]
+pub struct Split {
+    layout: Layout,
+    mask: u16,
+    descriptors: Area,
+    available: Area,
+    used: Area,
+    /// The next available entry to take.
+    taken: u16,
+    /// The available index as last read.
+    index: u16,
+    /// The next used entry to write.
+    next_used: u16,
+    /// The used index as last published.
+    published: u16,
+    /// The used index at the last answer of `should_call`.
+    asked: u16,
+}
+
+fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFault> {
+    let n = usize::from(layout.size);
+    Ok((
+        Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
+        Area::new(map, "available", layout.driver, RING + n * 2 + 2, 2)?,
+        Area::new(map, "used", layout.device, RING + n * ELEMENT + 2, 4)?,
+    ))
+}
+
+impl Split {
+    #[inline(always)]
+    fn descriptor(&self, at: u16) -> Descriptor {
+        let offset = usize::from(at) * DESC;
+        let address = self.descriptors.load64(offset, Ordering::Relaxed);
+        Descriptor::split(address, self.descriptors.load64(offset + 8, Ordering::Relaxed))
+    }
+
+    /// Available entries, up to `max`; reads the index only when too few are known.
+    #[inline(always)]
+    fn ready(&mut self, max: usize) -> Result<usize, RingFault> {
+        let known = self.index.wrapping_sub(self.taken);
+        if usize::from(known) >= max {
+            return Ok(max);
+        }
+        // Acquire pairs with the driver's release store of the index: entries up to it are written.
+        self.index = self.available.load16(INDEX, Ordering::Acquire);
+        // A driver may have no more than the ring's size outstanding, what we hold included.
+        if self.index.wrapping_sub(self.next_used) > self.layout.size {
+            return Err(RingFault::IndexJump { index: self.index, used: self.next_used, size: self.layout.size });
+        }
+        let ready = self.index.wrapping_sub(self.taken);
+        if ready > self.layout.size {
+            return Err(RingFault::IndexJump { index: self.index, used: self.next_used, size: self.layout.size });
+        }
+        Ok(usize::from(ready).min(max))
+    }
+
+    #[inline(always)]
+    fn head(&self, ahead: usize) -> u16 {
+        let slot = usize::from(self.taken.wrapping_add(ahead as u16) & self.mask);
+        self.available.load16(RING + slot * 2, Ordering::Relaxed)
+    }
+
+    /// The chain that begins with `first`, whole, into `chain`.
+    #[cold]
+    fn walk(
+        &self,
+        first: Descriptor,
+        translator: &mut Translator,
+        chain: &mut Vec<Descriptor>,
+    ) -> Result<(), RingFault> {
+        let mut d = first;
+        loop {
+            if d.flags & INDIRECT != 0 {
+                if !self.layout.indirect {
+                    return Err(RingFault::IndirectNotNegotiated);
+                }
+                return indirect::walk(d, Joined::ByNext, self.layout.size, translator, chain);
+            }
+            chain.push(d);
+            if d.flags & NEXT == 0 {
+                return Ok(());
+            }
+            if chain.len() >= usize::from(self.layout.size) {
+                return Err(RingFault::ChainTooLong);
+            }
+            if d.link >= self.layout.size {
+                return Err(RingFault::NoSuchDescriptor(d.link));
+            }
+            d = self.descriptor(d.link);
+        }
+    }
+
+    #[inline(always)]
+    fn element(&self, position: u16) -> usize {
+        RING + usize::from(position & self.mask) * ELEMENT
+    }
+
+    fn event_crossed(&self, event: u16, old: u16) -> bool {
+        let new = self.published;
+        new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+    }
+}
+
+impl DeviceRing for Split {
+    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
+        if !layout.size.is_power_of_two() || layout.size > MAX_SIZE {
+            return Err(RingFault::Size(layout.size));
+        }
+        let start = u16::try_from(layout.base).map_err(|_| RingFault::Base(layout.base))?;
+        let (descriptors, available, used) = areas(layout, map)?;
+        let mut ring = Self {
+            layout: *layout,
+            mask: layout.size - 1,
+            descriptors,
+            available,
+            used,
+            taken: start,
+            index: start,
+            next_used: start,
+            published: start,
+            asked: start,
+        };
+        ring.disarm();
+        Ok(ring)
+    }
+
+    fn remap(&mut self, map: &Arc<Map>) -> Result<(), RingFault> {
+        (self.descriptors, self.available, self.used) = areas(&self.layout, map)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
+        sweep.len = 0;
+        sweep.chain.clear();
+        let ready = self.ready(max.min(SWEEP))?;
+        for k in 0..ready {
+            let head = self.head(k);
+            if head >= self.layout.size {
+                return Err(RingFault::NoSuchDescriptor(head));
+            }
+            sweep.tokens[k] = Token { id: head, slots: 1 };
+            self.descriptors.prefetch_read(usize::from(head) * DESC);
+        }
+        for k in 0..ready {
+            let first = self.descriptor(sweep.tokens[k].id);
+            sweep.heads[k] = first;
+            sweep.len = k + 1;
+            if !first.is_plain() {
+                self.walk(first, translator, &mut sweep.chain)?;
+                break;
+            }
+        }
+        self.taken = self.taken.wrapping_add(sweep.len as u16);
+        Ok(())
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        self.available.prefetch_read(INDEX);
+        let slot = usize::from(self.taken & self.mask);
+        self.available.prefetch_read(RING + slot * 2);
+        self.available.prefetch_read(RING + slot * 2 + 64);
+    }
+
+    #[inline(always)]
+    fn push_used(&mut self, token: Token, len: u32) {
+        let element = u64::from(token.id) | u64::from(len) << 32;
+        let at = self.element(self.next_used);
+        // The used ring is aligned to 4 only, so an element may straddle an 8-byte boundary. What already stands
+        // there from the last lap is not written again: then the line stays in both cores' caches.
+        for (at, value) in [(at, element as u32), (at + 4, (element >> 32) as u32)] {
+            if self.used.load32(at, Ordering::Relaxed) != value {
+                self.used.store32(at, value, Ordering::Relaxed);
+            }
+        }
+        self.next_used = self.next_used.wrapping_add(token.slots);
+    }
+
+    #[inline]
+    fn push_read(&mut self, tokens: &[Token]) {
+        let Some(last) = tokens.last() else { return };
+        if self.layout.in_order {
+            // One element for the batch, with the last head, at the batch's first place (section 2.7.9).
+            self.push_used(Token { id: last.id, slots: tokens.len() as u16 }, 0);
+            return;
+        }
+        for token in tokens {
+            self.push_used(*token, 0);
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        self.published = self.next_used;
+        // Release pairs with the driver's acquire load of the used index.
+        self.used.store16(INDEX, self.published, Ordering::Release);
+    }
+
+    fn should_call(&mut self) -> bool {
+        let old = std::mem::replace(&mut self.asked, self.published);
+        if old == self.published {
+            return false;
+        }
+        if !self.layout.event_idx {
+            return self.available.load16(FLAGS, Ordering::Relaxed) & NO_INTERRUPT == 0;
+        }
+        let event = self.available.load16(RING + usize::from(self.layout.size) * 2, Ordering::Relaxed);
+        self.event_crossed(event, old)
+    }
+
+    fn arm(&mut self) -> bool {
+        if self.layout.event_idx {
+            self.used.store16(self.element_end(), self.taken, Ordering::Relaxed);
+        } else {
+            self.used.store16(FLAGS, 0, Ordering::Relaxed);
+        }
+        // Pairs with the driver's fence between its store of the available index and its load of our event.
+        fence(Ordering::SeqCst);
+        self.available.load16(INDEX, Ordering::Acquire) != self.taken
+    }
+
+    fn disarm(&mut self) {
+        if !self.layout.event_idx {
+            self.used.store16(FLAGS, NO_NOTIFY, Ordering::Relaxed);
+        }
+    }
+
+    fn base(&self) -> u32 {
+        u32::from(self.next_used)
+    }
+
+    fn untake(&mut self, tokens: &[Token]) {
+        self.taken = self.taken.wrapping_sub(tokens.len() as u16);
+    }
+}
+
+impl Split {
+    /// Where `avail_event` lies: behind the last used element.
+    fn element_end(&self) -> usize {
+        RING + usize::from(self.layout.size) * ELEMENT
+    }
+}

@@ -1,0 +1,173 @@
+//! The driver's side of a packed virtqueue (VIRTIO 1.2 section 2.8).
+//!
+//! Descriptors of one publish become visible together: the first one's flags are held back and stored last.
+
+use super::{DriverRing, Post, Used};
+use crate::area::{Area, Layout};
+use crate::chain::{AVAIL, DESC, USED, WRITE};
+use crate::device::Place;
+use crate::{Direction, MAX_SIZE, RingFault};
+use core::sync::atomic::{Ordering, fence};
+use mem::Map;
+use std::sync::Arc;
+
+const EVENT_FLAGS: usize = 2;
+const EVENT_ENABLE: u16 = 0;
+const EVENT_DISABLE: u16 = 1;
+const EVENT_DESC: u16 = 2;
+
+/// A packed virtqueue, driver side.
+#[derive(Debug)]
+pub struct Packed {
+    layout: Layout,
+    descriptors: Area,
+    driver: Area,
+    device: Area,
+    /// The order of posting, by ring place, for in-order devices.
+    order: Vec<u16>,
+    outstanding: Vec<bool>,
+    next: Place,
+    taken: Place,
+    free: u16,
+    held: Option<(usize, u64)>,
+    asked: Place,
+    published: bool,
+    /// In order: the last buffer of a batch whose earlier members are still to be handed out.
+    batch: Option<Used>,
+}
+
+impl Packed {
+    #[inline(always)]
+    fn used_at(&self, place: Place) -> Option<Used> {
+        // Acquire pairs with the device's release store of the flags.
+        let word = self.descriptors.load64(usize::from(place.at) * DESC + 8, Ordering::Acquire);
+        let flags = (word >> 48) as u16 & (AVAIL | USED);
+        let want = if place.wrap { AVAIL | USED } else { 0 };
+        (flags == want).then_some(Used { id: (word >> 32) as u16, len: word as u32 })
+    }
+
+    fn take_one(&mut self) -> Result<Option<Used>, RingFault> {
+        let Some(last) = self.batch.or_else(|| self.used_at(self.taken)) else { return Ok(None) };
+        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&o| o) {
+            return Err(RingFault::NoSuchDescriptor(last.id));
+        }
+        if !self.layout.in_order {
+            return Ok(Some(last));
+        }
+        let id = self.order[usize::from(self.taken.at)];
+        self.batch = (last.id != id).then_some(last);
+        Ok(Some(Used { id, len: if last.id == id { last.len } else { 0 } }))
+    }
+}
+
+impl DriverRing for Packed {
+    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
+        if layout.size == 0 || layout.size > MAX_SIZE {
+            return Err(RingFault::Size(layout.size));
+        }
+        let n = usize::from(layout.size);
+        let start = Place { at: 0, wrap: true };
+        let mut ring = Self {
+            layout: *layout,
+            descriptors: Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
+            driver: Area::new(map, "driver", layout.driver, 4, 4)?,
+            device: Area::new(map, "device", layout.device, 4, 4)?,
+            order: vec![0; n],
+            outstanding: vec![false; n],
+            next: start,
+            taken: start,
+            free: layout.size,
+            held: None,
+            asked: start,
+            published: false,
+            batch: None,
+        };
+        ring.disarm();
+        Ok(ring)
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
+        usize::from(self.free)
+    }
+
+    #[inline(always)]
+    fn post(&mut self, buffer: Post) {
+        let offset = usize::from(self.next.at) * DESC;
+        let flags = if self.next.wrap { AVAIL } else { USED };
+        let flags = flags | if buffer.direction == Direction::Write { WRITE } else { 0 };
+        let word = u64::from(buffer.len) | u64::from(buffer.id) << 32 | u64::from(flags) << 48;
+        self.descriptors.store64(offset, buffer.address, Ordering::Relaxed);
+        if self.held.is_none() {
+            self.held = Some((offset + 8, word));
+        } else {
+            // Release orders the address before the flags, for a device that looks ahead of the first.
+            self.descriptors.store64(offset + 8, word, Ordering::Release);
+        }
+        self.order[usize::from(self.next.at)] = buffer.id;
+        self.outstanding[usize::from(buffer.id)] = true;
+        self.free -= 1;
+        self.next = self.next.advance(1, self.layout.size);
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        if let Some((offset, word)) = self.held.take() {
+            // Release pairs with the device's acquire load of these flags.
+            self.descriptors.store64(offset, word, Ordering::Release);
+            self.published = true;
+        }
+    }
+
+    fn should_kick(&mut self) -> bool {
+        let old = std::mem::replace(&mut self.asked, self.next);
+        if !std::mem::take(&mut self.published) {
+            return false;
+        }
+        let word = self.device.load32(0, Ordering::Relaxed);
+        match (word >> 16) as u16 & 3 {
+            EVENT_DISABLE => false,
+            EVENT_DESC if self.layout.event_idx => {
+                self.next.crossed(Place::decode(word as u16), old, self.layout.size)
+            }
+            _ => true,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault> {
+        let mut n = 0;
+        while n < out.len() && self.free < self.layout.size {
+            let Some(used) = self.take_one()? else { break };
+            self.outstanding[usize::from(used.id)] = false;
+            self.taken = self.taken.advance(1, self.layout.size);
+            self.free += 1;
+            out[n] = used;
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    fn arm(&mut self) -> bool {
+        if self.layout.event_idx {
+            let word = u32::from(self.taken.encode()) | u32::from(EVENT_DESC) << 16;
+            self.driver.store32(0, word, Ordering::Relaxed);
+        } else {
+            self.driver.store16(EVENT_FLAGS, EVENT_ENABLE, Ordering::Relaxed);
+        }
+        // Pairs with the device's fence between its store of the flags and its load of our event suppression.
+        fence(Ordering::SeqCst);
+        self.free < self.layout.size && self.used_at(self.taken).is_some()
+    }
+
+    fn disarm(&mut self) {
+        self.driver.store16(EVENT_FLAGS, EVENT_DISABLE, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        let at = usize::from(self.taken.at) * DESC;
+        self.descriptors.prefetch_read(at);
+        self.descriptors.prefetch_read(at + 64);
+    }
+}

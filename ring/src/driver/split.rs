@@ -1,0 +1,189 @@
+//! The driver's side of a split virtqueue (VIRTIO 1.2 section 2.7).
+
+use super::{DriverRing, Post, Used};
+use crate::area::{Area, Layout};
+use crate::chain::{DESC, WRITE};
+use crate::{Direction, MAX_SIZE, RingFault};
+use core::sync::atomic::{Ordering, fence};
+use mem::Map;
+use std::sync::Arc;
+
+const INDEX: usize = 2;
+const RING: usize = 4;
+const NO_INTERRUPT: u16 = 1;
+const NO_NOTIFY: u16 = 1;
+const ELEMENT: usize = 8;
+
+/// A split virtqueue, driver side.
+#[derive(Debug)]
+pub struct Split {
+    layout: Layout,
+    mask: u16,
+    descriptors: Area,
+    available: Area,
+    used: Area,
+    /// What the descriptor area holds: address and the word of length and flags.
+    shadow: Vec<(u64, u64)>,
+    /// What the available ring holds; also the order of posting, for in-order devices.
+    order: Vec<u16>,
+    outstanding: Vec<bool>,
+    posted: u16,
+    published: u16,
+    asked: u16,
+    taken: u16,
+    /// The used index as last read.
+    index: u16,
+    /// In order: the last buffer of a batch whose earlier members are still to be handed out.
+    batch: Option<Used>,
+}
+
+impl Split {
+    fn take_one(&mut self) -> Result<Used, RingFault> {
+        let at = RING + usize::from(self.taken & self.mask) * ELEMENT;
+        if self.layout.in_order {
+            return self.take_in_order(at);
+        }
+        let id = self.used.load32(at, Ordering::Relaxed);
+        let len = self.used.load32(at + 4, Ordering::Relaxed);
+        let id = u16::try_from(id).ok().filter(|&id| id < self.layout.size);
+        let id = id.filter(|&id| self.outstanding[usize::from(id)]).ok_or(RingFault::NoSuchDescriptor(u16::MAX))?;
+        Ok(Used { id, len })
+    }
+
+    /// In order, an element may stand for a batch: everything posted up to its identifier (section 2.7.9).
+    fn take_in_order(&mut self, at: usize) -> Result<Used, RingFault> {
+        let id = self.order[usize::from(self.taken & self.mask)];
+        let last = match self.batch {
+            Some(last) => last,
+            None => Used {
+                id: self.used.load32(at, Ordering::Relaxed) as u16,
+                len: self.used.load32(at + 4, Ordering::Relaxed),
+            },
+        };
+        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&o| o) {
+            return Err(RingFault::NoSuchDescriptor(last.id));
+        }
+        self.batch = (last.id != id).then_some(last);
+        Ok(Used { id, len: if last.id == id { last.len } else { 0 } })
+    }
+}
+
+impl DriverRing for Split {
+    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
+        if !layout.size.is_power_of_two() || layout.size > MAX_SIZE {
+            return Err(RingFault::Size(layout.size));
+        }
+        let n = usize::from(layout.size);
+        let available = Area::new(map, "available", layout.driver, RING + n * 2 + 2, 2)?;
+        let used = Area::new(map, "used", layout.device, RING + n * ELEMENT + 2, 4)?;
+        let start = available.load16(INDEX, Ordering::Relaxed);
+        let mut ring = Self {
+            layout: *layout,
+            mask: layout.size - 1,
+            descriptors: Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
+            available,
+            used,
+            shadow: vec![(0, 0); n],
+            order: vec![0; n],
+            outstanding: vec![false; n],
+            posted: start,
+            published: start,
+            asked: start,
+            taken: start,
+            index: start,
+            batch: None,
+        };
+        ring.disarm();
+        Ok(ring)
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
+        usize::from(self.layout.size - self.posted.wrapping_sub(self.taken))
+    }
+
+    #[inline(always)]
+    fn post(&mut self, buffer: Post) {
+        let at = usize::from(buffer.id);
+        let flags = if buffer.direction == Direction::Write { WRITE } else { 0 };
+        let entry = (buffer.address, u64::from(buffer.len) | u64::from(flags) << 32);
+        if self.shadow[at] != entry {
+            self.shadow[at] = entry;
+            self.descriptors.store64(at * DESC, entry.0, Ordering::Relaxed);
+            self.descriptors.store64(at * DESC + 8, entry.1, Ordering::Relaxed);
+        }
+        self.outstanding[at] = true;
+        let slot = usize::from(self.posted & self.mask);
+        if self.order[slot] != buffer.id {
+            self.order[slot] = buffer.id;
+            self.available.store16(RING + slot * 2, buffer.id, Ordering::Relaxed);
+        }
+        self.posted = self.posted.wrapping_add(1);
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        if self.published != self.posted {
+            self.published = self.posted;
+            // Release pairs with the device's acquire load of the available index.
+            self.available.store16(INDEX, self.posted, Ordering::Release);
+        }
+    }
+
+    fn should_kick(&mut self) -> bool {
+        let old = std::mem::replace(&mut self.asked, self.published);
+        if old == self.published {
+            return false;
+        }
+        if !self.layout.event_idx {
+            return self.used.load16(0, Ordering::Relaxed) & NO_NOTIFY == 0;
+        }
+        let event = self.used.load16(RING + usize::from(self.layout.size) * ELEMENT, Ordering::Relaxed);
+        self.published.wrapping_sub(event).wrapping_sub(1) < self.published.wrapping_sub(old)
+    }
+
+    #[inline]
+    fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault> {
+        let known = usize::from(self.index.wrapping_sub(self.taken));
+        if known < out.len() {
+            // Acquire pairs with the device's release store of the used index.
+            self.index = self.used.load16(INDEX, Ordering::Acquire);
+        }
+        let ready = self.index.wrapping_sub(self.taken);
+        if ready > self.published.wrapping_sub(self.taken) {
+            return Err(RingFault::IndexJump { index: self.index, used: self.taken, size: self.layout.size });
+        }
+        let n = usize::from(ready).min(out.len());
+        for slot in &mut out[..n] {
+            let used = self.take_one()?;
+            self.outstanding[usize::from(used.id)] = false;
+            self.taken = self.taken.wrapping_add(1);
+            *slot = used;
+        }
+        Ok(n)
+    }
+
+    fn arm(&mut self) -> bool {
+        if self.layout.event_idx {
+            let offset = RING + usize::from(self.layout.size) * 2;
+            self.available.store16(offset, self.taken, Ordering::Relaxed);
+        } else {
+            self.available.store16(0, 0, Ordering::Relaxed);
+        }
+        // Pairs with the device's fence between its store of the used index and its load of our event.
+        fence(Ordering::SeqCst);
+        self.used.load16(INDEX, Ordering::Acquire) != self.taken
+    }
+
+    fn disarm(&mut self) {
+        if !self.layout.event_idx {
+            self.available.store16(0, NO_INTERRUPT, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        self.used.prefetch_read(INDEX);
+        self.used.prefetch_read(RING + usize::from(self.taken & self.mask) * ELEMENT);
+    }
+}

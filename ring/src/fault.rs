@@ -1,0 +1,63 @@
+//! The ways a guest can break its virtqueue. Each stops the guest's port and nobody else's.
+
+/// Why a virtqueue cannot be used any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RingFault {
+    /// A split ring's size is no power of two, or either kind's is zero or above 32768.
+    #[error("a queue of {0} entries is not allowed")]
+    Size(u16),
+    /// The base named at the start does not fit the ring.
+    #[error("the base {0:#x} lies outside the ring")]
+    Base(u32),
+    /// A ring area lies outside the shared memory or is misaligned.
+    #[error("the {0} area lies outside the shared memory or is misaligned")]
+    Area(&'static str),
+    /// The available index is further ahead than the ring has entries, or went back.
+    #[error("the available index {index} is not within {size} entries after {used}")]
+    IndexJump {
+        /// What the driver wrote.
+        index: u16,
+        /// What was used so far.
+        used: u16,
+        /// Entries of the ring.
+        size: u16,
+    },
+    /// A head or a next field names no descriptor.
+    #[error("descriptor {0} does not exist")]
+    NoSuchDescriptor(u16),
+    /// A chain is longer than the queue, so it loops or breaks section 2.7.5.3.1.
+    #[error("a descriptor chain is longer than the queue")]
+    ChainTooLong,
+    /// A packed chain ends in a descriptor that was not made available.
+    #[error("a descriptor chain runs into a descriptor that is not available")]
+    ChainUnfinished,
+    /// More packed descriptors are available than the ring has.
+    #[error("more descriptors are available than the ring has entries")]
+    Lapped,
+    /// An indirect descriptor without the feature.
+    #[error("an indirect descriptor is used but INDIRECT_DESC was not negotiated")]
+    IndirectNotNegotiated,
+    /// An indirect table inside an indirect table.
+    #[error("an indirect table contains an indirect descriptor")]
+    IndirectNested,
+    /// INDIRECT and NEXT in one descriptor.
+    #[error("an indirect descriptor has the NEXT flag")]
+    IndirectWithNext,
+    /// The table's length is zero, no multiple of 16, or too large.
+    #[error("an indirect table of {0} bytes is not allowed")]
+    IndirectLength(u32),
+    /// A buffer or table lies outside the shared memory.
+    #[error("{len} bytes at guest address {address:#x} lie outside the shared memory")]
+    Outside {
+        /// Guest-physical address.
+        address: u64,
+        /// Bytes.
+        len: u32,
+    },
+    /// A buffer for the device to read has the WRITE flag.
+    #[error("a buffer to read has the WRITE flag")]
+    WriteOnRead,
+    /// A buffer for the device to write lacks the WRITE flag.
+    #[error("a buffer to write lacks the WRITE flag")]
+    ReadOnWrite,
+}

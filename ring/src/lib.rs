@@ -1,0 +1,24 @@
+//! Rings: virtqueues, split and packed, from the device's side and from the driver's, and the rings that join
+//! cores of one process.
+//!
+//! A virtqueue lies in memory that a guest can write at any time. Everything read from it is read once, into
+//! private memory, and judged there; what is judged wrong is a [`RingFault`] with a name, and the ring is not
+//! used again. This crate must never follow an address that was not translated, never wait, and never learn
+//! what a buffer contains.
+//!
+//! Source: VIRTIO 1.2, sections 2.6 (virtqueues), 2.7 (split) and 2.8 (packed).
+
+mod area;
+mod chain;
+pub mod device;
+pub mod driver;
+mod fault;
+pub mod mpmc;
+pub mod spsc;
+
+pub use area::Layout;
+pub use chain::{Descriptor, Direction, Token, resolve};
+pub use fault::RingFault;
+
+/// Largest queue of either kind (VIRTIO 1.2 sections 2.7 and 2.8.10).
+pub const MAX_SIZE: u16 = 32_768;

@@ -1,0 +1,54 @@
+//! Every interleaving of one producer and one consumer, up to a bound on pre-emptions.
+
+use super::*;
+use loom::thread;
+
+fn model(run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(run);
+}
+
+#[test]
+fn loom_items_arrive_in_order_through_a_ring_that_wraps() {
+    model(|| {
+        let (mut producer, mut consumer) = ring_at(2, usize::MAX);
+        let sender = thread::spawn(move || {
+            for item in 0..3 {
+                while producer.push(Box::new(item)).is_err() {
+                    thread::yield_now();
+                }
+            }
+        });
+        for expected in 0..3 {
+            let item = loop {
+                match consumer.pop() {
+                    Some(item) => break item,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(*item, expected);
+        }
+        sender.join().unwrap();
+        assert!(consumer.pop().is_none());
+    });
+}
+
+#[test]
+fn loom_batches_arrive_whole_and_what_is_left_is_dropped() {
+    model(|| {
+        let item = loom::sync::Arc::new(());
+        let (mut producer, mut consumer) = ring(2);
+        let items = [item.clone(), item.clone(), item.clone()];
+        let sender = thread::spawn(move || {
+            let mut items = items.into_iter();
+            let first = producer.push_all(&mut items);
+            first + producer.push_all(&mut items)
+        });
+        let taken = consumer.drain(2).count() + consumer.drain(1).count();
+        let sent = sender.join().unwrap();
+        assert!((2..=3).contains(&sent) && taken <= sent);
+        drop(consumer);
+        assert_eq!(loom::sync::Arc::strong_count(&item), 1);
+    });
+}

@@ -1,0 +1,167 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::sync::Arc as StdArc;
+
+#[test]
+fn items_come_out_in_the_order_they_went_in() {
+    let (mut producer, mut consumer) = ring(4);
+    assert_eq!(consumer.pop(), None);
+    for i in 0..4 {
+        assert_eq!(producer.push(i), Ok(()));
+    }
+    assert_eq!(producer.push(4), Err(4), "the item comes back when the ring is full");
+    assert_eq!(consumer.drain(3).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(producer.push(5), Ok(()));
+    assert_eq!(consumer.drain(9).collect::<Vec<_>>(), [3, 5]);
+}
+
+#[test]
+fn the_capacity_is_the_next_power_of_two() {
+    for (asked, given) in [(0, 1), (1, 1), (2, 2), (3, 4), (64, 64), (65, 128)] {
+        let (producer, consumer) = ring::<u8>(asked);
+        assert_eq!((producer.capacity(), consumer.capacity()), (given, given));
+    }
+}
+
+#[test]
+fn an_item_that_does_not_fit_stays_in_the_iterator() {
+    let (mut producer, _consumer) = ring(2);
+    let mut items = 0..5;
+    assert_eq!(producer.push_all(&mut items), 2);
+    assert_eq!(items, 2..5);
+    assert_eq!(producer.push_all(&mut items), 0);
+    assert_eq!(items, 2..5);
+}
+
+#[test]
+fn items_that_a_drain_did_not_hand_out_stay() {
+    let (mut producer, mut consumer) = ring(4);
+    producer.push_slice(&[1, 2, 3, 4]);
+    let mut drain = consumer.drain(4);
+    assert_eq!((drain.next(), drain.len()), (Some(1), 3));
+    drop(drain);
+    assert_eq!(producer.room(4), 1);
+    assert_eq!(consumer.drain(4).collect::<Vec<_>>(), [2, 3, 4]);
+}
+
+#[test]
+fn a_ring_drops_what_is_left_in_it_once() {
+    let item = StdArc::new(());
+    let (mut producer, mut consumer) = ring(8);
+    producer.push_all(&mut (0..6).map(|_| item.clone()));
+    drop(consumer.pop());
+    assert_eq!(StdArc::strong_count(&item), 6);
+    drop(consumer);
+    assert_eq!(StdArc::strong_count(&item), 6, "the producer still holds the ring");
+    drop(producer);
+    assert_eq!(StdArc::strong_count(&item), 1);
+}
+
+#[test]
+fn an_iterator_that_panics_loses_nothing_that_it_gave() {
+    let (mut producer, mut consumer) = ring(8);
+    let mut items = (0..8).inspect(|&i| assert!(i < 3, "as planned"));
+    let push = std::panic::AssertUnwindSafe(|| producer.push_all(&mut items));
+    assert!(std::panic::catch_unwind(push).is_err());
+    assert_eq!(consumer.drain(8).collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn the_two_positions_are_on_lines_of_their_own() {
+    assert!(core::mem::offset_of!(Ring<u8>, tail).abs_diff(core::mem::offset_of!(Ring<u8>, head)) >= 128);
+    assert!(core::mem::offset_of!(Ring<u8>, slots).is_multiple_of(128));
+}
+
+#[test]
+fn every_item_crosses_two_threads_in_order() {
+    const COUNT: u64 = if cfg!(miri) { 300 } else { 200_000 };
+    let (mut producer, mut consumer) = ring(64);
+    std::thread::scope(|s| {
+        s.spawn(move || {
+            let mut items = 0..COUNT;
+            while !items.is_empty() {
+                if producer.push_all(&mut items.by_ref().take(7)) == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut expected = 0;
+        while expected < COUNT {
+            for item in consumer.drain(5) {
+                assert_eq!(item, expected);
+                expected += 1;
+            }
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push,
+    PushAll(usize),
+    PushSlice(usize),
+    Pop,
+    Drain { most: usize, take: usize },
+    PopSlice(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        Just(Step::Push),
+        (0..20_usize).prop_map(Step::PushAll),
+        (0..20_usize).prop_map(Step::PushSlice),
+        Just(Step::Pop),
+        (0..20_usize, 0..20_usize).prop_map(|(most, take)| Step::Drain { most, take }),
+        (0..20_usize).prop_map(Step::PopSlice),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 4 } else { 256 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Positions start just before the integer wraps, so every case of some length crosses it.
+    #[test]
+    fn it_is_a_bounded_queue(capacity in 1..20_usize, before in 0..40_usize, steps in prop::collection::vec(step(), 0..80)) {
+        let (mut producer, mut consumer) = ring_at::<u64>(capacity, usize::MAX - before);
+        let mut model = VecDeque::new();
+        let mut serial = 0..;
+        for step in steps {
+            let room = producer.capacity() - model.len();
+            match step {
+                Step::Push => {
+                    let item = serial.next().unwrap();
+                    prop_assert_eq!(producer.push(item).is_ok(), room > 0);
+                    if room > 0 { model.push_back(item); }
+                }
+                Step::PushAll(n) | Step::PushSlice(n) => {
+                    let items: Vec<u64> = serial.by_ref().take(n).collect();
+                    let pushed = match step {
+                        Step::PushAll(_) => producer.push_all(&mut items.iter().copied()),
+                        _ => producer.push_slice(&items),
+                    };
+                    prop_assert_eq!(pushed, n.min(room));
+                    model.extend(&items[..pushed]);
+                }
+                Step::Pop => prop_assert_eq!(consumer.pop(), model.pop_front()),
+                Step::Drain { most, take } => {
+                    let got: Vec<u64> = consumer.drain(most).take(take).collect();
+                    let n = most.min(take).min(model.len());
+                    prop_assert_eq!(got, model.drain(..n).collect::<Vec<_>>());
+                }
+                Step::PopSlice(n) => {
+                    let mut items = vec![0; n];
+                    let popped = consumer.pop_slice(&mut items);
+                    prop_assert_eq!(popped, n.min(model.len()));
+                    prop_assert_eq!(&items[..popped], &model.drain(..popped).collect::<Vec<_>>());
+                }
+            }
+            prop_assert_eq!(consumer.ready(usize::MAX), model.len());
+        }
+    }
+}
