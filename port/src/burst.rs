@@ -1,0 +1,339 @@
+//! Up to 64 packets on their way through one core: the only packet container on the fast path.
+//!
+//! A burst holds, for each packet, a private copy of its head (the first [`HEAD`] bytes) and the checked
+//! segments of the rest, which stay in the source's memory. Pipelines read and edit heads only. A burst is
+//! reused for ever and allocates nothing; it must never outlive the maps of its segments, so it keeps them
+//! pinned: one map per source, replaced only when that source fills the burst anew.
+
+use mem::copy::Kernel;
+use mem::{Map, Seg};
+use ring::Token;
+use std::sync::Arc;
+
+/// Most packets in one burst.
+pub const BURST: usize = 64;
+/// Bytes of each packet that are copied before it is judged.
+pub const HEAD: usize = 128;
+/// Room in front of a head for headers that a pipeline adds.
+const HEADROOM: usize = 64;
+const SLOT: usize = HEADROOM + HEAD;
+/// Segments beyond the first, for all packets together: the longest legal chain fits whenever
+/// [`Burst::has_chain_room`].
+const SPILL: usize = 2 * LONGEST_CHAIN;
+/// Most segments of one packet: a chain as long as the largest queue, each buffer over two regions.
+const LONGEST_CHAIN: usize = 2 * ring::MAX_SIZE as usize;
+
+#[repr(C, align(64))]
+struct Slots([[u8; SLOT]; BURST]);
+
+/// Up to [`BURST`] packets of one source.
+pub struct Burst {
+    slots: Box<Slots>,
+    n: usize,
+    source: usize,
+    start: [u8; BURST],
+    head: [u8; BURST],
+    len: [u32; BURST],
+    rest: [Seg; BURST],
+    more: [(u32, u32); BURST],
+    spill: Vec<Seg>,
+    tokens: [Token; BURST],
+    returned: usize,
+    pins: Vec<Option<Arc<Map>>>,
+}
+
+/// One packet of a burst: its private head and the rest in the source's memory.
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    /// The first bytes, as the pipeline left them.
+    pub head: &'a [u8],
+    rest: Seg,
+    more: &'a [Seg],
+}
+
+impl std::fmt::Debug for Burst {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Burst").field("packets", &self.n).field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Burst {
+    /// An empty burst. The only allocation of its life.
+    pub fn new() -> Self {
+        Self {
+            slots: Box::new(Slots([[0; SLOT]; BURST])),
+            n: 0,
+            source: 0,
+            start: [HEADROOM as u8; BURST],
+            head: [0; BURST],
+            len: [0; BURST],
+            rest: [Seg::EMPTY; BURST],
+            more: [(0, 0); BURST],
+            spill: Vec::with_capacity(SPILL),
+            tokens: [Token::default(); BURST],
+            returned: 0,
+            pins: Vec::new(),
+        }
+    }
+
+    /// Empties the burst for packets of receive queue number `source` of this worker.
+    #[inline]
+    pub fn begin(&mut self, source: usize) {
+        (self.n, self.returned, self.source) = (0, 0, source);
+        self.spill.clear();
+        if self.pins.len() <= source {
+            self.pins.resize(source + 1, None);
+        }
+    }
+
+    /// Lets go of every pinned map. Packets still in the burst are gone with them.
+    pub fn unpin(&mut self) {
+        (self.n, self.returned) = (0, 0);
+        self.spill.clear();
+        self.pins.fill(None);
+    }
+
+    /// Keeps `map` mapped for as long as this burst may hold segments of it.
+    #[inline]
+    pub fn pin(&mut self, map: &Arc<Map>) {
+        let pin = &mut self.pins[self.source];
+        if pin.as_ref().is_none_or(|old| !Arc::ptr_eq(old, map)) {
+            *pin = Some(map.clone());
+        }
+    }
+
+    /// The number given to [`Burst::begin`].
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
+    /// Packets in the burst.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Whether there is no packet.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// How many more buffers can be taken.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        BURST - self.returned
+    }
+
+    /// The buffers to give back, in the order they were taken.
+    #[inline(always)]
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens[..self.returned]
+    }
+
+    /// Adds a packet that lies in one segment of the pinned map.
+    #[inline(always)]
+    pub fn push(&mut self, token: Token, frame: Seg) {
+        let i = self.n;
+        self.rest[i] = frame;
+        self.more[i] = (0, 0);
+        self.len[i] = frame.len() as u32;
+        self.n += 1;
+        self.give_back(token);
+    }
+
+    /// Whether a packet in any legal number of segments can be added.
+    pub fn has_chain_room(&self) -> bool {
+        self.room() > 0 && self.spill.len() <= SPILL - LONGEST_CHAIN
+    }
+
+    /// Adds a packet that lies in several segments of the pinned map. The caller has asked
+    /// [`Burst::has_chain_room`].
+    pub fn push_chain(&mut self, token: Token, frame: &[Seg]) {
+        let (first, more) = frame.split_first().unwrap_or((&Seg::EMPTY, &[]));
+        let from = self.spill.len() as u32;
+        self.spill.extend_from_slice(more);
+        let i = self.n;
+        self.rest[i] = *first;
+        self.more[i] = (from, self.spill.len() as u32);
+        self.len[i] = frame.iter().map(|s| s.len() as u32).sum();
+        self.n += 1;
+        self.give_back(token);
+    }
+
+    /// Notes a buffer to give back that brought no packet.
+    #[inline]
+    pub fn give_back(&mut self, token: Token) {
+        self.tokens[self.returned] = token;
+        self.returned += 1;
+    }
+
+    /// Copies every packet's head into the burst. From here on the source cannot change what is judged.
+    #[inline]
+    pub fn load_heads<K: Kernel>(&mut self) {
+        for i in 0..self.n {
+            self.load_head::<K>(i);
+        }
+    }
+
+    #[inline(always)]
+    fn load_head<K: Kernel>(&mut self, i: usize) {
+        let (first, rest) = self.rest[i].split_at(HEAD);
+        let slot = &mut self.slots.0[i][HEADROOM..HEADROOM + first.len()];
+        // SAFETY: the segment belongs to the map pinned for this source, and the slice has its length.
+        unsafe { first.copy_out::<K>(slot) };
+        self.rest[i] = rest;
+        (self.start[i], self.head[i]) = (HEADROOM as u8, first.len() as u8);
+        if self.more[i].0 != self.more[i].1 && first.len() < HEAD {
+            self.load_scattered_head::<K>(i);
+        }
+    }
+
+    /// The head of a packet whose first segment is shorter than a head.
+    #[cold]
+    fn load_scattered_head<K: Kernel>(&mut self, i: usize) {
+        let (mut at, end) = self.more[i];
+        let mut have = self.head[i] as usize;
+        while at < end && have < HEAD {
+            let (first, rest) = self.spill[at as usize].split_at(HEAD - have);
+            let slot = &mut self.slots.0[i][HEADROOM + have..HEADROOM + have + first.len()];
+            // SAFETY: as in `load_head`.
+            unsafe { first.copy_out::<K>(slot) };
+            have += first.len();
+            self.rest[i] = rest;
+            at += 1;
+        }
+        self.more[i].0 = at;
+        self.head[i] = have as u8;
+    }
+
+    /// The private first bytes of packet `i`.
+    #[inline(always)]
+    pub fn head(&self, i: usize) -> &[u8] {
+        let start = self.start[i] as usize;
+        &self.slots.0[i][start..start + self.head[i] as usize]
+    }
+
+    /// The same, for editing.
+    #[inline(always)]
+    pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
+        let start = self.start[i] as usize;
+        &mut self.slots.0[i][start..start + self.head[i] as usize]
+    }
+
+    /// Bytes of packet `i`, head and rest.
+    #[inline(always)]
+    pub fn frame_len(&self, i: usize) -> usize {
+        self.len[i] as usize
+    }
+
+    /// Makes room for `n` bytes in front of packet `i`, their content unspecified. `false` when the headroom is
+    /// used up.
+    pub fn grow_head(&mut self, i: usize, n: usize) -> bool {
+        if n > self.start[i] as usize {
+            return false;
+        }
+        self.start[i] -= n as u8;
+        self.head[i] += n as u8;
+        self.len[i] += n as u32;
+        true
+    }
+
+    /// Takes `n` bytes off the front of packet `i`. `false` when the head is shorter than that.
+    pub fn shrink_head(&mut self, i: usize, n: usize) -> bool {
+        if n > self.head[i] as usize {
+            return false;
+        }
+        self.start[i] += n as u8;
+        self.head[i] -= n as u8;
+        self.len[i] -= n as u32;
+        true
+    }
+
+    /// Packet `i`, for sending.
+    #[inline(always)]
+    pub fn frame(&self, i: usize) -> Frame<'_> {
+        let (from, to) = self.more[i];
+        Frame { head: self.head(i), rest: self.rest[i], more: &self.spill[from as usize..to as usize] }
+    }
+
+    /// Fills the burst with a frame of our own, of at most [`HEAD`] bytes.
+    pub fn push_own(&mut self, frame: &[u8]) -> bool {
+        if frame.len() > HEAD || self.n == BURST {
+            return false;
+        }
+        let i = self.n;
+        self.slots.0[i][HEADROOM..HEADROOM + frame.len()].copy_from_slice(frame);
+        (self.start[i], self.head[i]) = (HEADROOM as u8, frame.len() as u8);
+        (self.rest[i], self.more[i], self.len[i]) = (Seg::EMPTY, (0, 0), frame.len() as u32);
+        self.n += 1;
+        true
+    }
+}
+
+impl Frame<'_> {
+    /// Whether the whole frame is in the private head.
+    #[inline(always)]
+    pub fn is_head_only(&self) -> bool {
+        self.rest.is_empty() && self.more.is_empty()
+    }
+
+    /// Writes the frame to the front of `to`, which has room for all of it.
+    ///
+    /// # Safety
+    /// The map that made `to` is alive and `to.len()` is at least the frame's length.
+    #[inline(always)]
+    pub unsafe fn write_to<K: Kernel>(&self, to: Seg) {
+        let (first, mut after) = to.split_at(self.head.len());
+        // SAFETY: the destination by contract; our own rest segments are pinned by the burst that lent this frame.
+        unsafe {
+            first.copy_in::<K>(self.head);
+            if !self.rest.is_empty() {
+                after.copy_from::<K>(self.rest, self.rest.len());
+                after = after.split_at(self.rest.len()).1;
+            }
+            for seg in self.more {
+                after.copy_from::<K>(*seg, seg.len());
+                after = after.split_at(seg.len()).1;
+            }
+        }
+    }
+
+    /// Writes the frame over the segments `to`, in order.
+    ///
+    /// # Safety
+    /// The map that made the segments is alive and their lengths add up to at least the frame's.
+    pub unsafe fn scatter_to<K: Kernel>(&self, to: impl Iterator<Item = Seg>) {
+        let mut to = to;
+        let mut room = Seg::EMPTY;
+        let mut from_head = self.head;
+        while !from_head.is_empty() {
+            if room.is_empty() {
+                let Some(next) = to.next() else { return };
+                room = next;
+            }
+            let n = from_head.len().min(room.len());
+            // SAFETY: the destination by contract; `n` is at most both lengths.
+            unsafe { room.copy_in::<K>(&from_head[..n]) };
+            (room, from_head) = (room.split_at(n).1, &from_head[n..]);
+        }
+        for mut from in std::iter::once(self.rest).chain(self.more.iter().copied()) {
+            while !from.is_empty() {
+                if room.is_empty() {
+                    let Some(next) = to.next() else { return };
+                    room = next;
+                }
+                let n = from.len().min(room.len());
+                // SAFETY: the destination by contract, the source is pinned; `n` is at most both lengths.
+                unsafe { room.copy_from::<K>(from, n) };
+                (room, from) = (room.split_at(n).1, from.split_at(n).1);
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Why a packet is lost and why a port stops. Both are named, counted and shown; neither is ever a panic.
+
+use ring::RingFault;
+
+/// Why one packet, or one copy of a flooded packet, did not leave. Each has a counter per port and worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DropReason {
+    /// Shorter than an Ethernet header (or than the device's own header).
+    TooShort,
+    /// Longer than the largest frame this switch carries.
+    TooLong,
+    /// A reserved or impossible source address (group bit set, or all zero).
+    BadSource,
+    /// The destination is the port that the packet came from, or there is no other port.
+    NoDestination,
+    /// The packet's VLAN is not one of the port's.
+    VlanDenied,
+    /// Above the port's limit for broadcast and multicast.
+    BroadcastLimit,
+    /// Above the port's limit for unknown unicast.
+    UnknownLimit,
+    /// Sent from an address that is pinned to another port.
+    StaticElsewhere,
+    /// The destination's queue had no buffer.
+    QueueFull,
+    /// The destination's buffers are too small for the packet.
+    BufferTooSmall,
+    /// The destination has no running queue.
+    PortDown,
+    /// The destination's queue was found to be broken while the packet was on its way.
+    PortFault,
+}
+
+impl DropReason {
+    /// Every reason, in the order of their counters.
+    pub const ALL: [DropReason; 12] = [
+        DropReason::TooShort,
+        DropReason::TooLong,
+        DropReason::BadSource,
+        DropReason::NoDestination,
+        DropReason::VlanDenied,
+        DropReason::BroadcastLimit,
+        DropReason::UnknownLimit,
+        DropReason::StaticElsewhere,
+        DropReason::QueueFull,
+        DropReason::BufferTooSmall,
+        DropReason::PortDown,
+        DropReason::PortFault,
+    ];
+
+    /// How many reasons there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The name in tables, JSON and documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::TooShort => "too-short",
+            DropReason::TooLong => "too-long",
+            DropReason::BadSource => "bad-source",
+            DropReason::NoDestination => "no-destination",
+            DropReason::VlanDenied => "vlan-denied",
+            DropReason::BroadcastLimit => "broadcast-limit",
+            DropReason::UnknownLimit => "unknown-limit",
+            DropReason::StaticElsewhere => "static-elsewhere",
+            DropReason::QueueFull => "queue-full",
+            DropReason::BufferTooSmall => "buffer-too-small",
+            DropReason::PortDown => "port-down",
+            DropReason::PortFault => "port-fault",
+        }
+    }
+}
+
+/// Why a port was stopped. Nobody else's traffic is touched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PortFault {
+    /// The guest's ring breaks the rules of VIRTIO.
+    #[error("the guest broke its virtqueue: {0}")]
+    Ring(#[from] RingFault),
+    /// The file behind the guest's memory became shorter than what was shared.
+    #[error("the front end truncated the file behind its memory")]
+    MemoryLost,
+    /// A ring's address lies in no region.
+    #[error("the {0} area of a virtqueue lies outside the shared memory or is misaligned")]
+    RingOutside(&'static str),
+    /// A descriptor that should be an event descriptor is something else.
+    #[error("the {0} descriptor is not usable: {1}")]
+    BadDescriptor(&'static str, String),
+    /// The front end broke the vhost-user protocol.
+    #[error("the front end broke the vhost-user protocol: {0}")]
+    Protocol(String),
+}

@@ -1,0 +1,17 @@
+//! Where packets enter and leave.
+//!
+//! Three nouns: a port is a place with queues, a [`Burst`] is what travels, a pipeline (two rooms further) says
+//! where to. Each kind of port has the same inner shape: `control` (its life outside the fast path), `rx`, `tx`
+//! and, where it talks to the kernel, `sys`. Nothing here starts a thread, sleeps or reads a clock; time is
+//! passed in.
+
+mod burst;
+mod fault;
+mod queue;
+pub mod vhost_user;
+pub mod virtio_user;
+
+pub use burst::{BURST, Burst, Frame, HEAD};
+pub use fault::{DropReason, PortFault};
+pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};
+pub use ring::Token;

@@ -1,0 +1,167 @@
+//! What every port's queues look like to the engine, and what a port's control side asks of the engine.
+//!
+//! Calls through these traits are made once per burst, never once per packet. A queue belongs to one worker at a
+//! time and moves between control and worker as a whole, so it needs no locks; a transmit queue that several
+//! workers use is forked into one handle each.
+
+use crate::{Burst, DropReason, PortFault};
+use rustix::fd::BorrowedFd;
+use std::time::Instant;
+
+/// A port's number in the running switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+/// What one call of [`TxQueue::tx`] or [`RxQueue::rx`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets moved.
+    pub packets: u64,
+    /// Bytes moved, frames without their checksum.
+    pub bytes: u64,
+    /// Packets lost, by [`DropReason`].
+    pub drops: [u64; DropReason::COUNT],
+}
+
+impl Tally {
+    /// Counts `n` packets lost to `reason`.
+    #[inline]
+    pub fn drop(&mut self, reason: DropReason, n: u64) {
+        self.drops[reason as usize] += n;
+    }
+
+    /// Packets lost, whatever the reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+}
+
+/// Where packets enter.
+pub trait RxQueue: Send {
+    /// Fetches the lines that the next `rx` reads first. Called a little before it.
+    fn prefetch(&self);
+
+    /// Takes up to the burst's room: descriptors are checked and translated, the packets' first lines are on
+    /// their way, heads are not yet copied (see [`Burst::load_heads`]). Frames that are too short or too long
+    /// count in `tally` and are returned to the source with the others.
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault>;
+
+    /// Returns the buffers of a burst that this queue filled, oldest burst first. One publish.
+    fn complete(&mut self, burst: &Burst);
+
+    /// Tells the source, if it wants to be told, about everything published since the last call. The caller has
+    /// executed one sequentially consistent fence since then.
+    fn notify(&mut self);
+
+    /// Asks for kicks from now on. `true` when packets are already there, so that sleeping would lose them.
+    fn arm(&mut self) -> Result<bool, PortFault>;
+
+    /// Asks for no more kicks, because the queue is polled again.
+    fn disarm(&mut self);
+
+    /// What becomes readable with a kick.
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Takes over a changed memory map; called at a burst boundary with no burst of this queue outstanding.
+    fn refresh(&mut self) -> Result<(), PortFault>;
+
+    /// The next available entry, as `GET_VRING_BASE` reports it.
+    fn base(&self) -> u32;
+}
+
+/// Where packets leave.
+pub trait TxQueue: Send {
+    /// Sends the packets `picks` (indices into `burst`) in order. Returns how many picks it is done with: the
+    /// rest found the queue full, and the caller waits or drops them.
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault>;
+
+    /// As [`RxQueue::notify`].
+    fn notify(&mut self);
+
+    /// Another handle to the same queue, for another worker.
+    fn fork(&mut self) -> Box<dyn TxQueue>;
+
+    /// As [`RxQueue::refresh`].
+    fn refresh(&mut self) -> Result<(), PortFault>;
+
+    /// As [`RxQueue::base`].
+    fn base(&self) -> u32;
+}
+
+/// What a port's control side asks of the engine, for its own port only. Each call returns when every worker
+/// that is concerned has passed a burst boundary: at most one burst later.
+pub trait Attach {
+    /// Hands the receive queue of queue pair `pair` to a worker.
+    fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>);
+    /// Takes it back, exactly where it stopped.
+    fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>>;
+    /// Hands the transmit queue of queue pair `pair` to the workers.
+    fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>);
+    /// Takes it back from all of them.
+    fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>>;
+    /// Has every queue of this port take over its changed map and waits until no worker holds the old one.
+    fn refresh(&mut self);
+    /// A frame that the switch should see as if it had come from this port (a gratuitous or reverse ARP).
+    fn inject(&mut self, frame: &[u8]);
+}
+
+/// What a port is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// Waiting for the other side to connect, or for the next try.
+    Waiting,
+    /// Connected; queues may be running.
+    Connected,
+    /// Stopped because of what the other side did; it may reconnect.
+    Faulted(PortFault),
+    /// Closed by the operator.
+    Closed,
+}
+
+/// One queue pair, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Ring entries.
+    pub size: u16,
+    /// Whether packets are taken from it.
+    pub rx_running: bool,
+    /// Whether packets are sent to it.
+    pub tx_running: bool,
+}
+
+/// A port's state, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortStatus {
+    /// What it is doing.
+    pub state: PortState,
+    /// The kind, as the configuration file spells it.
+    pub kind: &'static str,
+    /// Where it is: a socket's path, an interface's name.
+    pub place: String,
+    /// Negotiated features, by name.
+    pub features: Vec<&'static str>,
+    /// Its queue pairs.
+    pub queues: Vec<QueueStatus>,
+    /// How many times the other side has connected.
+    pub connects: u64,
+    /// Memory regions mapped, and their bytes.
+    pub memory: (usize, u64),
+    /// The last fault, if there has been one.
+    pub last_fault: Option<PortFault>,
+}
+
+/// A port's life outside the fast path. One thread of the engine drives all of them.
+pub trait PortControl: Send {
+    /// What to wait for: readable means that [`PortControl::handle`] should run.
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// When [`PortControl::handle`] should run at the latest.
+    fn deadline(&self) -> Option<Instant>;
+    /// Something is readable, the deadline has passed, or both. Never blocks.
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach);
+    /// A worker found a queue of this port broken and has stopped using it.
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach);
+    /// Ends the port: queues stop, memory goes, sockets it made are removed.
+    fn close(&mut self, engine: &mut dyn Attach);
+    /// Its state, for people.
+    fn status(&self) -> PortStatus;
+}

@@ -1,0 +1,76 @@
+//! What a port offers, from what its user asked for. Never more than the fast path honours.
+
+use crate::vhost_user::message::ProtocolFeatures;
+use crate::vhost_user::session::{MAX_QUEUE_PAIRS, Offer};
+use crate::vhost_user::setup::Features;
+use crate::vhost_user::socket::ListenError;
+
+/// Everything that is honoured with every configuration.
+const ALWAYS: u64 = Features::VERSION_1
+    | Features::ANY_LAYOUT
+    | Features::MRG_RXBUF
+    | Features::INDIRECT_DESC
+    | Features::EVENT_IDX
+    | Features::RING_PACKED
+    | Features::IN_ORDER
+    | Features::PROTOCOL;
+
+const PROTOCOL: u64 = ProtocolFeatures::MQ
+    | ProtocolFeatures::RARP
+    | ProtocolFeatures::REPLY_ACK
+    | ProtocolFeatures::BACKEND_REQ
+    | ProtocolFeatures::RESET_DEVICE
+    | ProtocolFeatures::CONFIGURE_MEM_SLOTS
+    | ProtocolFeatures::STATUS;
+
+/// How a vhost-user port is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Queue pairs to offer, 1 to 128.
+    pub queue_pairs: u16,
+    /// The largest packet, without its Ethernet header, that the guest is told of (68 to 65535 bytes). Without
+    /// it nothing is said and the guest uses its own.
+    pub mtu: Option<u16>,
+    /// The most that may be offered. What is not honoured is never offered, whatever this says.
+    pub features: Features,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { queue_pairs: 1, mtu: None, features: Features(u64::MAX) }
+    }
+}
+
+impl Options {
+    /// What to offer.
+    ///
+    /// `STATUS` and `GUEST_ANNOUNCE` belong to the configuration space and the control queue, which front ends
+    /// keep to themselves; offering the latter would also keep QEMU from sending `SEND_RARP`.
+    pub(super) fn offer(self) -> Result<Offer, ListenError> {
+        if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
+            return Err(ListenError::QueuePairs(self.queue_pairs));
+        }
+        if let Some(mtu) = self.mtu.filter(|mtu| *mtu < 68) {
+            return Err(ListenError::Mtu(mtu));
+        }
+        let mut features = ALWAYS;
+        let mut protocol = PROTOCOL;
+        if self.queue_pairs > 1 {
+            features |= Features::MQ;
+        }
+        if self.mtu.is_some() {
+            features |= Features::NET_MTU;
+            protocol |= ProtocolFeatures::NET_MTU;
+        }
+        let features = Features(features & self.features.0);
+        if !features.has(Features::PROTOCOL) {
+            protocol = 0;
+        }
+        Ok(Offer {
+            features,
+            protocol: ProtocolFeatures(protocol),
+            queue_pairs: self.queue_pairs,
+            mtu: self.mtu,
+        })
+    }
+}

@@ -1,0 +1,296 @@
+use super::*;
+use crate::vhost_user::fake::{FakeEngine, QUEUES};
+use crate::vhost_user::message::{Code, MAX_DESCRIPTORS, Request};
+use crate::vhost_user::setup::Features;
+use rustix::event::EventfdFlags;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+struct Bench {
+    dir: tempfile::TempDir,
+    port: VhostUser,
+    engine: FakeEngine,
+    now: Instant,
+}
+
+impl Bench {
+    fn listening() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = VhostUser::listen_with(dir.path().join("s"), Options::default(), QUEUES).unwrap();
+        Self { dir, port, engine: FakeEngine::default(), now: Instant::now() }
+    }
+
+    fn connecting() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Instant::now();
+        let port = VhostUser::connect_with(dir.path().join("s"), Options::default(), now, QUEUES).unwrap();
+        Self { dir, port, engine: FakeEngine::default(), now }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    fn peer(&self) -> UnixStream {
+        let peer = UnixStream::connect(self.path()).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        peer
+    }
+
+    /// What the engine does while the port is readable or due.
+    fn run(&mut self) {
+        for _ in 0..1000 {
+            let due = self.port.deadline().is_some_and(|at| at <= self.now);
+            let readable = sys::wait_readable(self.port.poll_fd().unwrap(), Duration::ZERO).unwrap();
+            if !due && !readable {
+                return;
+            }
+            self.port.handle(self.now, &mut self.engine);
+        }
+        panic!("the port stays readable");
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now += time;
+        self.run();
+    }
+
+    fn state(&self) -> PortState {
+        self.port.status().state
+    }
+}
+
+fn answer(peer: &mut UnixStream) -> u64 {
+    let mut bytes = [0; 20];
+    peer.read_exact(&mut bytes).unwrap();
+    u64::from_ne_bytes(bytes[12..].try_into().unwrap())
+}
+
+fn is_closed(peer: &mut UnixStream) -> bool {
+    matches!(peer.read(&mut [0; 1]), Ok(0) | Err(_))
+}
+
+#[test]
+fn a_front_end_connects_and_is_answered() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    peer.write_all(&Request::GetFeatures.encode(false)).unwrap();
+    bench.run();
+    assert_eq!(bench.state(), PortState::Connected);
+    let offered = Features(answer(&mut peer));
+    assert!(offered.has(Features::VERSION_1 | Features::RING_PACKED | Features::PROTOCOL));
+    assert!(!offered.has(Features::MQ) && !offered.has(Features::NET_MTU) && !offered.has(Features::STATUS));
+}
+
+#[test]
+fn a_message_in_single_bytes_is_a_message() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    for byte in Request::GetQueueNum.encode(false) {
+        peer.write_all(&[byte]).unwrap();
+        bench.run();
+    }
+    assert_eq!(answer(&mut peer), 1);
+}
+
+#[test]
+fn many_messages_in_one_write_are_many_messages() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    peer.write_all(&Request::GetQueueNum.encode(false).repeat(150)).unwrap();
+    bench.run();
+    for _ in 0..150 {
+        assert_eq!(answer(&mut peer), 1);
+    }
+}
+
+#[test]
+fn a_second_front_end_is_turned_away_and_the_first_goes_on() {
+    let mut bench = Bench::listening();
+    let mut first = bench.peer();
+    bench.run();
+    let mut second = bench.peer();
+    bench.run();
+    assert!(is_closed(&mut second));
+    first.write_all(&Request::GetQueueNum.encode(false)).unwrap();
+    bench.run();
+    assert_eq!(answer(&mut first), 1);
+    assert_eq!(bench.port.status().connects, 1);
+}
+
+#[test]
+fn a_front_end_that_comes_back_at_once_is_served() {
+    let mut bench = Bench::listening();
+    let first = bench.peer();
+    bench.run();
+    drop(first);
+    let mut again = bench.peer();
+    again.write_all(&Request::GetQueueNum.encode(false)).unwrap();
+    bench.run();
+    assert_eq!(answer(&mut again), 1);
+    assert_eq!(bench.port.status().connects, 2);
+}
+
+#[test]
+fn a_broken_protocol_is_a_named_fault_and_the_port_recovers() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    peer.write_all(&[0xff; 12]).unwrap();
+    bench.run();
+    assert!(is_closed(&mut peer));
+    let PortState::Faulted(fault) = bench.state() else { panic!("{:?}", bench.state()) };
+    assert_eq!(
+        fault.to_string(),
+        "the front end broke the vhost-user protocol: request 4294967295 does not exist"
+    );
+    let mut next = bench.peer();
+    next.write_all(&Request::GetQueueNum.encode(false)).unwrap();
+    bench.run();
+    assert!(matches!(bench.state(), PortState::Faulted(_)), "the next one waits a moment");
+    bench.wait(SHORTEST_PAUSE);
+    assert_eq!(answer(&mut next), 1);
+    assert_eq!(bench.state(), PortState::Connected);
+    assert_eq!(bench.port.status().last_fault, Some(fault));
+}
+
+#[test]
+fn a_payload_that_is_too_long_is_refused_before_it_arrives() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    peer.write_all(&Header::request(Code::SetFeatures, false, u32::MAX).encode()).unwrap();
+    bench.run();
+    assert!(
+        matches!(bench.state(), PortState::Faulted(PortFault::Protocol(text)) if text.contains("4294967295 bytes"))
+    );
+}
+
+#[test]
+fn descriptors_beyond_the_limit_are_a_fault_whether_in_one_piece_or_many() {
+    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let message = Request::SetOwner.encode(false);
+    for pieces in [1, 3] {
+        let mut bench = Bench::listening();
+        let peer = bench.peer();
+        bench.run();
+        let fds = vec![event.as_fd(); MAX_DESCRIPTORS];
+        for piece in message.chunks(message.len() / pieces) {
+            sys::send(peer.as_fd(), piece, &fds).unwrap();
+        }
+        bench.run();
+        assert!(matches!(bench.state(), PortState::Faulted(PortFault::Protocol(_))), "{:?}", bench.state());
+    }
+}
+
+#[test]
+fn a_front_end_that_never_reads_its_answers_is_a_fault() {
+    let mut bench = Bench::listening();
+    let peer = bench.peer();
+    peer.set_nonblocking(true).unwrap();
+    let request = Request::GetFeatures.encode(false);
+    for _ in 0..100_000 {
+        while (&peer).write_all(&request).is_ok() {}
+        bench.run();
+        if bench.state() != PortState::Connected {
+            assert!(
+                matches!(bench.state(), PortState::Faulted(PortFault::Protocol(text)) if text.contains("answers"))
+            );
+            return;
+        }
+    }
+    panic!("the answers went nowhere for ever");
+}
+
+#[test]
+fn a_fault_of_the_engine_ends_the_connection() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    bench.run();
+    bench.port.fault(bench.now, PortFault::MemoryLost, &mut bench.engine);
+    assert!(is_closed(&mut peer));
+    assert_eq!(bench.state(), PortState::Faulted(PortFault::MemoryLost));
+    bench.wait(LONGEST_PAUSE);
+    let _again = bench.peer();
+    bench.run();
+    assert_eq!(bench.state(), PortState::Connected);
+}
+
+#[test]
+fn a_client_tries_for_ever_with_a_growing_pause() {
+    let mut bench = Bench::connecting();
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        bench.run();
+        let at = bench.port.deadline().unwrap();
+        pauses.push((at - bench.now).as_millis());
+        bench.now = at;
+    }
+    assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000, 2000]);
+    let listener = UnixListener::bind(bench.path()).unwrap();
+    bench.run();
+    assert_eq!(bench.state(), PortState::Connected);
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.write_all(&Request::SetFeatures(Features::VERSION_1).encode(false)).unwrap();
+    bench.run();
+    drop(peer);
+    bench.run();
+    assert_eq!(bench.state(), PortState::Waiting);
+    assert_eq!(bench.port.deadline(), Some(bench.now + SHORTEST_PAUSE), "a front end that negotiated counts");
+    bench.wait(SHORTEST_PAUSE);
+    assert_eq!(bench.state(), PortState::Connected);
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_live_one_or_another_file_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let listen = || VhostUser::listen_with(&path, Options::default(), QUEUES);
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists(), "the standard library leaves the file behind");
+    let port = listen().unwrap();
+    assert!(matches!(listen(), Err(ListenError::Live(_))));
+    drop(port);
+    assert!(!path.exists(), "the file goes with the port");
+    std::fs::write(&path, "precious").unwrap();
+    assert!(matches!(listen(), Err(ListenError::NotASocket(_))));
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn a_missing_directory_and_a_long_path_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let listen = |name: &str| VhostUser::listen_with(dir.path().join(name), Options::default(), QUEUES);
+    assert!(matches!(listen("no/s"), Err(ListenError::NoDirectory(_))));
+    assert!(matches!(listen(&"x".repeat(120)), Err(ListenError::TooLong(_))));
+}
+
+#[test]
+fn closing_removes_our_file_but_not_somebody_elses() {
+    let mut bench = Bench::listening();
+    bench.port.close(&mut bench.engine);
+    assert!(!bench.path().exists());
+    assert_eq!(bench.state(), PortState::Closed);
+    assert!(bench.port.poll_fd().is_none());
+    let mut bench = Bench::listening();
+    std::fs::remove_file(bench.path()).unwrap();
+    let _other = UnixListener::bind(bench.path()).unwrap();
+    bench.port.close(&mut bench.engine);
+    assert!(bench.path().exists());
+}
+
+#[test]
+fn options_out_of_range_are_named_and_the_mask_holds() {
+    let offer = |options: Options| options.offer();
+    assert!(matches!(
+        offer(Options { queue_pairs: 0, ..Options::default() }),
+        Err(ListenError::QueuePairs(0))
+    ));
+    assert!(matches!(
+        offer(Options { queue_pairs: 129, ..Options::default() }),
+        Err(ListenError::QueuePairs(129))
+    ));
+    assert!(matches!(offer(Options { mtu: Some(67), ..Options::default() }), Err(ListenError::Mtu(67))));
+    let many = offer(Options { queue_pairs: 4, mtu: Some(9000), ..Options::default() }).unwrap();
+    assert!(many.features.has(Features::MQ | Features::NET_MTU));
+    let split = Options { features: Features(!Features::RING_PACKED), ..Options::default() };
+    assert!(!offer(split).unwrap().features.has(Features::RING_PACKED));
+}

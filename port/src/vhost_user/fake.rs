@@ -1,0 +1,144 @@
+//! An engine and queues that move no packet, for tests and fuzzing of the protocol.
+
+use super::session::Queues;
+use super::setup::{Features, QueueSetup};
+use crate::{Attach, Burst, PortFault, RxQueue, Tally, TxQueue};
+use rustix::fd::{AsFd, BorrowedFd};
+use std::collections::BTreeMap;
+
+/// An engine that holds queues and notes what it is asked.
+#[derive(Default)]
+pub struct FakeEngine {
+    /// Receive queues that run, by pair.
+    pub rx: BTreeMap<u16, Box<dyn RxQueue>>,
+    /// Transmit queues that run, by pair.
+    pub tx: BTreeMap<u16, Box<dyn TxQueue>>,
+    /// Frames injected.
+    pub injected: Vec<Vec<u8>>,
+    /// Calls of `refresh`.
+    pub refreshes: usize,
+    /// What the queues said to `refresh`; an engine would report these with [`crate::PortControl::fault`].
+    pub faults: Vec<PortFault>,
+}
+
+impl std::fmt::Debug for FakeEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FakeEngine")
+            .field("rx", &self.rx.keys())
+            .field("tx", &self.tx.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Attach for FakeEngine {
+    fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
+        assert!(self.rx.insert(pair, queue).is_none(), "receive queue {pair} was started twice");
+    }
+
+    fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
+        self.rx.remove(&pair)
+    }
+
+    fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
+        assert!(self.tx.insert(pair, queue).is_none(), "transmit queue {pair} was started twice");
+    }
+
+    fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
+        self.tx.remove(&pair)
+    }
+
+    fn refresh(&mut self) {
+        self.refreshes += 1;
+        self.faults.extend(self.rx.values_mut().filter_map(|q| q.refresh().err()));
+        self.faults.extend(self.tx.values_mut().filter_map(|q| q.refresh().err()));
+    }
+
+    fn inject(&mut self, frame: &[u8]) {
+        self.injected.push(frame.to_vec());
+    }
+}
+
+/// A queue that checks where its ring lies, and pretends to have moved three packets by the time it stops.
+#[derive(Debug)]
+pub struct FakeQueue(QueueSetup);
+
+/// Constructors of fake queues.
+pub const QUEUES: Queues = Queues {
+    rx: |setup| Ok(Box::new(FakeQueue::start(setup)?)),
+    tx: |setup| Ok(Box::new(FakeQueue::start(setup)?)),
+};
+
+impl FakeQueue {
+    fn start(setup: &QueueSetup) -> Result<Self, PortFault> {
+        let queue = Self(setup.clone());
+        queue.check().map(|()| queue)
+    }
+
+    fn check(&self) -> Result<(), PortFault> {
+        let map = self.0.memory.load();
+        let size = u32::from(self.0.size);
+        for (name, address, len) in [
+            ("descriptor", self.0.descriptors, 16 * size),
+            ("driver", self.0.driver, 6 + 2 * size),
+            ("device", self.0.device, 6 + 8 * size),
+        ] {
+            map.by_user(address, len).ok_or(PortFault::RingOutside(name))?;
+        }
+        Ok(())
+    }
+
+    fn stopped_at(&self) -> u32 {
+        let packed = self.0.features.has(Features::RING_PACKED);
+        self.0.base.wrapping_add(if packed { 0x3_0003 } else { 3 })
+    }
+}
+
+impl RxQueue for FakeQueue {
+    fn rx(&mut self, _: &mut Burst, _: &mut Tally) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn prefetch(&self) {}
+
+    fn complete(&mut self, _: &Burst) {}
+
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(false)
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.kick.as_ref().map(|kick| kick.as_fd())
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.check()
+    }
+
+    fn base(&self) -> u32 {
+        self.stopped_at()
+    }
+}
+
+impl TxQueue for FakeQueue {
+    fn tx(&mut self, _: &Burst, picks: &[u8], _: &mut Tally) -> Result<usize, PortFault> {
+        Ok(picks.len())
+    }
+
+    fn notify(&mut self) {}
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        Box::new(Self(self.0.clone()))
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.check()
+    }
+
+    fn base(&self) -> u32 {
+        self.stopped_at()
+    }
+}

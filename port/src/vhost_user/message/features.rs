@@ -1,0 +1,53 @@
+//! Protocol features, and the names of all features for people.
+
+use crate::vhost_user::setup::Features;
+
+/// Protocol feature bits (vhost-user specification, "Protocol features").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProtocolFeatures(pub u64);
+
+impl ProtocolFeatures {
+    /// `VHOST_USER_PROTOCOL_F_MQ`: `GET_QUEUE_NUM` exists.
+    pub const MQ: u64 = 1 << 0;
+    /// `VHOST_USER_PROTOCOL_F_LOG_SHMFD`
+    pub const LOG_SHMFD: u64 = 1 << 1;
+    /// `VHOST_USER_PROTOCOL_F_RARP`: `SEND_RARP` exists.
+    pub const RARP: u64 = 1 << 2;
+    /// `VHOST_USER_PROTOCOL_F_REPLY_ACK`: any request may ask for an answer.
+    pub const REPLY_ACK: u64 = 1 << 3;
+    /// `VHOST_USER_PROTOCOL_F_MTU`: `NET_SET_MTU` exists.
+    pub const NET_MTU: u64 = 1 << 4;
+    /// `VHOST_USER_PROTOCOL_F_BACKEND_REQ`: the back end may have a channel for its own requests.
+    pub const BACKEND_REQ: u64 = 1 << 5;
+    /// `VHOST_USER_PROTOCOL_F_RESET_DEVICE`: `RESET_DEVICE` exists.
+    pub const RESET_DEVICE: u64 = 1 << 13;
+    /// `VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS`: regions come and go one by one.
+    pub const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
+    /// `VHOST_USER_PROTOCOL_F_STATUS`: `GET_STATUS` and `SET_STATUS` exist.
+    pub const STATUS: u64 = 1 << 16;
+
+    /// Whether every bit of `bits` is set.
+    pub const fn has(self, bits: u64) -> bool {
+        self.0 & bits == bits
+    }
+}
+
+const NAMES: [(u64, &str); 12] = [
+    (Features::NET_MTU, "mtu"),
+    (Features::MRG_RXBUF, "mrg-rxbuf"),
+    (Features::STATUS, "status"),
+    (Features::GUEST_ANNOUNCE, "guest-announce"),
+    (Features::MQ, "mq"),
+    (Features::ANY_LAYOUT, "any-layout"),
+    (Features::INDIRECT_DESC, "indirect-desc"),
+    (Features::EVENT_IDX, "event-idx"),
+    (Features::PROTOCOL, "protocol-features"),
+    (Features::VERSION_1, "version-1"),
+    (Features::RING_PACKED, "ring-packed"),
+    (Features::IN_ORDER, "in-order"),
+];
+
+/// The names of the features that are set.
+pub fn feature_names(features: Features) -> Vec<&'static str> {
+    NAMES.iter().filter(|(bit, _)| features.has(*bit)).map(|(_, name)| *name).collect()
+}

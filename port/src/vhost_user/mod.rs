@@ -1,0 +1,33 @@
+//! A virtual machine's port: the back end (device side) of the vhost-user protocol.
+//!
+//! `message` is the wire format, shared with the front end in `virtio_user`; `wire` gathers messages from a
+//! `socket` (`sys`); `session` is one connection's state; `control` is the port's life (listening, connecting,
+//! letting go); `rx` and `tx` are its queues on the fast path; `setup` is what a session hands to them. A front
+//! end is hostile until proven otherwise: it may send any message at any time, and the worst it gets is its own
+//! port stopped with a named reason.
+
+mod call;
+mod control;
+#[doc(hidden)]
+pub mod fake;
+mod fill;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod message;
+mod rx;
+mod session;
+pub mod setup;
+mod shared;
+pub(crate) mod socket;
+mod stock;
+pub(crate) mod sys;
+mod tx;
+pub(crate) mod wire;
+
+pub use control::{Options, VhostUser};
+pub use session::{MAX_QUEUE_PAIRS, Offer, Queues, Session};
+pub use setup::Features;
+pub use socket::ListenError;
+
+/// The fast path's queues.
+const QUEUES: Queues = Queues { rx: rx::VhostRx::start, tx: tx::VhostTx::start };

@@ -1,0 +1,218 @@
+//! A guest's transmit queue, as the switch receives from it.
+//!
+//! A sweep of descriptors is snapshot and translated, the frames' first lines are fetched, and the frames stay
+//! where they are until the burst is completed. The virtio-net header is not read: no offload is offered, so it
+//! says nothing (VIRTIO 1.2 section 5.1.6.2).
+
+use super::call;
+use super::setup::{Features, QueueSetup};
+use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
+use mem::{MapCell, Seg, Translator};
+use ring::device::{DeviceRing, Packed, Split, Sweep};
+use ring::{Descriptor, Direction, Token, resolve};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Shortest frame: an Ethernet header.
+const SHORTEST: usize = 14;
+/// Longest frame: 64 KiB, the largest that any offload makes.
+const LONGEST: usize = 65_550;
+
+/// Makes receive queues. The ring's kind is chosen here, once.
+#[derive(Debug)]
+pub struct VhostRx;
+
+impl VhostRx {
+    /// A queue that takes over the ring `setup` describes, stopped at its base.
+    pub fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
+        if setup.features.has(Features::RING_PACKED) {
+            return Ok(Box::new(Rx::<Packed>::new(setup)?));
+        }
+        Ok(Box::new(Rx::<Split>::new(setup)?))
+    }
+}
+
+struct Rx<R> {
+    ring: R,
+    memory: Arc<MapCell>,
+    generation: u64,
+    translator: Translator,
+    sweep: Sweep,
+    segs: Vec<Seg>,
+    header: usize,
+    kick: Option<Arc<OwnedFd>>,
+    call: Option<Arc<OwnedFd>>,
+}
+
+impl<R: DeviceRing> Rx<R> {
+    fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
+        let mut generation = 0;
+        let translator = setup.memory.current(&mut generation);
+        Ok(Self {
+            ring: R::new(&setup.layout(), translator.map())?,
+            memory: setup.memory.clone(),
+            generation,
+            translator,
+            sweep: Sweep::default(),
+            segs: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
+            header: setup.features.header_len(),
+            kick: setup.kick.clone(),
+            call: setup.call.clone(),
+        })
+    }
+
+    /// One plain buffer: a header, then the frame.
+    #[inline(always)]
+    fn plain(
+        &mut self,
+        d: Descriptor,
+        token: Token,
+        burst: &mut Burst,
+        tally: &mut Tally,
+    ) -> Result<(), PortFault> {
+        Direction::Read.check(d.flags)?;
+        let Some(seg) = self.translator.translate(d.address, d.len) else {
+            return self.chain(&[d], token, burst, tally);
+        };
+        let (_, frame) = seg.split_at(self.header);
+        if frame.len() < SHORTEST || frame.len() > LONGEST {
+            lose(frame.len(), token, burst, tally);
+            return Ok(());
+        }
+        frame.prefetch_read(0);
+        if frame.len() > 64 {
+            frame.prefetch_read(64);
+        }
+        tally.packets += 1;
+        tally.bytes += frame.len() as u64;
+        burst.push(token, frame);
+        Ok(())
+    }
+
+    /// A buffer in several pieces.
+    #[cold]
+    fn chain(
+        &mut self,
+        chain: &[Descriptor],
+        token: Token,
+        burst: &mut Burst,
+        tally: &mut Tally,
+    ) -> Result<(), PortFault> {
+        self.segs.clear();
+        resolve(chain, Direction::Read, &mut self.translator, &mut self.segs)?;
+        skip_front(&mut self.segs, self.header);
+        let len = self.segs.iter().map(|s| s.len()).sum();
+        if !(SHORTEST..=LONGEST).contains(&len) {
+            lose(len, token, burst, tally);
+            return Ok(());
+        }
+        burst.push_chain(token, &self.segs);
+        tally.packets += 1;
+        tally.bytes += len as u64;
+        Ok(())
+    }
+}
+
+/// Counts a frame that cannot be carried; its buffer goes back with the burst.
+#[cold]
+fn lose(len: usize, token: Token, burst: &mut Burst, tally: &mut Tally) {
+    tally.packets += 1;
+    tally.bytes += len as u64;
+    tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    burst.give_back(token);
+}
+
+/// Takes `n` bytes off the front of a list of segments.
+fn skip_front(segs: &mut Vec<Seg>, n: usize) {
+    let mut left = n;
+    let mut whole = 0;
+    for seg in segs.iter_mut() {
+        if seg.len() > left {
+            *seg = seg.split_at(left).1;
+            break;
+        }
+        left -= seg.len();
+        whole += 1;
+    }
+    segs.drain(..whole);
+}
+
+impl<R: DeviceRing> RxQueue for Rx<R> {
+    fn prefetch(&self) {
+        self.ring.prefetch();
+    }
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let mut sweep = std::mem::take(&mut self.sweep);
+        let mut taken = self.take(&mut sweep, burst, tally);
+        // A sweep ends with a chain; what follows it is taken too, as long as chains still fit.
+        while taken.is_ok() && sweep.has_chain() && burst.has_chain_room() {
+            taken = self.take(&mut sweep, burst, tally);
+        }
+        self.sweep = sweep;
+        taken
+    }
+
+    fn complete(&mut self, burst: &Burst) {
+        if burst.tokens().is_empty() {
+            return;
+        }
+        self.ring.push_read(burst.tokens());
+        self.ring.publish();
+    }
+
+    fn notify(&mut self) {
+        if self.ring.should_call() {
+            call::call(self.call.as_deref());
+        }
+    }
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(self.ring.arm())
+    }
+
+    fn disarm(&mut self) {
+        self.ring.disarm();
+        if let Some(kick) = &self.kick {
+            call::clear(kick);
+        }
+    }
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.kick.as_ref().map(|fd| fd.as_fd())
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        if let Some(translator) = self.memory.refresh(&mut self.generation) {
+            self.translator = translator;
+            self.ring.remap(self.translator.map())?;
+        }
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        self.ring.base()
+    }
+}
+
+impl<R: DeviceRing> Rx<R> {
+    #[inline]
+    fn take(&mut self, sweep: &mut Sweep, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        self.ring.sweep(burst.room(), sweep, &mut self.translator)?;
+        if sweep.len == 0 {
+            return Ok(());
+        }
+        burst.pin(self.translator.map());
+        let plain = sweep.len - usize::from(sweep.has_chain());
+        for k in 0..plain {
+            self.plain(sweep.heads[k], sweep.tokens[k], burst, tally)?;
+        }
+        if sweep.has_chain() {
+            self.chain(&sweep.chain, sweep.tokens[plain], burst, tally)?;
+        }
+        if self.translator.map().is_lost() {
+            return Err(PortFault::MemoryLost);
+        }
+        Ok(())
+    }
+}

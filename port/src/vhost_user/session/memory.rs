@@ -1,0 +1,75 @@
+//! The messages about memory.
+//!
+//! A new map is whole before it replaces the old one, so a refused message changes nothing. Running queues take
+//! it over at their next burst boundary; `engine.refresh()` returns when no worker holds the old one, and only
+//! then is the front end told that regions are gone.
+
+use super::{Refusal, Session};
+use crate::Attach;
+use crate::vhost_user::sys;
+use mem::{Map, Region, RegionSpec};
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Most memory of one front end, in bytes, so that a few hostile ones cannot use up the address space (128 TiB).
+const MAX_BYTES: u64 = 4 << 40;
+
+impl Session {
+    pub(super) fn set_mem_table(
+        &mut self,
+        regions: &[RegionSpec],
+        descriptors: impl Iterator<Item = OwnedFd>,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
+        check_total(regions.iter())?;
+        let regions = regions
+            .iter()
+            .zip(descriptors)
+            .map(|(spec, fd)| map(&fd, *spec))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.replace(Map::new(regions), engine)
+    }
+
+    pub(super) fn add_mem_reg(
+        &mut self,
+        region: RegionSpec,
+        mut descriptor: impl Iterator<Item = OwnedFd>,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
+        let Some(fd) = descriptor.next() else {
+            return Err(Refusal::Failed("ADD_MEM_REG came without its descriptor".into()));
+        };
+        let current = self.memory.load();
+        let specs: Vec<_> = current.regions().iter().map(|r| r.spec()).chain([region]).collect();
+        check_total(specs.iter())?;
+        self.replace(current.with(map(&fd, region)?), engine)
+    }
+
+    pub(super) fn rem_mem_reg(&mut self, region: RegionSpec, engine: &mut dyn Attach) -> Result<(), Refusal> {
+        let map = self.memory.load().without(region.guest, region.user, region.len);
+        self.replace(map, engine)
+    }
+
+    fn replace(&mut self, map: Result<Map, mem::MapError>, engine: &mut dyn Attach) -> Result<(), Refusal> {
+        let map = map.map_err(|error| Refusal::Failed(error.to_string()))?;
+        let old = self.memory.replace(map);
+        engine.refresh();
+        drop(old);
+        Ok(())
+    }
+}
+
+fn map(fd: &OwnedFd, spec: RegionSpec) -> Result<Arc<Region>, Refusal> {
+    let failed = |why: String| Refusal::Failed(format!("the region at {:#x} is refused: {why}", spec.guest));
+    if sys::is_served_by_a_process(fd).map_err(|e| failed(e.to_string()))? {
+        return Err(failed("another process supplies its pages (FUSE) and could hold them back".into()));
+    }
+    Region::map(fd.as_fd(), spec).map(Arc::new).map_err(|error| failed(error.to_string()))
+}
+
+fn check_total<'a>(mut regions: impl Iterator<Item = &'a RegionSpec>) -> Result<(), Refusal> {
+    match regions.try_fold(0u64, |sum, r| sum.checked_add(r.len)) {
+        Some(sum) if sum <= MAX_BYTES => Ok(()),
+        _ => Err(Refusal::Failed(format!("the regions have more than {} TiB together", MAX_BYTES >> 40))),
+    }
+}

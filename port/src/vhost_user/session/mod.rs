@@ -1,0 +1,289 @@
+//! One connection's state: what was negotiated, the memory that was shared, the rings and whether they run.
+//!
+//! Sans-IO: messages come in whole, with their descriptors, and answers go out as bytes; the engine is told what
+//! to start and stop. A front end may send any message at any time. What breaks the protocol ends the session
+//! with a named fault; what is merely refused (memory that cannot be mapped, a packet size) is answered with a
+//! failure where the front end asked for an answer, and ends the session where it did not, because it would go on
+//! believing in it. A session never trusts an index, a size or an address before it is checked.
+
+mod memory;
+mod rings;
+mod vring;
+
+use super::message::{Header, ProtocolFeatures, Reply, Request};
+use super::setup::{Features, QueueSetup};
+use crate::{Attach, PortFault, QueueStatus, RxQueue, TxQueue};
+use mem::MapCell;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use vring::Vring;
+
+/// Most queue pairs of one port: ring indices have eight bits in the messages that carry descriptors.
+pub const MAX_QUEUE_PAIRS: u16 = 128;
+
+/// What a back end offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Features of the device.
+    pub features: Features,
+    /// Features of the protocol.
+    pub protocol: ProtocolFeatures,
+    /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`].
+    pub queue_pairs: u16,
+    /// The largest packet (without Ethernet header) that the port carries, if the guest shall be told.
+    pub mtu: Option<u16>,
+}
+
+/// What makes a queue out of a ring's setup: the fast path's constructors, or a test's.
+#[derive(Clone, Copy, Debug)]
+pub struct Queues {
+    /// Takes packets from the guest.
+    pub rx: fn(&QueueSetup) -> Result<Box<dyn RxQueue>, PortFault>,
+    /// Brings packets to the guest.
+    pub tx: fn(&QueueSetup) -> Result<Box<dyn TxQueue>, PortFault>,
+}
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+enum Refusal {
+    /// Nothing has changed, and the front end can be told so.
+    Failed(String),
+    /// The session is over.
+    Fault(PortFault),
+}
+
+impl From<PortFault> for Refusal {
+    fn from(fault: PortFault) -> Self {
+        Refusal::Fault(fault)
+    }
+}
+
+fn broken<T>(what: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::Fault(PortFault::Protocol(what.into())))
+}
+
+type Served = Result<Option<Reply>, Refusal>;
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Session {
+    offer: Offer,
+    queues: Queues,
+    features: Option<Features>,
+    protocol: ProtocolFeatures,
+    status: u8,
+    memory: Arc<MapCell>,
+    vrings: Vec<Vring>,
+    backend_channel: Option<OwnedFd>,
+}
+
+impl Session {
+    /// A session at its beginning.
+    pub fn new(offer: Offer, queues: Queues) -> Self {
+        let vrings = (0..2 * usize::from(offer.queue_pairs)).map(|_| Vring::default()).collect();
+        Self {
+            offer,
+            queues,
+            features: None,
+            protocol: ProtocolFeatures(0),
+            status: 0,
+            memory: Arc::new(MapCell::default()),
+            vrings,
+            backend_channel: None,
+        }
+    }
+
+    /// Carries out one message. Returns the bytes to answer with, if it has an answer.
+    ///
+    /// # Errors
+    /// The fault that ends the session; the caller then calls [`Session::end`].
+    pub fn receive(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        descriptors: Vec<OwnedFd>,
+        engine: &mut dyn Attach,
+    ) -> Result<Option<Vec<u8>>, PortFault> {
+        let request = Request::decode(header, payload, descriptors.len())
+            .map_err(|error| PortFault::Protocol(error.to_string()))?;
+        let acknowledge =
+            header.need_reply && self.protocol.has(ProtocolFeatures::REPLY_ACK) && !request.has_reply();
+        let answer = match self.serve(request, descriptors, engine) {
+            Ok(Some(reply)) => Some(reply),
+            Ok(None) => acknowledge.then_some(Reply::U64(0)),
+            Err(Refusal::Failed(_)) if acknowledge => Some(Reply::U64(1)),
+            Err(Refusal::Failed(what)) => return Err(PortFault::Protocol(what)),
+            Err(Refusal::Fault(fault)) => return Err(fault),
+        };
+        Ok(answer.map(|reply| reply.encode(header.code)))
+    }
+
+    fn serve(&mut self, request: Request, descriptors: Vec<OwnedFd>, engine: &mut dyn Attach) -> Served {
+        self.check_negotiated(&request)?;
+        let descriptor = descriptors.into_iter();
+        match request {
+            Request::GetFeatures => return Ok(Some(Reply::U64(self.offer.features.0))),
+            Request::GetProtocolFeatures => return Ok(Some(Reply::U64(self.offer.protocol.0))),
+            Request::GetQueueNum => return Ok(Some(Reply::U64(u64::from(self.offer.queue_pairs)))),
+            Request::GetMaxMemSlots => return Ok(Some(Reply::U64(mem::MAX_REGIONS as u64))),
+            Request::GetStatus => return Ok(Some(Reply::U64(u64::from(self.status)))),
+            Request::GetVringBase(index) => return self.get_vring_base(index, engine),
+            Request::SetOwner => {}
+            Request::SetFeatures(bits) => self.set_features(Features(bits), engine)?,
+            Request::SetProtocolFeatures(bits) => self.set_protocol_features(ProtocolFeatures(bits))?,
+            Request::ResetOwner => self.stop_all(engine),
+            Request::ResetDevice => self.reset(engine),
+            Request::SetStatus(status) => self.set_status(status, engine)?,
+            Request::SetMemTable(regions) => self.set_mem_table(&regions, descriptor, engine)?,
+            Request::AddMemReg(region) => self.add_mem_reg(region, descriptor, engine)?,
+            Request::RemMemReg(region) => self.rem_mem_reg(region, engine)?,
+            Request::SetVringNum(state) => self.set_vring_num(state, engine)?,
+            Request::SetVringAddr(address) => self.set_vring_addr(address, engine)?,
+            Request::SetVringBase(state) => self.set_vring_base(state)?,
+            Request::SetVringKick(file) => self.set_vring_kick(file, descriptor, engine)?,
+            Request::SetVringCall(file) => self.set_vring_call(file, descriptor, engine)?,
+            Request::SetVringErr(file) => self.set_vring_err(file, descriptor)?,
+            Request::SetVringEnable(state) => self.set_vring_enable(state, engine)?,
+            Request::SendRarp(address) => send_rarp(address, engine)?,
+            Request::NetSetMtu(mtu) => self.net_set_mtu(mtu)?,
+            Request::SetBackendReqFd => self.backend_channel = { descriptor }.next(),
+        }
+        Ok(None)
+    }
+
+    /// Messages that exist only with a protocol feature are refused without it.
+    fn check_negotiated(&self, request: &Request) -> Result<(), Refusal> {
+        let (bit, name) = match request {
+            Request::SendRarp(_) => (ProtocolFeatures::RARP, "RARP"),
+            Request::NetSetMtu(_) => (ProtocolFeatures::NET_MTU, "MTU"),
+            Request::SetBackendReqFd => (ProtocolFeatures::BACKEND_REQ, "BACKEND_REQ"),
+            Request::ResetDevice => (ProtocolFeatures::RESET_DEVICE, "RESET_DEVICE"),
+            Request::GetMaxMemSlots | Request::AddMemReg(_) | Request::RemMemReg(_) => {
+                (ProtocolFeatures::CONFIGURE_MEM_SLOTS, "CONFIGURE_MEM_SLOTS")
+            }
+            Request::SetStatus(_) | Request::GetStatus => (ProtocolFeatures::STATUS, "STATUS"),
+            _ => return Ok(()),
+        };
+        if self.protocol.has(bit) {
+            return Ok(());
+        }
+        broken(format!(
+            "{} needs the protocol feature {name}, which was not negotiated",
+            request.code().name()
+        ))
+    }
+
+    fn set_features(&mut self, features: Features, engine: &mut dyn Attach) -> Result<(), Refusal> {
+        let beyond = features.0 & !self.offer.features.0;
+        if beyond != 0 {
+            return broken(format!("SET_FEATURES accepts the bits {beyond:#x}, which were not offered"));
+        }
+        // With several queue pairs, a front end repeats its features for each pair while others already run.
+        if self.features != Some(features) && self.vrings.iter().any(|v| v.running) {
+            return broken("SET_FEATURES changes the features while a ring is running");
+        }
+        self.features = Some(features);
+        self.settle_all(engine)
+    }
+
+    fn set_protocol_features(&mut self, protocol: ProtocolFeatures) -> Result<(), Refusal> {
+        let beyond = protocol.0 & !self.offer.protocol.0;
+        if beyond != 0 {
+            return broken(format!(
+                "SET_PROTOCOL_FEATURES accepts the bits {beyond:#x}, which were not offered"
+            ));
+        }
+        self.protocol = protocol;
+        Ok(())
+    }
+
+    /// VIRTIO 1.2 section 2.1: writing 0 resets the device, and a device that is reset uses no ring.
+    fn set_status(&mut self, status: u64, engine: &mut dyn Attach) -> Result<(), Refusal> {
+        let Ok(status) = u8::try_from(status) else {
+            return broken(format!("SET_STATUS sets {status:#x}, but the device status has eight bits"));
+        };
+        if status == 0 {
+            self.stop_all(engine);
+        }
+        self.status = status;
+        Ok(())
+    }
+
+    fn net_set_mtu(&self, mtu: u64) -> Result<(), Refusal> {
+        const SMALLEST: u64 = 68; // RFC 791: every link carries a datagram of 68 bytes.
+        let largest = self.offer.mtu.map_or(0, u64::from);
+        if (SMALLEST..=largest).contains(&mtu) {
+            return Ok(());
+        }
+        Err(Refusal::Failed(format!(
+            "NET_SET_MTU asks for {mtu} bytes; the port carries {SMALLEST} to {largest}"
+        )))
+    }
+
+    /// As after the connection began, except that memory and protocol features stay: front ends that share memory
+    /// region by region do not send it again.
+    fn reset(&mut self, engine: &mut dyn Attach) {
+        self.stop_all(engine);
+        self.vrings.fill_with(Vring::default);
+        self.features = None;
+        self.status = 0;
+    }
+
+    /// Stops every ring and lets go of the memory. Nothing of the front end is in use afterwards.
+    pub fn end(&mut self, engine: &mut dyn Attach) {
+        self.reset(engine);
+        self.memory.replace(mem::Map::default());
+        engine.refresh();
+        self.backend_channel = None;
+    }
+
+    /// What was negotiated, or nothing yet.
+    pub fn features(&self) -> Option<Features> {
+        self.features
+    }
+
+    /// Regions and their bytes.
+    pub fn memory_use(&self) -> (usize, u64) {
+        let map = self.memory.load();
+        (map.regions().len(), map.regions().iter().map(|r| r.spec().len).sum())
+    }
+
+    /// The queue pairs, for people.
+    pub fn queue_status(&self) -> Vec<QueueStatus> {
+        let pair = |rings: &[Vring]| QueueStatus {
+            size: rings.iter().filter_map(|v| v.size).max().unwrap_or(0),
+            rx_running: rings[1].running,
+            tx_running: rings[0].running,
+        };
+        self.vrings.chunks_exact(2).map(pair).collect()
+    }
+}
+
+/// A reverse ARP request of the guest for its own address (RFC 903): switches learn where it now is.
+fn send_rarp(address: [u8; 6], engine: &mut dyn Attach) -> Result<(), Refusal> {
+    if address[0] & 1 != 0 || address == [0; 6] {
+        return Err(Refusal::Failed("SEND_RARP names an address that no guest can have".into()));
+    }
+    engine.inject(&rarp_frame(address));
+    Ok(())
+}
+
+/// 60 bytes: the shortest Ethernet frame without its checksum.
+pub(crate) fn rarp_frame(address: [u8; 6]) -> [u8; 60] {
+    const TYPE: [u8; 2] = [0x80, 0x35];
+    const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+    const REQUEST_REVERSE: [u8; 2] = [0, 3];
+    const ANY: [u8; 4] = [0; 4];
+    let mut frame = [0; 60];
+    let fields: [&[u8]; 9] =
+        [&[0xff; 6], &address, &TYPE, &ETHERNET_IPV4, &REQUEST_REVERSE, &address, &ANY, &address, &ANY];
+    let mut at = 0;
+    for field in fields {
+        frame[at..at + field.len()].copy_from_slice(field);
+        at += field.len();
+    }
+    frame
+}
+
+#[cfg(test)]
+mod tests;

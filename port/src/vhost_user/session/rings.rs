@@ -1,0 +1,197 @@
+//! The messages about rings.
+//!
+//! What may change while a ring runs (its addresses and descriptors; "while processing the rings, the back-end
+//! must support changing some configuration aspects on the fly") stops it exactly, changes it and starts it at
+//! the same place. Its size and base may not.
+
+use super::vring::{Kick, MAX_SIZE, Vring};
+use super::{Refusal, Served, Session, broken};
+use crate::vhost_user::message::{Reply, VringAddress, VringFile, VringState};
+use crate::vhost_user::setup::Features;
+use crate::vhost_user::sys;
+use crate::{Attach, PortFault};
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+impl Session {
+    fn vring(&mut self, index: u32) -> Result<&mut Vring, Refusal> {
+        let rings = self.vrings.len();
+        match self.vrings.get_mut(index as usize) {
+            Some(vring) => Ok(vring),
+            None => broken(format!("ring {index} was named, but the port has {rings}")),
+        }
+    }
+
+    fn stopped_vring(&mut self, index: u32, message: &str) -> Result<&mut Vring, Refusal> {
+        let vring = self.vring(index)?;
+        if vring.running {
+            return broken(format!("{message} came for ring {index} while it was running"));
+        }
+        Ok(vring)
+    }
+
+    pub(super) fn set_vring_num(
+        &mut self,
+        state: VringState,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
+        let vring = self.stopped_vring(state.index, "SET_VRING_NUM")?;
+        if state.num == 0 || state.num > MAX_SIZE {
+            return broken(format!(
+                "ring {} has {} entries; 1 to {MAX_SIZE} are allowed",
+                state.index, state.num
+            ));
+        }
+        vring.size = Some(state.num as u16);
+        self.settle(state.index, engine)
+    }
+
+    pub(super) fn set_vring_base(&mut self, state: VringState) -> Result<(), Refusal> {
+        self.stopped_vring(state.index, "SET_VRING_BASE")?.base = Some(state.num);
+        Ok(())
+    }
+
+    pub(super) fn set_vring_addr(
+        &mut self,
+        address: VringAddress,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
+        if address.flags & VringAddress::LOG != 0 {
+            return broken("SET_VRING_ADDR asks for a log of writes, which was not offered");
+        }
+        let same = self.vring(address.index)?.address == Some(address);
+        if same {
+            return Ok(());
+        }
+        self.change(address.index, engine, |vring| vring.address = Some(address))
+    }
+
+    pub(super) fn set_vring_kick(
+        &mut self,
+        file: VringFile,
+        descriptor: impl Iterator<Item = OwnedFd>,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
+        let kick = event("kick", descriptor)?.map_or(Kick::Polled, Kick::Event);
+        self.change(u32::from(file.index), engine, |vring| vring.kick = Some(kick))
+    }
+
+    pub(super) fn set_vring_call(
+        &mut self,
+        file: VringFile,
+        descriptor: impl Iterator<Item = OwnedFd>,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
+        let call = event("call", descriptor)?;
+        self.change(u32::from(file.index), engine, |vring| vring.call = call)
+    }
+
+    pub(super) fn set_vring_err(
+        &mut self,
+        file: VringFile,
+        mut descriptor: impl Iterator<Item = OwnedFd>,
+    ) -> Result<(), Refusal> {
+        self.vring(u32::from(file.index))?.err = descriptor.next();
+        Ok(())
+    }
+
+    pub(super) fn set_vring_enable(
+        &mut self,
+        state: VringState,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
+        let enabled = match state.num {
+            0 => false,
+            1 => true,
+            other => return broken(format!("SET_VRING_ENABLE says {other}, which is neither 0 nor 1")),
+        };
+        self.vring(state.index)?.enabled = enabled;
+        self.settle(state.index, engine)
+    }
+
+    /// Stops the ring and says where it stopped.
+    pub(super) fn get_vring_base(&mut self, index: u32, engine: &mut dyn Attach) -> Served {
+        self.vring(index)?;
+        self.stop(index, engine);
+        let packed = self.features.is_some_and(|f| f.has(Features::RING_PACKED));
+        let vring = self.vring(index)?;
+        vring.kick = None;
+        let fresh = if packed { 0x8000_8000 } else { 0 };
+        Ok(Some(Reply::State(VringState { index, num: vring.base.unwrap_or(fresh) })))
+    }
+
+    /// Stops every ring; each needs a new kick to start again.
+    pub(super) fn stop_all(&mut self, engine: &mut dyn Attach) {
+        for index in 0..self.vrings.len() as u32 {
+            self.stop(index, engine);
+            self.vrings[index as usize].kick = None;
+        }
+    }
+
+    fn change(
+        &mut self,
+        index: u32,
+        engine: &mut dyn Attach,
+        change: impl FnOnce(&mut Vring),
+    ) -> Result<(), Refusal> {
+        self.vring(index)?;
+        self.stop(index, engine);
+        change(self.vring(index)?);
+        self.settle(index, engine)
+    }
+
+    pub(super) fn settle_all(&mut self, engine: &mut dyn Attach) -> Result<(), Refusal> {
+        (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, engine))
+    }
+
+    /// Starts or stops the ring, whichever its state asks for.
+    fn settle(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), Refusal> {
+        let vring = &self.vrings[index as usize];
+        match (vring.is_ready(self.features), vring.running) {
+            (true, false) => self.start(index, engine)?,
+            (false, true) => self.stop(index, engine),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), PortFault> {
+        let (pair, is_guest_tx) = ((index / 2) as u16, index % 2 == 1);
+        let vring = &mut self.vrings[index as usize];
+        let setup = vring.setup(&self.memory, self.features.unwrap_or_default())?;
+        if is_guest_tx {
+            engine.start_rx(pair, (self.queues.rx)(&setup)?);
+        } else {
+            engine.start_tx(pair, (self.queues.tx)(&setup)?);
+        }
+        vring.running = true;
+        // What was published just before the stop may have been announced to the old descriptor.
+        if let Some(call) = &vring.call {
+            sys::signal(call.as_fd());
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, index: u32, engine: &mut dyn Attach) {
+        let (pair, is_guest_tx) = ((index / 2) as u16, index % 2 == 1);
+        let vring = &mut self.vrings[index as usize];
+        if !std::mem::take(&mut vring.running) {
+            return;
+        }
+        let base = if is_guest_tx {
+            engine.stop_rx(pair).map(|queue| queue.base())
+        } else {
+            engine.stop_tx(pair).map(|queue| queue.base())
+        };
+        vring.base = base.or(vring.base);
+    }
+}
+
+fn event(
+    name: &'static str,
+    mut descriptor: impl Iterator<Item = OwnedFd>,
+) -> Result<Option<Arc<OwnedFd>>, PortFault> {
+    let Some(fd) = descriptor.next() else { return Ok(None) };
+    sys::check_event(&fd).map_err(|why| PortFault::BadDescriptor(name, why))?;
+    Ok(Some(Arc::new(fd)))
+}

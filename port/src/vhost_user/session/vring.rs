@@ -1,0 +1,112 @@
+//! What the messages have said about one ring.
+
+use crate::PortFault;
+use crate::vhost_user::message::VringAddress;
+use crate::vhost_user::setup::{Features, QueueSetup};
+use mem::MapCell;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Most entries of a ring (VIRTIO 1.2 sections 2.7 and 2.8).
+pub(super) const MAX_SIZE: u32 = 32_768;
+
+/// How the front end says that buffers were added.
+#[derive(Clone, Debug)]
+pub(super) enum Kick {
+    /// By this descriptor.
+    Event(Arc<OwnedFd>),
+    /// Not at all: it wants to be polled.
+    Polled,
+}
+
+/// One ring. It runs when its size, addresses and kick are known and it is enabled.
+#[derive(Debug, Default)]
+pub(super) struct Vring {
+    pub(super) size: Option<u16>,
+    pub(super) address: Option<VringAddress>,
+    /// As the messages carry it; `None` is the beginning of a fresh ring.
+    pub(super) base: Option<u32>,
+    /// Present from `SET_VRING_KICK` until `GET_VRING_BASE`: the specification's "started".
+    pub(super) kick: Option<Kick>,
+    pub(super) call: Option<Arc<OwnedFd>>,
+    /// Held for the front end, which may watch it; a broken ring ends the whole session instead.
+    pub(super) err: Option<OwnedFd>,
+    pub(super) enabled: bool,
+    /// Whether the engine has its queue.
+    pub(super) running: bool,
+}
+
+impl Vring {
+    /// Whether the ring should run. Without protocol features every started ring is enabled.
+    pub(super) fn is_ready(&self, features: Option<Features>) -> bool {
+        let Some(features) = features else { return false };
+        let enabled = self.enabled || !features.has(Features::PROTOCOL);
+        enabled && self.size.is_some() && self.address.is_some() && self.kick.is_some()
+    }
+
+    /// Everything a queue must know, or the rule that the front end broke.
+    pub(super) fn setup(&self, memory: &Arc<MapCell>, features: Features) -> Result<QueueSetup, PortFault> {
+        let size = self.size.unwrap_or(0);
+        let address = self.address.unwrap_or_default();
+        if !features.has(Features::RING_PACKED) && !size.is_power_of_two() {
+            return Err(PortFault::Protocol(format!(
+                "a split ring has {size} entries, which is no power of two"
+            )));
+        }
+        Ok(QueueSetup {
+            memory: memory.clone(),
+            size,
+            descriptors: address.descriptor,
+            driver: address.available,
+            device: address.used,
+            base: self.start_base(memory, features, size)?,
+            features,
+            kick: match &self.kick {
+                Some(Kick::Event(event)) => Some(event.clone()),
+                _ => None,
+            },
+            call: self.call.clone(),
+        })
+    }
+
+    fn start_base(&self, memory: &MapCell, features: Features, size: u16) -> Result<u32, PortFault> {
+        if features.has(Features::RING_PACKED) {
+            return packed_base(self.base, size);
+        }
+        let base = self.base.unwrap_or(0);
+        if base > u32::from(u16::MAX) {
+            return Err(PortFault::Protocol(format!(
+                "the base {base:#x} of a split ring has more than 16 bits"
+            )));
+        }
+        Ok(self.used_index(memory).map_or(base, u32::from))
+    }
+
+    /// "The device is supposed to read the next index in the Used Ring from the respective vring structure in
+    /// guest memory." Nothing is in flight when a ring of ours stops, so this is the next available entry too; a
+    /// front end that has forgotten the base (DPDK's sends 0 after every reconnection) is set right by it.
+    fn used_index(&self, memory: &MapCell) -> Option<u16> {
+        let map = memory.load();
+        let used = map.by_user(self.address?.used, 4)?;
+        if !used.addr().is_multiple_of(4) {
+            return None;
+        }
+        // SAFETY: `map` lives to the end of this function; the integer lies inside the four bytes and is aligned.
+        Some(unsafe { used.load_u16(2, Ordering::Acquire) })
+    }
+}
+
+/// Bits 0-14 and 15 say where the next available descriptor is, 16-30 and 31 the same of the next used one. The
+/// two agree, since nothing is in flight; front ends that fill only the lower half (DPDK's) mean that too.
+fn packed_base(base: Option<u32>, size: u16) -> Result<u32, PortFault> {
+    const FRESH: u32 = 0x8000;
+    let next = base.unwrap_or(FRESH) & 0xffff;
+    if next & 0x7fff >= u32::from(size) {
+        let index = next & 0x7fff;
+        return Err(PortFault::Protocol(format!(
+            "the base {index} lies past the end of a ring of {size} entries"
+        )));
+    }
+    Ok(next | next << 16)
+}

@@ -1,0 +1,86 @@
+//! Everything a queue must know to start: the result of the protocol's messages about one ring.
+
+use mem::MapCell;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Virtio and vhost-user feature bits, as negotiated (VIRTIO 1.2 sections 5.1.3 and 6; vhost-user specification).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(pub u64);
+
+impl Features {
+    /// `VIRTIO_NET_F_MTU`
+    pub const NET_MTU: u64 = 1 << 3;
+    /// `VIRTIO_NET_F_MRG_RXBUF`
+    pub const MRG_RXBUF: u64 = 1 << 15;
+    /// `VIRTIO_NET_F_STATUS`
+    pub const STATUS: u64 = 1 << 16;
+    /// `VIRTIO_NET_F_GUEST_ANNOUNCE`
+    pub const GUEST_ANNOUNCE: u64 = 1 << 21;
+    /// `VIRTIO_NET_F_MQ`
+    pub const MQ: u64 = 1 << 22;
+    /// `VIRTIO_F_ANY_LAYOUT` (legacy)
+    pub const ANY_LAYOUT: u64 = 1 << 27;
+    /// `VIRTIO_F_INDIRECT_DESC`
+    pub const INDIRECT_DESC: u64 = 1 << 28;
+    /// `VIRTIO_F_EVENT_IDX`
+    pub const EVENT_IDX: u64 = 1 << 29;
+    /// `VHOST_USER_F_PROTOCOL_FEATURES`
+    pub const PROTOCOL: u64 = 1 << 30;
+    /// `VIRTIO_F_VERSION_1`
+    pub const VERSION_1: u64 = 1 << 32;
+    /// `VIRTIO_F_RING_PACKED`
+    pub const RING_PACKED: u64 = 1 << 34;
+    /// `VIRTIO_F_IN_ORDER`
+    pub const IN_ORDER: u64 = 1 << 35;
+
+    /// Whether every bit of `bits` is set.
+    pub const fn has(self, bits: u64) -> bool {
+        self.0 & bits == bits
+    }
+
+    /// Bytes of the virtio-net header: 12 with VERSION_1 or MRG_RXBUF, else 10 (VIRTIO 1.2 section 5.1.6).
+    pub const fn header_len(self) -> usize {
+        if self.0 & (Self::VERSION_1 | Self::MRG_RXBUF) == 0 { 10 } else { 12 }
+    }
+}
+
+/// One ring, ready to run.
+#[derive(Clone, Debug)]
+pub struct QueueSetup {
+    /// The front end's memory, swapped when it changes.
+    pub memory: Arc<MapCell>,
+    /// Entries: a power of two up to 32768 on split rings, any number up to 32768 on packed ones.
+    pub size: u16,
+    /// User address of the descriptor area (VIRTIO 1.2 section 2.6: "Descriptor Area").
+    pub descriptors: u64,
+    /// User address of the driver area (available ring; driver event suppression).
+    pub driver: u64,
+    /// User address of the device area (used ring; device event suppression).
+    pub device: u64,
+    /// Where to start, as `SET_VRING_BASE` says: split: the next available index (used index equal to it);
+    /// packed: bits 0-14 next available, bit 15 its wrap counter, bits 16-30 next used, bit 31 its wrap counter.
+    pub base: u32,
+    /// What was negotiated.
+    pub features: Features,
+    /// Readable with a kick of the front end. `None`: the front end wants to be polled.
+    pub kick: Option<Arc<OwnedFd>>,
+    /// Written to call the front end. `None`: it polls.
+    pub call: Option<Arc<OwnedFd>>,
+}
+
+impl QueueSetup {
+    /// The part that the ring needs.
+    pub fn layout(&self) -> ring::Layout {
+        ring::Layout {
+            size: self.size,
+            descriptors: self.descriptors,
+            driver: self.driver,
+            device: self.device,
+            base: self.base,
+            event_idx: self.features.has(Features::EVENT_IDX),
+            indirect: self.features.has(Features::INDIRECT_DESC),
+            in_order: self.features.has(Features::IN_ORDER),
+        }
+    }
+}

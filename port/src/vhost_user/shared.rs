@@ -1,0 +1,150 @@
+//! A transmit queue that several workers send to.
+//!
+//! Protocol, three steps a burst. Under the lock a worker takes places for its packets and a ticket. Outside the
+//! lock it writes the frames; places of different tickets never overlap. Under the lock it delivers its used
+//! entries; whoever delivers the oldest open ticket writes and publishes its entries and those of all delivered
+//! tickets behind it, so the guest sees the ring's order. No lock is taken per packet, none is held while
+//! copying, and nobody waits for another worker's copy.
+//!
+//! The places lie in the map that the core had when they were taken. The handle pins that map until its next
+//! burst, because another worker may refresh the core meanwhile.
+
+use super::fill;
+use super::stock::{Core, Place, Several};
+use crate::{Burst, DropReason, PortFault, Tally};
+use mem::copy::Kernel;
+use mem::{Map, Seg};
+use ring::Token;
+use ring::device::DeviceRing;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Parcel = Vec<(Token, u32)>;
+
+/// What all handles share.
+pub(super) struct Common<R> {
+    pub(super) core: Core<R>,
+    /// Used entries by ticket, oldest first; `None` while the worker still copies.
+    parcels: VecDeque<Option<Parcel>>,
+    /// The ticket at the front of `parcels`.
+    oldest: u64,
+    spare: Vec<Parcel>,
+}
+
+/// One worker's handle.
+pub(super) struct Shared<R, K> {
+    common: Arc<Mutex<Common<R>>>,
+    pin: Option<Arc<Map>>,
+    header_len: usize,
+    work: Vec<(u8, Work)>,
+    kernel: PhantomData<K>,
+}
+
+enum Work {
+    Plain(Token, Seg),
+    Several(Several),
+}
+
+impl<R: DeviceRing, K: Kernel> Shared<R, K> {
+    pub(super) fn new(core: Core<R>) -> Self {
+        let header_len = core.header_len;
+        let common = Common { core, parcels: VecDeque::new(), oldest: 0, spare: Vec::new() };
+        Self::over(Arc::new(Mutex::new(common)), header_len)
+    }
+
+    pub(super) fn another(&self) -> Self {
+        Self::over(self.common.clone(), self.header_len)
+    }
+
+    fn over(common: Arc<Mutex<Common<R>>>, header_len: usize) -> Self {
+        Self { common, pin: None, header_len, work: Vec::with_capacity(crate::BURST), kernel: PhantomData }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Common<R>> {
+        self.common.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        let (ticket, done, mut parcel) = self.reserve(burst, picks, tally)?;
+        let header_len = self.header_len;
+        let Some(map) = &self.pin else { return Ok(0) };
+        for (pick, work) in &self.work {
+            let (frame, len) = (burst.frame(*pick as usize), burst.frame_len(*pick as usize));
+            match work {
+                Work::Plain(token, seg) => {
+                    fill::plain::<K>(map, header_len, *seg, &frame);
+                    parcel.push((*token, (header_len + len) as u32));
+                }
+                Work::Several(slots) => {
+                    fill::several::<K>(map, header_len, slots, &frame);
+                    parcel.extend(slots.used(header_len + len));
+                }
+            }
+            tally.packets += 1;
+            tally.bytes += len as u64;
+        }
+        self.deliver(ticket, parcel)?;
+        Ok(done)
+    }
+
+    /// Step one: places and a ticket.
+    fn reserve(
+        &mut self,
+        burst: &Burst,
+        picks: &[u8],
+        tally: &mut Tally,
+    ) -> Result<(u64, usize, Parcel), PortFault> {
+        let common = self.common.clone();
+        let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.pin.as_ref().is_none_or(|pin| !Arc::ptr_eq(pin, common.core.map())) {
+            self.pin = Some(common.core.map().clone());
+        }
+        let mut done = 0;
+        for &pick in picks {
+            let work = match common.core.take(burst.frame_len(pick as usize))? {
+                Place::Plain(token, seg) => Work::Plain(token, seg),
+                Place::Several(slots) => Work::Several(slots),
+                Place::TooSmall => {
+                    tally.drop(DropReason::BufferTooSmall, 1);
+                    done += 1;
+                    continue;
+                }
+                Place::Full => break,
+            };
+            self.work.push((pick, work));
+            done += 1;
+        }
+        let ticket = common.oldest + common.parcels.len() as u64;
+        common.parcels.push_back(None);
+        let parcel = common.spare.pop().unwrap_or_default();
+        Ok((ticket, done, parcel))
+    }
+
+    /// Step three: used entries, in the order of the tickets.
+    fn deliver(&mut self, ticket: u64, parcel: Parcel) -> Result<(), PortFault> {
+        let common = self.common.clone();
+        let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, work) in self.work.drain(..) {
+            if let Work::Several(slots) = work {
+                common.core.put_away(slots);
+            }
+        }
+        common.deliver(ticket, parcel);
+        common.core.stock_up()
+    }
+}
+
+impl<R: DeviceRing> Common<R> {
+    fn deliver(&mut self, ticket: u64, parcel: Parcel) {
+        let at = (ticket - self.oldest) as usize;
+        self.parcels[at] = Some(parcel);
+        while let Some(Some(_)) = self.parcels.front() {
+            let Some(Some(mut parcel)) = self.parcels.pop_front() else { break };
+            self.oldest += 1;
+            parcel.drain(..).for_each(|(token, len)| self.core.ring.push_used(token, len));
+            self.spare.push(parcel);
+        }
+        self.core.ring.publish();
+    }
+}

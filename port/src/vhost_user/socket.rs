@@ -1,0 +1,104 @@
+//! A listening socket and its file, for both ends: made where nobody else listens, removed by whoever made it.
+
+use super::session::MAX_QUEUE_PAIRS;
+use super::sys;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a socket's path, without the zero that ends it (`unix(7)`).
+const LONGEST_PATH: usize = 107;
+
+/// Why a port could not be made. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another process listens there.
+    #[error("{0}: another process listens on this socket; stop it or choose another path")]
+    Live(PathBuf),
+    /// The file is something else.
+    #[error("{0}: this exists and is not a socket; remove it or choose another path")]
+    NotASocket(PathBuf),
+    /// The directory is missing.
+    #[error("{0}: its directory does not exist; create it first")]
+    NoDirectory(PathBuf),
+    /// The kernel has no room for it.
+    #[error("{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have")]
+    TooLong(PathBuf),
+    /// A configuration out of range.
+    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
+    QueuePairs(u16),
+    /// A configuration out of range.
+    #[error("an MTU of {0} bytes was asked for; it must be at least 68")]
+    Mtu(u16),
+    /// The kernel refused.
+    #[error("{0}: the socket could not be made: {1}")]
+    Kernel(PathBuf, Errno),
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Device and inode of the file that was made, in case somebody has put another one in its place.
+    file: Option<(u64, u64)>,
+}
+
+impl Listener {
+    /// Listens at `path`. A socket file that nobody listens on any more is replaced.
+    pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
+        if path.as_os_str().len() > LONGEST_PATH {
+            return Err(ListenError::TooLong(path.into()));
+        }
+        remove_stale(path)?;
+        let socket = sys::listen(path).map_err(|errno| match errno {
+            Errno::NOENT | Errno::NOTDIR => ListenError::NoDirectory(path.into()),
+            Errno::ADDRINUSE => ListenError::Live(path.into()),
+            errno => ListenError::Kernel(path.into(), errno),
+        })?;
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        let file = identity(&path);
+        Ok(Self { socket, path, file })
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if self.file.is_some() && identity(&self.path) == self.file {
+            // Somebody else may have removed it first, which is just as well.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// Removes a socket file that a process left behind when it was killed.
+fn remove_stale(path: &Path) -> Result<(), ListenError> {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        return Err(ListenError::NotASocket(path.into()));
+    }
+    match sys::connect(path) {
+        Err(Errno::CONNREFUSED) => {}
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno @ (Errno::ACCESS | Errno::PERM)) => return Err(ListenError::Kernel(path.into(), errno)),
+        // Connected, or its backlog is full, or it is a socket of another type: somebody is there.
+        _ => return Err(ListenError::Live(path.into())),
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(ListenError::Kernel(path.into(), Errno::from_io_error(&error).unwrap_or(Errno::PERM)))
+        }
+        _ => Ok(()),
+    }
+}

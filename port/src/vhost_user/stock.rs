@@ -1,0 +1,258 @@
+//! Buffers taken ahead of need: the private stock of a transmit queue.
+//!
+//! Only what stands at the front of the ring can be given out, so the stock is a queue: first the plain buffers
+//! of the last sweep, then at most one chain with which that sweep ended. Taking for a frame that needs several
+//! buffers is all or nothing; what was gathered in vain stays at the front. Nothing here writes to the guest.
+
+use super::setup::{Features, QueueSetup};
+use crate::PortFault;
+use mem::{Map, MapCell, Seg, Translator};
+use ring::device::{DeviceRing, Sweep};
+use ring::{Descriptor, Direction, RingFault, Token, resolve};
+use std::sync::Arc;
+
+/// Plain buffers kept translated and fetched ahead of need.
+const AHEAD: usize = 64;
+const CAPACITY: usize = 2 * AHEAD;
+
+/// Where one frame goes.
+pub(super) enum Place {
+    /// One buffer in one piece, large enough.
+    Plain(Token, Seg),
+    /// Several pieces, of one buffer or of several merged ones.
+    Several(Several),
+    /// The guest's buffers cannot hold the frame.
+    TooSmall,
+    /// The guest has made no more buffers available.
+    Full,
+}
+
+/// Buffers for one frame, in order, and their pieces. Returned with [`Core::put_away`] to be used again.
+#[derive(Debug, Default)]
+pub(super) struct Several {
+    buffers: Vec<(Token, usize)>,
+    /// What the pieces were translated from, for a map that changes.
+    descriptors: Vec<Descriptor>,
+    /// The pieces of all buffers, in order.
+    pub(super) pieces: Vec<Seg>,
+}
+
+impl Several {
+    /// How many buffers, as the header's `num_buffers` says.
+    pub(super) fn count(&self) -> u16 {
+        self.buffers.len() as u16
+    }
+
+    fn clear(&mut self) {
+        self.buffers.clear();
+        self.descriptors.clear();
+        self.pieces.clear();
+    }
+
+    fn bytes(&self) -> usize {
+        self.buffers.iter().map(|b| b.1).sum()
+    }
+
+    /// The used entries when `total` bytes were written over the buffers in order.
+    pub(super) fn used(&self, total: usize) -> impl Iterator<Item = (Token, u32)> {
+        self.buffers.iter().scan(total, |left, &(token, capacity)| {
+            let here = capacity.min(*left);
+            *left -= here;
+            Some((token, here as u32))
+        })
+    }
+}
+
+/// One plain buffer of the stock.
+#[derive(Clone, Copy)]
+struct Plain {
+    token: Token,
+    seg: Seg,
+    address: u64,
+}
+
+impl Plain {
+    const EMPTY: Plain = Plain { token: Token { id: 0, slots: 0 }, seg: Seg::EMPTY, address: 0 };
+
+    /// As the guest described it; the flags were checked when it was taken.
+    fn descriptor(self) -> Descriptor {
+        Descriptor { address: self.address, len: self.seg.len() as u32, flags: Descriptor::WRITE, link: 0 }
+    }
+}
+
+/// A ring with its stock.
+pub(super) struct Core<R> {
+    pub(super) ring: R,
+    pub(super) header_len: usize,
+    mergeable: bool,
+    memory: Arc<MapCell>,
+    generation: u64,
+    translator: Translator,
+    sweep: Sweep,
+    /// A ring buffer of plain buffers: `plain[(first + k) % CAPACITY]` for `k < held`.
+    plain: Box<[Plain; CAPACITY]>,
+    first: usize,
+    held: usize,
+    /// The chain behind the plain buffers.
+    chain: Option<Token>,
+    chain_descriptors: Vec<Descriptor>,
+    /// Buffers already taken off the stock for a frame that needs more than there were.
+    gathered: Several,
+    spare: Vec<Several>,
+}
+
+impl<R: DeviceRing> Core<R> {
+    pub(super) fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
+        let mut generation = 0;
+        let translator = setup.memory.current(&mut generation);
+        Ok(Self {
+            ring: R::new(&setup.layout(), translator.map())?,
+            header_len: setup.features.header_len(),
+            mergeable: setup.features.has(Features::MRG_RXBUF),
+            memory: setup.memory.clone(),
+            generation,
+            translator,
+            sweep: Sweep::default(),
+            plain: Box::new([Plain::EMPTY; CAPACITY]),
+            first: 0,
+            held: 0,
+            chain: None,
+            chain_descriptors: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
+            gathered: Several::default(),
+            spare: vec![Several::default()],
+        })
+    }
+
+    /// The map that every piece of the stock lies in.
+    #[inline(always)]
+    pub(super) fn map(&self) -> &Arc<Map> {
+        self.translator.map()
+    }
+
+    /// A place for a frame of `len` bytes.
+    #[inline(always)]
+    pub(super) fn take(&mut self, len: usize) -> Result<Place, PortFault> {
+        if self.held == 0 {
+            self.stock_up()?;
+        }
+        let Plain { token, seg, .. } = self.plain[self.first];
+        if self.held > 0 && seg.len() >= self.header_len + len && self.gathered.buffers.is_empty() {
+            self.drop_front();
+            return Ok(Place::Plain(token, seg.split_at(self.header_len + len).0));
+        }
+        self.take_several(len)
+    }
+
+    #[inline(always)]
+    fn drop_front(&mut self) {
+        self.first = (self.first + 1) % CAPACITY;
+        self.held -= 1;
+    }
+
+    /// Gathers buffers until the frame and its header fit.
+    #[cold]
+    fn take_several(&mut self, len: usize) -> Result<Place, PortFault> {
+        let need = self.header_len + len;
+        while self.gathered.bytes() < need {
+            if !self.mergeable && !self.gathered.buffers.is_empty() {
+                return Ok(Place::TooSmall);
+            }
+            if !self.gather_one()? {
+                return Ok(Place::Full);
+            }
+        }
+        let empty = self.spare.pop().unwrap_or_default();
+        Ok(Place::Several(std::mem::replace(&mut self.gathered, empty)))
+    }
+
+    fn gather_one(&mut self) -> Result<bool, PortFault> {
+        if self.held == 0 && self.chain.is_none() {
+            self.stock_up()?;
+        }
+        let from = self.gathered.pieces.len();
+        let token = if self.held > 0 {
+            let plain = self.plain[self.first];
+            self.drop_front();
+            self.gathered.descriptors.push(plain.descriptor());
+            self.gathered.pieces.push(plain.seg);
+            plain.token
+        } else {
+            let Some(token) = self.chain.take() else { return Ok(false) };
+            let (chain, gathered) = (&mut self.chain_descriptors, &mut self.gathered);
+            resolve(chain, Direction::Write, &mut self.translator, &mut gathered.pieces)?;
+            gathered.descriptors.append(chain);
+            token
+        };
+        let capacity = self.gathered.pieces[from..].iter().map(|s| s.len()).sum();
+        self.gathered.buffers.push((token, capacity));
+        Ok(true)
+    }
+
+    /// Takes back the lists of a frame that was written.
+    pub(super) fn put_away(&mut self, mut slots: Several) {
+        slots.clear();
+        self.spare.push(slots);
+    }
+
+    /// Fills the stock and fetches what will be written next.
+    #[inline]
+    pub(super) fn stock_up(&mut self) -> Result<(), PortFault> {
+        if self.chain.is_some() || self.held >= AHEAD {
+            return Ok(());
+        }
+        self.ring.sweep(AHEAD - self.held, &mut self.sweep, &mut self.translator)?;
+        let plain = self.sweep.len - usize::from(self.sweep.has_chain());
+        for k in 0..plain {
+            if !self.stock_plain(k)? {
+                return self.stock_crossing(k);
+            }
+        }
+        if self.sweep.has_chain() {
+            self.chain = Some(self.sweep.tokens[plain]);
+            std::mem::swap(&mut self.chain_descriptors, &mut self.sweep.chain);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn stock_plain(&mut self, k: usize) -> Result<bool, PortFault> {
+        let (d, token) = (self.sweep.heads[k], self.sweep.tokens[k]);
+        Direction::Write.check(d.flags)?;
+        let Some(seg) = self.translator.translate(d.address, d.len) else { return Ok(false) };
+        seg.prefetch_read(0);
+        if (seg.addr() ^ (seg.addr() + self.header_len)) & !63 != 0 {
+            seg.prefetch_write(self.header_len);
+        }
+        self.plain[(self.first + self.held) % CAPACITY] = Plain { token, seg, address: d.address };
+        self.held += 1;
+        Ok(true)
+    }
+
+    /// A buffer that crosses from one region into the next is kept as a chain of one. What the sweep brought
+    /// behind it goes back to the ring.
+    #[cold]
+    fn stock_crossing(&mut self, k: usize) -> Result<(), PortFault> {
+        self.ring.untake(&self.sweep.tokens[k + 1..self.sweep.len]);
+        self.chain = Some(self.sweep.tokens[k]);
+        self.chain_descriptors.clear();
+        self.chain_descriptors.push(self.sweep.heads[k]);
+        Ok(())
+    }
+
+    /// Takes over a changed map: the stock is translated anew, its buffers stay taken.
+    pub(super) fn refresh(&mut self) -> Result<(), PortFault> {
+        let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
+        self.translator = translator;
+        self.ring.remap(self.translator.map())?;
+        for k in 0..self.held {
+            let plain = &mut self.plain[(self.first + k) % CAPACITY];
+            let len = plain.seg.len() as u32;
+            let outside = RingFault::Outside { address: plain.address, len };
+            plain.seg = self.translator.translate(plain.address, len).ok_or(outside)?;
+        }
+        self.gathered.pieces.clear();
+        let gathered = &mut self.gathered;
+        resolve(&gathered.descriptors, Direction::Write, &mut self.translator, &mut gathered.pieces)?;
+        Ok(())
+    }
+}

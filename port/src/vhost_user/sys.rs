@@ -1,0 +1,173 @@
+//! What the protocol asks of the kernel: UNIX sockets with descriptors beside the bytes, and event descriptors.
+//!
+//! Nothing here knows a message. Every descriptor that arrives is owned from its first moment, so that it is
+//! closed whatever happens next, and none is inherited by a child process.
+
+use super::message::MAX_DESCRIPTORS;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// Why nothing more can be read from a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReceiveError {
+    /// The other side closed it.
+    #[error("the connection was closed")]
+    Closed,
+    /// The kernel had descriptors that did not fit.
+    #[error("a message brought more than {MAX_DESCRIPTORS} descriptors, or more than this process may open")]
+    Descriptors,
+    /// The kernel refused.
+    #[error("the connection broke: {0}")]
+    Io(Errno),
+}
+
+fn stream(extra: SocketFlags) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | extra;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+/// A listening socket at `path`, which must not exist yet. Accepting never blocks.
+pub(crate) fn listen(path: &Path) -> Result<OwnedFd, Errno> {
+    let socket = stream(SocketFlags::NONBLOCK)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket)
+}
+
+/// A connection to the listening socket at `path`. Neither this nor anything on it blocks.
+pub(crate) fn connect(path: &Path) -> Result<OwnedFd, Errno> {
+    let socket = stream(SocketFlags::NONBLOCK)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// The next connection, if one waits. Nothing on it blocks.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
+    match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Ok(socket) => Ok(Some(socket)),
+        // The other side may have gone between the wake-up and now.
+        Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Reads at most `to.len()` bytes, and the descriptors that came with them. `Ok(None)`: nothing is there now.
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    to: &mut [u8],
+    descriptors: &mut Vec<OwnedFd>,
+) -> Result<Option<usize>, ReceiveError> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let iov = &mut [IoSliceMut::new(to)];
+    let read = || rustix::net::recvmsg(socket, iov, &mut control, RecvFlags::CMSG_CLOEXEC);
+    let got = match rustix::io::retry_on_intr(read) {
+        Ok(got) => got,
+        Err(Errno::AGAIN) => return Ok(None),
+        Err(Errno::CONNRESET) => return Err(ReceiveError::Closed),
+        Err(errno) => return Err(ReceiveError::Io(errno)),
+    };
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    if got.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() > MAX_DESCRIPTORS {
+        return Err(ReceiveError::Descriptors);
+    }
+    if got.bytes == 0 { Err(ReceiveError::Closed) } else { Ok(Some(got.bytes)) }
+}
+
+/// Writes all of `bytes`, with `descriptors` beside the first. An error leaves the stream unusable.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::INVAL);
+    }
+    let mut sent = 0;
+    while sent < bytes.len() {
+        let iov = [IoSlice::new(&bytes[sent..])];
+        match rustix::net::sendmsg(socket, &iov, &mut control, SendFlags::NOSIGNAL) {
+            Ok(n) => sent += n,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        }
+        control.clear();
+    }
+    Ok(())
+}
+
+/// Makes `socket` block, but not longer than `timeout` in one call, which then ends with `AGAIN`.
+pub(crate) fn block_for(socket: &OwnedFd, timeout: Duration) -> Result<(), Errno> {
+    let flags = rustix::fs::fcntl_getfl(socket)?;
+    rustix::fs::fcntl_setfl(socket, flags - OFlags::NONBLOCK)?;
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(timeout))?;
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(timeout))
+}
+
+/// Whether the other side has closed `socket` or gone.
+pub(crate) fn is_closed(socket: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(&socket, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
+}
+
+/// Waits until `fd` is readable. `false` when `timeout` passes first.
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> Result<bool, Errno> {
+    let timeout =
+        Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut fds, Some(&timeout)) {
+            Ok(n) => return Ok(n > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Makes sure that `fd` is an event descriptor and that using it does not block. A pipe or a socket could make a
+/// worker wait for whoever holds the other end.
+pub(crate) fn check_event(fd: &OwnedFd) -> Result<(), String> {
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let target = std::fs::read_link(link).map_err(|e| format!("its kind is unknown, because {e}"))?;
+    if target.as_os_str() != "anon_inode:[eventfd]" {
+        return Err(format!("it is {} and not an eventfd", target.display()));
+    }
+    let flags = rustix::fs::fcntl_getfl(fd).map_err(|e| e.to_string())?;
+    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).map_err(|e| e.to_string())
+}
+
+/// Adds one to an event descriptor, unless its counter is full: then whoever reads it is awake anyway. The front
+/// end may have made it blocking again behind our back, so it is asked first whether it takes a write.
+pub(crate) fn signal(event: BorrowedFd<'_>) {
+    let mut fds = [PollFd::new(&event, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1)) && fds[0].revents().contains(PollFlags::OUT)
+    {
+        // A counter that filled up since then, or a descriptor that broke, costs its owner one wake-up.
+        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+    }
+}
+
+/// Whether pages of `fd` are supplied by another process (FUSE), which could then make a worker wait for ever.
+pub(crate) fn is_served_by_a_process(fd: &OwnedFd) -> Result<bool, Errno> {
+    const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
+    Ok(rustix::fs::fstatfs(fd.as_fd())?.f_type as i64 == FUSE_SUPER_MAGIC)
+}

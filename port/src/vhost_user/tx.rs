@@ -1,0 +1,131 @@
+//! A guest's receive queue, as the switch sends to it.
+//!
+//! Buffers are taken ahead of need into a private stock, translated, and their lines fetched for writing, so that
+//! when a frame comes its place is already in this core's cache. Used entries are published once per call.
+//!
+//! One worker owns the queue outright, without a lock; or several share it after [`TxQueue::fork`], and then the
+//! rules of the `shared` module hold.
+
+use super::setup::{Features, QueueSetup};
+use super::shared::Shared;
+use super::stock::{Core, Place};
+use super::{call, fill};
+use crate::{Burst, DropReason, PortFault, Tally, TxQueue};
+use mem::copy::Kernel;
+use ring::device::{DeviceRing, Packed, Split};
+use rustix::fd::OwnedFd;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Makes transmit queues. The ring's kind and the copy kernel are chosen here, once.
+#[derive(Debug)]
+pub struct VhostTx;
+
+impl VhostTx {
+    /// A queue that takes over the ring `setup` describes, stopped at its base.
+    pub fn start(setup: &QueueSetup) -> Result<Box<dyn TxQueue>, PortFault> {
+        mem::with_kernel!(mem::copy::chosen(), K => {
+            if setup.features.has(Features::RING_PACKED) {
+                Ok(Box::new(Owned::<Packed, K>::new(setup)?) as Box<dyn TxQueue>)
+            } else {
+                Ok(Box::new(Owned::<Split, K>::new(setup)?) as Box<dyn TxQueue>)
+            }
+        })
+    }
+}
+
+/// The queue in the hands of one worker.
+struct Owned<R, K> {
+    core: Option<Core<R>>,
+    shared: Option<Shared<R, K>>,
+    call: Option<Arc<OwnedFd>>,
+    kernel: PhantomData<K>,
+}
+
+impl<R: DeviceRing, K: Kernel> Owned<R, K> {
+    fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
+        let core = Some(Core::new(setup)?);
+        Ok(Self { core, shared: None, call: setup.call.clone(), kernel: PhantomData })
+    }
+}
+
+impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        match (&mut self.core, &mut self.shared) {
+            (Some(core), _) => send_alone::<R, K>(core, burst, picks, tally),
+            (None, Some(shared)) => shared.tx(burst, picks, tally),
+            (None, None) => Ok(0),
+        }
+    }
+
+    fn notify(&mut self) {
+        let wanted = match (&mut self.core, &mut self.shared) {
+            (Some(core), _) => core.ring.should_call(),
+            (None, Some(shared)) => shared.lock().core.ring.should_call(),
+            (None, None) => false,
+        };
+        if wanted {
+            call::call(self.call.as_deref());
+        }
+    }
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        if let Some(core) = self.core.take() {
+            self.shared = Some(Shared::new(core));
+        }
+        let shared = self.shared.as_ref().map(Shared::another);
+        Box::new(Self { core: None, shared, call: self.call.clone(), kernel: PhantomData })
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        match (&mut self.core, &mut self.shared) {
+            (Some(core), _) => core.refresh(),
+            (None, Some(shared)) => shared.lock().core.refresh(),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn base(&self) -> u32 {
+        match (&self.core, &self.shared) {
+            (Some(core), _) => core.ring.base(),
+            (None, Some(shared)) => shared.lock().core.ring.base(),
+            (None, None) => 0,
+        }
+    }
+}
+
+/// Sends with nobody else at the queue.
+fn send_alone<R: DeviceRing, K: Kernel>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
+    let mut done = 0;
+    for &pick in picks {
+        let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
+        match core.take(len)? {
+            Place::Plain(token, seg) => {
+                fill::plain::<K>(core.map(), core.header_len, seg, &frame);
+                core.ring.push_used(token, (core.header_len + len) as u32);
+            }
+            Place::Several(slots) => {
+                fill::several::<K>(core.map(), core.header_len, &slots, &frame);
+                slots.used(core.header_len + len).for_each(|(token, len)| core.ring.push_used(token, len));
+                core.put_away(slots);
+            }
+            Place::TooSmall => {
+                tally.drop(DropReason::BufferTooSmall, 1);
+                done += 1;
+                continue;
+            }
+            Place::Full => break,
+        }
+        tally.packets += 1;
+        tally.bytes += len as u64;
+        done += 1;
+    }
+    core.ring.publish();
+    core.stock_up()?;
+    Ok(done)
+}

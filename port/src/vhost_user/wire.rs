@@ -1,0 +1,96 @@
+//! One connection as a stream of messages: bytes are gathered until a message is whole.
+//!
+//! A read never asks for more than the message at hand still lacks, so a message's descriptors are those that
+//! came with its own bytes, and what is left over in the kernel keeps the socket readable. The size that a
+//! header states is judged before one byte of payload is read, so a message has bounds and needs no allocation.
+
+use super::message::{Header, MAX_PAYLOAD, MessageError};
+use super::sys::{self, ReceiveError};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+
+/// Why a connection brings no more messages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WireError {
+    /// The bytes are no message.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// The kernel's side of it.
+    #[error(transparent)]
+    Receive(#[from] ReceiveError),
+}
+
+/// A whole message, its payload still bytes.
+#[derive(Debug)]
+pub(crate) struct Message<'a> {
+    pub(crate) header: Header,
+    pub(crate) payload: &'a [u8],
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+/// How a header is judged before its payload is read.
+pub(crate) type Judge = fn(Header) -> Result<Header, MessageError>;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: OwnedFd,
+    judge: Judge,
+    bytes: Box<[u8; Header::BYTES + MAX_PAYLOAD]>,
+    have: usize,
+    header: Option<Header>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Channel {
+    /// Messages over `socket`; `judge` must refuse payloads beyond [`MAX_PAYLOAD`].
+    pub(crate) fn new(socket: OwnedFd, judge: Judge) -> Self {
+        let bytes = Box::new([0; Header::BYTES + MAX_PAYLOAD]);
+        Self { socket, judge, bytes, have: 0, header: None, descriptors: Vec::new() }
+    }
+
+    /// The next message, or `None` while it is not whole. Blocks only if the socket does.
+    pub(crate) fn receive(&mut self) -> Result<Option<Message<'_>>, WireError> {
+        loop {
+            let need = Header::BYTES + self.header.map_or(0, |h| h.size as usize);
+            if self.have < need {
+                let to = &mut self.bytes[self.have..need];
+                match sys::receive(self.socket.as_fd(), to, &mut self.descriptors)? {
+                    Some(n) => self.have += n,
+                    None => return Ok(None),
+                }
+            } else if let Some(header) = self.header.take() {
+                self.have = 0;
+                let payload = &self.bytes[Header::BYTES..need];
+                return Ok(Some(Message {
+                    header,
+                    payload,
+                    descriptors: std::mem::take(&mut self.descriptors),
+                }));
+            } else {
+                self.header = Some(self.judge_header()?);
+            }
+        }
+    }
+
+    fn judge_header(&self) -> Result<Header, MessageError> {
+        let mut bytes = [0; Header::BYTES];
+        bytes.copy_from_slice(&self.bytes[..Header::BYTES]);
+        let header = (self.judge)(Header::decode(bytes)?)?;
+        if header.size as usize > MAX_PAYLOAD {
+            return Err(MessageError::Size { name: header.code.name(), size: header.size });
+        }
+        Ok(header)
+    }
+
+    /// Sends one message. `AGAIN` from a socket that does not block: the other side does not read.
+    pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        sys::send(self.socket.as_fd(), bytes, descriptors)
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

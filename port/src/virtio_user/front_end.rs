@@ -1,0 +1,260 @@
+//! Connection, negotiation and memory.
+
+use super::FrontEndError;
+use crate::vhost_user::message::{Code, Header, MAX_TABLE, ProtocolFeatures, Reply, Request};
+use crate::vhost_user::setup::Features;
+use crate::vhost_user::sys;
+use crate::vhost_user::wire::Channel;
+use mem::RegionSpec;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::path::Path;
+use std::time::Duration;
+use virtio_bindings::virtio_config::{
+    VIRTIO_CONFIG_S_ACKNOWLEDGE, VIRTIO_CONFIG_S_DRIVER, VIRTIO_CONFIG_S_DRIVER_OK,
+    VIRTIO_CONFIG_S_FEATURES_OK,
+};
+
+/// Protocol features that this front end can use.
+const WANTED: u64 = ProtocolFeatures::MQ
+    | ProtocolFeatures::RARP
+    | ProtocolFeatures::REPLY_ACK
+    | ProtocolFeatures::NET_MTU
+    | ProtocolFeatures::RESET_DEVICE
+    | ProtocolFeatures::CONFIGURE_MEM_SLOTS
+    | ProtocolFeatures::STATUS;
+
+/// What both sides agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Features of the device.
+    pub features: Features,
+    /// Features of the protocol.
+    pub protocol: ProtocolFeatures,
+    /// Queue pairs that the back end has.
+    pub queue_pairs: u16,
+    /// Memory regions that the back end takes.
+    pub memory_slots: usize,
+}
+
+/// Memory to share.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedRegion<'a> {
+    /// The file behind it.
+    pub file: BorrowedFd<'a>,
+    /// Where it lies.
+    pub spec: RegionSpec,
+}
+
+/// A connection to a back end.
+#[derive(Debug)]
+pub struct FrontEnd {
+    channel: Channel,
+    pub(super) negotiated: Negotiated,
+    /// Rings that were started, by index.
+    pub(super) rings: u32,
+}
+
+impl FrontEnd {
+    /// Connects to the back end that listens at `path`. `timeout` bounds each answer of the back end.
+    pub fn connect(path: impl AsRef<Path>, timeout: Duration) -> Result<Self, FrontEndError> {
+        let path = path.as_ref();
+        let socket = sys::connect(path).map_err(|errno| FrontEndError::NoBackEnd(path.into(), errno))?;
+        Self::over(socket, timeout)
+    }
+
+    /// A front end over a connected socket.
+    pub fn over(socket: OwnedFd, timeout: Duration) -> Result<Self, FrontEndError> {
+        sys::block_for(&socket, timeout)
+            .map_err(|errno| FrontEndError::Kernel("setting the timeout", errno))?;
+        let negotiated = Negotiated {
+            features: Features(0),
+            protocol: ProtocolFeatures(0),
+            queue_pairs: 1,
+            memory_slots: MAX_TABLE,
+        };
+        Ok(Self { channel: Channel::new(socket, Header::expect_reply), negotiated, rings: 0 })
+    }
+
+    /// Agrees on features: at most `wanted`, and of those what the back end offers. The caller judges whether
+    /// that is enough.
+    pub fn negotiate(&mut self, wanted: Features) -> Result<Negotiated, FrontEndError> {
+        self.tell(&Request::SetOwner, &[])?;
+        let offered = Features(self.ask_number(&Request::GetFeatures)?);
+        let mut features = offered.0 & wanted.0;
+        if offered.has(Features::PROTOCOL) {
+            features |= Features::PROTOCOL;
+            self.negotiate_protocol()?;
+        }
+        self.negotiated.features = Features(features);
+        self.set_status(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER)?;
+        self.tell(&Request::SetFeatures(features), &[])?;
+        self.confirm_features()?;
+        Ok(self.negotiated)
+    }
+
+    fn negotiate_protocol(&mut self) -> Result<(), FrontEndError> {
+        let protocol = self.ask_number(&Request::GetProtocolFeatures)? & WANTED;
+        self.tell(&Request::SetProtocolFeatures(protocol), &[])?;
+        self.negotiated.protocol = ProtocolFeatures(protocol);
+        if self.has(ProtocolFeatures::MQ) {
+            self.negotiated.queue_pairs = self.ask_number(&Request::GetQueueNum)?.clamp(1, 0x8000) as u16;
+        }
+        if self.has(ProtocolFeatures::CONFIGURE_MEM_SLOTS) {
+            self.negotiated.memory_slots = self.ask_number(&Request::GetMaxMemSlots)? as usize;
+        }
+        Ok(())
+    }
+
+    fn confirm_features(&mut self) -> Result<(), FrontEndError> {
+        if !self.has(ProtocolFeatures::STATUS) {
+            return Ok(());
+        }
+        self.set_status(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK)?;
+        match self.ask_number(&Request::GetStatus)? & u64::from(VIRTIO_CONFIG_S_FEATURES_OK) {
+            0 => Err(FrontEndError::Features(self.negotiated.features.0)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells the back end that the driver is ready, or with 0 that the device is reset, where it wants to know.
+    pub(super) fn set_status(&mut self, status: u32) -> Result<(), FrontEndError> {
+        if !self.has(ProtocolFeatures::STATUS) {
+            return Ok(());
+        }
+        self.tell(&Request::SetStatus(u64::from(status)), &[])
+    }
+
+    pub(super) fn driver_ok(&mut self) -> Result<(), FrontEndError> {
+        self.set_status(
+            VIRTIO_CONFIG_S_ACKNOWLEDGE
+                | VIRTIO_CONFIG_S_DRIVER
+                | VIRTIO_CONFIG_S_FEATURES_OK
+                | VIRTIO_CONFIG_S_DRIVER_OK,
+        )
+    }
+
+    /// What both sides agreed on.
+    pub fn negotiated(&self) -> Negotiated {
+        self.negotiated
+    }
+
+    pub(super) fn has(&self, bit: u64) -> bool {
+        self.negotiated.protocol.has(bit)
+    }
+
+    /// Shares all of the guest's memory, for the first time or in place of what was shared before as one table.
+    pub fn share(&mut self, regions: &[SharedRegion<'_>]) -> Result<(), FrontEndError> {
+        if self.has(ProtocolFeatures::CONFIGURE_MEM_SLOTS) {
+            return regions.iter().try_for_each(|region| self.add_region(*region));
+        }
+        self.share_table(regions)
+    }
+
+    /// As [`FrontEnd::share`], always as one table, which replaces everything.
+    pub fn share_table(&mut self, regions: &[SharedRegion<'_>]) -> Result<(), FrontEndError> {
+        if regions.len() > MAX_TABLE {
+            return Err(FrontEndError::TooManyRegions(regions.len(), MAX_TABLE));
+        }
+        let specs = regions.iter().map(|r| r.spec).collect();
+        let files: Vec<_> = regions.iter().map(|r| r.file).collect();
+        self.tell(&Request::SetMemTable(specs), &files)
+    }
+
+    /// Shares one region more.
+    pub fn add_region(&mut self, region: SharedRegion<'_>) -> Result<(), FrontEndError> {
+        self.need(ProtocolFeatures::CONFIGURE_MEM_SLOTS, Code::AddMemReg, "CONFIGURE_MEM_SLOTS")?;
+        self.tell(&Request::AddMemReg(region.spec), &[region.file])
+    }
+
+    /// Takes one region away. When this returns, and the back end acknowledges requests, it is not used any more.
+    pub fn remove_region(&mut self, spec: RegionSpec) -> Result<(), FrontEndError> {
+        self.need(ProtocolFeatures::CONFIGURE_MEM_SLOTS, Code::RemMemReg, "CONFIGURE_MEM_SLOTS")?;
+        self.tell(&Request::RemMemReg(spec), &[])
+    }
+
+    /// Has the switch announce this guest's Ethernet address.
+    pub fn announce(&mut self, address: [u8; 6]) -> Result<(), FrontEndError> {
+        self.need(ProtocolFeatures::RARP, Code::SendRarp, "RARP")?;
+        self.tell(&Request::SendRarp(address), &[])
+    }
+
+    /// Asks whether the switch carries packets of `mtu` bytes.
+    pub fn set_mtu(&mut self, mtu: u16) -> Result<(), FrontEndError> {
+        self.need(ProtocolFeatures::NET_MTU, Code::NetSetMtu, "MTU")?;
+        self.tell(&Request::NetSetMtu(u64::from(mtu)), &[])
+    }
+
+    /// Stops every ring and returns the device to its beginning.
+    pub fn reset(&mut self) -> Result<(), FrontEndError> {
+        self.need(ProtocolFeatures::RESET_DEVICE, Code::ResetDevice, "RESET_DEVICE")?;
+        self.rings = 0;
+        self.tell(&Request::ResetDevice, &[])
+    }
+
+    fn need(&self, bit: u64, code: Code, name: &'static str) -> Result<(), FrontEndError> {
+        if self.has(bit) { Ok(()) } else { Err(FrontEndError::NotNegotiated(code.name(), name)) }
+    }
+
+    /// Whether the back end has gone.
+    pub fn is_closed(&self) -> bool {
+        sys::is_closed(self.channel.as_fd())
+    }
+
+    /// Sends a request that has no answer of its own, and waits for the acknowledgement where there is one.
+    pub(super) fn tell(&mut self, request: &Request, files: &[BorrowedFd<'_>]) -> Result<(), FrontEndError> {
+        let acknowledged = self.has(ProtocolFeatures::REPLY_ACK);
+        self.send(request, acknowledged, files)?;
+        if acknowledged && self.number(request)? != 0 {
+            return Err(FrontEndError::Refused(request.code().name()));
+        }
+        Ok(())
+    }
+
+    /// Sends a request and returns its answer.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, FrontEndError> {
+        self.send(request, false, &[])?;
+        self.answer(request)
+    }
+
+    fn ask_number(&mut self, request: &Request) -> Result<u64, FrontEndError> {
+        self.send(request, false, &[])?;
+        self.number(request)
+    }
+
+    fn number(&mut self, request: &Request) -> Result<u64, FrontEndError> {
+        match self.answer(request)? {
+            Reply::U64(number) => Ok(number),
+            Reply::State(_) => Err(wrong(request, "a ring's state")),
+        }
+    }
+
+    fn send(&self, request: &Request, ack: bool, files: &[BorrowedFd<'_>]) -> Result<(), FrontEndError> {
+        let name = request.code().name();
+        self.channel.send(&request.encode(ack), files).map_err(|errno| match errno {
+            Errno::PIPE | Errno::CONNRESET => FrontEndError::Closed(name),
+            Errno::AGAIN => FrontEndError::Timeout(name),
+            errno => FrontEndError::Kernel(name, errno),
+        })
+    }
+
+    fn answer(&mut self, request: &Request) -> Result<Reply, FrontEndError> {
+        let name = request.code().name();
+        let message = self.channel.receive().map_err(|error| FrontEndError::at(name, error))?;
+        let message = message.ok_or(FrontEndError::Timeout(name))?;
+        if message.header.code != request.code() {
+            return Err(wrong(request, message.header.code.name()));
+        }
+        Ok(Reply::decode(request.code(), message.payload)?)
+    }
+}
+
+pub(super) fn wrong(request: &Request, got: &'static str) -> FrontEndError {
+    FrontEndError::WrongAnswer { asked: request.code().name(), got }
+}
+
+impl AsFd for FrontEnd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}

@@ -1,0 +1,40 @@
+//! Server mode: the guest listens and the switch connects, which lets the guest outlive the switch.
+
+use super::{FrontEnd, FrontEndError, ListenError};
+use crate::vhost_user::socket::Listener;
+use crate::vhost_user::sys;
+use rustix::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A socket that back ends connect to. Its file goes with it.
+#[derive(Debug)]
+pub struct FrontEndListener {
+    listener: Listener,
+    path: PathBuf,
+}
+
+impl FrontEndListener {
+    /// Listens at `path`; a socket file that nobody listens on any more is replaced.
+    pub fn bind(path: impl AsRef<Path>) -> Result<Self, ListenError> {
+        let path = path.as_ref();
+        Ok(Self { listener: Listener::bind(path)?, path: path.into() })
+    }
+
+    /// The next back end. Waits up to `timeout`, which also bounds each answer of the back end.
+    pub fn accept(&self, timeout: Duration) -> Result<FrontEnd, FrontEndError> {
+        let failed = |errno| FrontEndError::Kernel("accepting a back end", errno);
+        if !sys::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {
+            return Err(FrontEndError::NobodyCame(self.path.clone()));
+        }
+        let socket = sys::accept(self.listener.as_fd()).map_err(failed)?;
+        let socket = socket.ok_or_else(|| FrontEndError::NobodyCame(self.path.clone()))?;
+        FrontEnd::over(socket, timeout)
+    }
+}
+
+impl AsFd for FrontEndListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}

@@ -1,0 +1,108 @@
+//! Starting and stopping rings.
+
+use super::front_end::wrong;
+use super::{FrontEnd, FrontEndError};
+use crate::vhost_user::message::{Reply, Request, VringAddress, VringFile, VringState};
+use crate::vhost_user::setup::Features;
+use rustix::fd::BorrowedFd;
+
+/// One ring of the guest: number 2 * pair receives, the next one sends.
+#[derive(Clone, Copy, Debug)]
+pub struct VringSetup<'a> {
+    /// Entries.
+    pub size: u16,
+    /// User address of the descriptor area.
+    pub descriptors: u64,
+    /// User address of the driver area (available ring; driver event suppression).
+    pub driver: u64,
+    /// User address of the device area (used ring; device event suppression).
+    pub device: u64,
+    /// Where the back end starts, as [`FrontEnd::stop`] returned it; for a fresh ring see
+    /// [`FrontEnd::fresh_base`].
+    pub base: u32,
+    /// Where the guest says that buffers were added. `None`: the back end polls.
+    pub kick: Option<BorrowedFd<'a>>,
+    /// Where the back end says that buffers were used. `None`: the guest polls.
+    pub call: Option<BorrowedFd<'a>>,
+}
+
+impl FrontEnd {
+    /// The base of a fresh ring: 0 on a split ring; on a packed one both wrap counters begin at 1.
+    pub fn fresh_base(&self) -> u32 {
+        if self.negotiated.features.has(Features::RING_PACKED) { 0x8000_8000 } else { 0 }
+    }
+
+    /// Starts rings 0, 1, 2 and so on. When this returns, and the back end acknowledges requests, they run.
+    pub fn start(&mut self, rings: &[VringSetup<'_>]) -> Result<(), FrontEndError> {
+        for (index, ring) in (0..).zip(rings) {
+            self.set_up(index, ring)?;
+        }
+        self.rings = rings.len() as u32;
+        for index in 0..self.rings {
+            self.enable(index, true)?;
+        }
+        self.driver_ok()
+    }
+
+    /// The kick comes last: some back ends start the ring at that moment.
+    fn set_up(&mut self, index: u8, ring: &VringSetup<'_>) -> Result<(), FrontEndError> {
+        let state = |num| VringState { index: u32::from(index), num };
+        let address = VringAddress {
+            index: u32::from(index),
+            flags: 0,
+            descriptor: ring.descriptors,
+            used: ring.device,
+            available: ring.driver,
+            log: 0,
+        };
+        self.tell(&Request::SetVringNum(state(u32::from(ring.size))), &[])?;
+        self.tell(&Request::SetVringBase(state(ring.base)), &[])?;
+        self.tell(&Request::SetVringAddr(address), &[])?;
+        self.set_call(index, ring.call)?;
+        self.set_kick(index, ring.kick)
+    }
+
+    /// Names another descriptor to call, at any time.
+    pub fn set_call(&mut self, index: u8, call: Option<BorrowedFd<'_>>) -> Result<(), FrontEndError> {
+        let file = VringFile { index, has_descriptor: call.is_some() };
+        self.tell(&Request::SetVringCall(file), call.as_slice())
+    }
+
+    /// Names another descriptor to kick, at any time.
+    pub fn set_kick(&mut self, index: u8, kick: Option<BorrowedFd<'_>>) -> Result<(), FrontEndError> {
+        let file = VringFile { index, has_descriptor: kick.is_some() };
+        self.tell(&Request::SetVringKick(file), kick.as_slice())
+    }
+
+    /// Enables or disables a ring, where the back end knows the difference.
+    pub fn enable(&mut self, index: u32, enabled: bool) -> Result<(), FrontEndError> {
+        if !self.negotiated.features.has(Features::PROTOCOL) {
+            return Ok(());
+        }
+        self.tell(&Request::SetVringEnable(VringState { index, num: u32::from(enabled) }), &[])
+    }
+
+    /// Stops every ring that was started, and returns their bases. The back end uses none of them afterwards.
+    pub fn stop(&mut self) -> Result<Vec<u32>, FrontEndError> {
+        let rings = std::mem::take(&mut self.rings);
+        for index in 0..rings {
+            self.enable(index, false)?;
+        }
+        let bases = (0..rings).map(|index| self.stop_ring(index)).collect();
+        self.set_status(0)?;
+        bases
+    }
+
+    /// Stops one ring and returns its base.
+    pub fn stop_ring(&mut self, index: u32) -> Result<u32, FrontEndError> {
+        let request = Request::GetVringBase(index);
+        let Reply::State(state) = self.ask(&request)? else {
+            return Err(wrong(&request, "a number"));
+        };
+        if !self.negotiated.features.has(Features::RING_PACKED) {
+            return Ok(state.num & 0xffff);
+        }
+        // DPDK's back end fills only the lower half; a stopped ring has nothing in flight, so the halves agree.
+        Ok(state.num & 0xffff | state.num << 16)
+    }
+}

@@ -1,0 +1,156 @@
+//! A switch that moves no packet, in a thread of its own, and a guest's memory.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses its own part; a failure here is the test's"
+)]
+
+use mem::RegionSpec;
+use port::vhost_user::fake::{FakeEngine, QUEUES};
+use port::vhost_user::{Options, VhostUser};
+use port::virtio_user::{SharedRegion, VringSetup};
+use port::{PortControl, PortStatus};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::MemfdFlags;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longer than any answer takes, so that a hang is a failure and not a hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a test may ask of the switch's thread.
+pub(crate) type Question = Box<dyn FnOnce(&VhostUser, &FakeEngine) + Send>;
+
+/// A port in a thread.
+pub(crate) struct Switch {
+    questions: Sender<Question>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Switch {
+    pub(crate) fn listen(path: &Path, options: Options) -> Self {
+        Self::run(VhostUser::listen_with(path, options, QUEUES).unwrap())
+    }
+
+    pub(crate) fn connect(path: &Path, options: Options) -> Self {
+        Self::run(VhostUser::connect_with(path, options, Instant::now(), QUEUES).unwrap())
+    }
+
+    fn run(port: VhostUser) -> Self {
+        let (questions, asked) = channel();
+        let thread = Some(std::thread::spawn(move || serve(port, &asked)));
+        Self { questions, thread }
+    }
+
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&VhostUser, &FakeEngine) -> T + Send + 'static,
+    ) -> T {
+        let (answer, answered) = channel();
+        self.questions.send(Box::new(move |port, engine| answer.send(ask(port, engine)).unwrap())).unwrap();
+        answered.recv_timeout(PATIENCE).unwrap()
+    }
+
+    pub(crate) fn status(&self) -> PortStatus {
+        self.ask(|port, _| port.status())
+    }
+
+    /// Waits until the port's status is as wanted.
+    pub(crate) fn wait(&self, what: &str, wanted: impl Fn(&PortStatus) -> bool) -> PortStatus {
+        let start = Instant::now();
+        loop {
+            let status = self.status();
+            if wanted(&status) {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "waiting for: {what}; the port is {status:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Receive and transmit queues that run, by pair.
+    pub(crate) fn running(&self) -> (Vec<u16>, Vec<u16>) {
+        self.ask(|_, engine| (engine.rx.keys().copied().collect(), engine.tx.keys().copied().collect()))
+    }
+}
+
+fn serve(mut port: VhostUser, questions: &Receiver<Question>) {
+    let mut engine = FakeEngine::default();
+    loop {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        if let Some(fd) = port.poll_fd() {
+            rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)).unwrap();
+        }
+        port.handle(Instant::now(), &mut engine);
+        for fault in std::mem::take(&mut engine.faults) {
+            port.fault(Instant::now(), fault, &mut engine);
+        }
+        loop {
+            match questions.try_recv() {
+                Ok(question) => question(&port, &engine),
+                Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+                    port.close(&mut engine);
+                    assert!(engine.rx.is_empty() && engine.tx.is_empty());
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let (dead, _) = channel();
+        self.questions = dead;
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+/// Memory and event descriptors of a guest with two rings.
+pub(crate) struct Guest {
+    pub(crate) memory: OwnedFd,
+    pub(crate) spec: RegionSpec,
+    pub(crate) kick: OwnedFd,
+    pub(crate) call: OwnedFd,
+}
+
+impl Guest {
+    pub(crate) fn new() -> Self {
+        let memory = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+        let spec = RegionSpec { guest: 0x10_0000, user: 0x7f12_3400_0000, len: 1 << 20, offset: 0 };
+        rustix::fs::ftruncate(&memory, spec.len).unwrap();
+        let event = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        Self { memory, spec, kick: event(), call: event() }
+    }
+
+    pub(crate) fn region(&self) -> SharedRegion<'_> {
+        SharedRegion { file: self.memory.as_fd(), spec: self.spec }
+    }
+
+    pub(crate) fn ring(&self, index: u64, base: u32) -> VringSetup<'_> {
+        let at = self.spec.user + index * 0x8000;
+        VringSetup {
+            size: 256,
+            descriptors: at,
+            driver: at + 0x2000,
+            device: at + 0x4000,
+            base,
+            kick: Some(self.kick.as_fd()),
+            call: Some(self.call.as_fd()),
+        }
+    }
+}
+
+/// Open descriptors and mappings of files that are already deleted (memfds among them) of this process.
+pub(crate) fn footprint() -> (usize, usize) {
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    (descriptors, maps.lines().filter(|line| line.contains("memfd:")).count())
+}
