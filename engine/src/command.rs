@@ -1,0 +1,34 @@
+//! What control and workers say to each other.
+
+use port::{PortFault, PortId, RxQueue, TxQueue};
+
+/// One direction of one queue pair of one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QueueKey {
+    pub(crate) port: PortId,
+    pub(crate) pair: u16,
+}
+
+/// From control to a worker. Obeyed at a burst boundary, in order.
+pub(crate) enum Command {
+    StartRx(QueueKey, Box<dyn RxQueue>),
+    StopRx(QueueKey),
+    StartTx(QueueKey, Box<dyn TxQueue>),
+    StopTx(QueueKey),
+    Refresh(PortId),
+    Inject(PortId, Box<[u8]>),
+    Quit,
+}
+
+/// A queue that a worker has let go of. It is dropped by control, because dropping may unmap memory.
+pub(crate) enum Retired {
+    Rx(Box<dyn RxQueue>),
+    Tx(Box<dyn TxQueue>),
+}
+
+/// From a worker to control: a queue was found broken, and the worker has stopped using it.
+pub(crate) struct Event {
+    pub(crate) port: PortId,
+    pub(crate) fault: PortFault,
+    pub(crate) retired: Option<Retired>,
+}

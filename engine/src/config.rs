@@ -1,0 +1,82 @@
+//! What an engine is told at its start.
+
+use crate::Pipeline;
+
+/// Workers and limits.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// One entry per worker thread; at least one.
+    pub workers: Vec<WorkerConfig>,
+    /// Most ports at one time. Counters for all of them are allocated at the start.
+    pub max_ports: usize,
+}
+
+/// One worker thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// The CPU it is pinned to; `None` leaves it to the kernel.
+    pub cpu: Option<usize>,
+    /// What it does when there is nothing to do.
+    pub polling: Polling,
+    /// What it does with a packet whose destination is full.
+    pub queue_full: QueueFull,
+}
+
+/// What a worker does when there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Polling {
+    /// Polls while packets come and sleeps on the kicks when none do.
+    #[default]
+    Adaptive,
+    /// Polls always, and uses its CPU wholly.
+    Busy,
+}
+
+/// What a worker does with a packet whose destination has no buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueFull {
+    /// Drops it as `queue-full`, so that one slow guest costs nobody else.
+    #[default]
+    Drop,
+    /// Tries again for up to a millisecond, then drops it. Slows everybody on the worker down to the slowest.
+    Wait,
+}
+
+/// Makes each worker's pipeline over tables that they share.
+pub trait Pipelines: Send + Sync {
+    /// The pipeline of worker `index`.
+    fn worker(&self, index: usize) -> Box<dyn Pipeline>;
+}
+
+/// Why an engine or a port did not start. Nothing was left running.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A configuration without workers.
+    #[error("no worker is configured, so nothing would forward packets; configure at least one")]
+    NoWorkers,
+    /// A thread could not be pinned.
+    #[error("worker {worker} cannot run on CPU {cpu}: {reason}; choose a CPU that this process may use")]
+    Pin {
+        /// The worker's index.
+        worker: usize,
+        /// The CPU.
+        cpu: usize,
+        /// What the kernel said.
+        reason: rustix::io::Errno,
+    },
+    /// The kernel refused a thread or a descriptor.
+    #[error("the engine could not start: {0}")]
+    Start(#[from] std::io::Error),
+    /// All port numbers are taken.
+    #[error("all {0} ports are in use; remove one first")]
+    TooManyPorts(usize),
+    /// A name is taken.
+    #[error("a port named \"{0}\" exists already; choose another name")]
+    NameTaken(String),
+    /// No such port.
+    #[error("there is no port with number {0}")]
+    NoSuchPort(u16),
+    /// The engine is ending.
+    #[error("the engine is stopping")]
+    Stopping,
+}

@@ -1,0 +1,115 @@
+//! The control thread: it drives every port's life, and nothing else does.
+//!
+//! It waits for what ports wait for (sockets, deadlines), for requests from outside and for faults that workers
+//! report. It never blocks on a port: a port's `handle` does what can be done now and returns.
+
+use crate::attachment::{Attachment, Placement};
+use crate::command::Event;
+use crate::link::Bell;
+use crate::snapshot::Registry;
+use port::{PortControl, PortId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// From outside to the control thread.
+pub(crate) enum Request {
+    Add(PortId, Box<dyn PortControl>),
+    Remove(PortId, Sender<()>),
+    Quit,
+}
+
+pub(crate) struct Control {
+    pub(crate) placement: Placement,
+    pub(crate) ports: BTreeMap<PortId, Box<dyn PortControl>>,
+    pub(crate) requests: Receiver<Request>,
+    pub(crate) events: Receiver<Event>,
+    pub(crate) bell: Bell,
+    pub(crate) registry: Arc<Registry>,
+}
+
+impl Control {
+    /// Runs until told to quit; then every port is closed.
+    pub(crate) fn run(mut self) {
+        loop {
+            let ready = self.wait();
+            self.bell.quiet();
+            let now = Instant::now();
+            self.faults(now);
+            for port in ready {
+                self.with_port(port, |control, engine| control.handle(now, engine));
+            }
+            while let Ok(request) = self.requests.try_recv() {
+                if !self.obey(request) {
+                    return self.close_all();
+                }
+            }
+        }
+    }
+
+    /// Waits for anything to do; the ports that are readable or due.
+    fn wait(&self) -> Vec<PortId> {
+        let deadline = self.ports.values().filter_map(|p| p.deadline()).min();
+        let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let mut fds = vec![PollFd::new(self.bell.fd(), PollFlags::IN)];
+        let waiting: Vec<_> = self.ports.iter().filter_map(|(id, p)| Some((*id, p.poll_fd()?))).collect();
+        fds.extend(waiting.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+        // An interrupted wait is a wait that found nothing; the loop comes back here.
+        let _ = poll(&mut fds, patience.map(timespec).as_ref());
+        let readable = waiting.iter().zip(&fds[1..]).filter(|(_, fd)| !fd.revents().is_empty());
+        let mut ready: Vec<_> = readable.map(|((id, _), _)| *id).collect();
+        let now = Instant::now();
+        let due = self.ports.iter().filter(|(_, p)| p.deadline().is_some_and(|at| at <= now));
+        ready.extend(due.map(|(id, _)| *id));
+        ready.sort_unstable();
+        ready.dedup();
+        ready
+    }
+
+    /// Queues that workers found broken.
+    fn faults(&mut self, now: Instant) {
+        while let Ok(Event { port, fault, retired }) = self.events.try_recv() {
+            drop(retired);
+            self.with_port(port, |control, engine| control.fault(now, fault, engine));
+        }
+    }
+
+    fn with_port(&mut self, port: PortId, act: impl FnOnce(&mut dyn PortControl, &mut Attachment<'_>)) {
+        let Some(control) = self.ports.get_mut(&port) else { return };
+        act(control.as_mut(), &mut Attachment { placement: &mut self.placement, port });
+        self.registry.update(port, control.status());
+    }
+
+    fn obey(&mut self, request: Request) -> bool {
+        match request {
+            Request::Add(port, control) => {
+                self.ports.insert(port, control);
+                self.with_port(port, |control, engine| control.handle(Instant::now(), engine));
+            }
+            Request::Remove(port, reply) => {
+                self.with_port(port, |control, engine| control.close(engine));
+                self.ports.remove(&port);
+                self.registry.remove(port);
+                // Whoever asked may have given up waiting.
+                let _ = reply.send(());
+            }
+            Request::Quit => return false,
+        }
+        true
+    }
+
+    fn close_all(&mut self) {
+        let ports: Vec<_> = self.ports.keys().copied().collect();
+        for port in ports {
+            self.with_port(port, |control, engine| control.close(engine));
+        }
+    }
+}
+
+fn timespec(wait: Duration) -> Timespec {
+    // Rounded up, so that a deadline has passed when the wait ends.
+    let wait = wait + Duration::from_millis(1);
+    Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) }
+}

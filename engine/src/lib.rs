@@ -1,0 +1,24 @@
+//! Runs pipelines over ports: workers, counters, polling and sleeping, reconfiguration.
+//!
+//! This is the first room (from the left) that starts threads, sleeps and reads a clock. One control thread
+//! drives the life of every port; each worker runs bursts to completion; they speak through a mailbox that makes
+//! neither wait for the other. Nothing here knows what a virtqueue is or what a packet means.
+#![forbid(unsafe_code)]
+
+mod attachment;
+mod command;
+mod config;
+mod control;
+mod counters;
+mod engine;
+mod link;
+mod mailbox;
+mod pipeline;
+mod sleeper;
+mod snapshot;
+mod worker;
+
+pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};
+pub use engine::Engine;
+pub use pipeline::{Now, Outputs, Picks, Pipeline};
+pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot, WorkerSnapshot};

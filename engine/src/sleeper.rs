@@ -1,0 +1,43 @@
+//! Where an idle worker sleeps: on the kicks of its queues and on its own bell.
+
+use crate::link::Bell;
+use rustix::event::epoll;
+use rustix::fd::{BorrowedFd, OwnedFd};
+
+/// An epoll set over the kicks of one worker's queues.
+pub(crate) struct Sleeper {
+    set: OwnedFd,
+    bell: Bell,
+}
+
+impl Sleeper {
+    pub(crate) fn new(bell: Bell) -> std::io::Result<Self> {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&set, bell.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        Ok(Self { set, bell })
+    }
+
+    /// Wakes for this kick from now on. A queue without one keeps its worker awake.
+    pub(crate) fn watch(&self, kick: Option<BorrowedFd<'_>>) {
+        if let Some(kick) = kick {
+            // Refused only where the descriptor cannot be waited for; the control side accepts eventfds only.
+            let _ = epoll::add(&self.set, kick, epoll::EventData::new_u64(1), epoll::EventFlags::IN);
+        }
+    }
+
+    /// No longer wakes for this kick.
+    pub(crate) fn forget(&self, kick: Option<BorrowedFd<'_>>) {
+        if let Some(kick) = kick {
+            // Not being in the set is what is wanted.
+            let _ = epoll::delete(&self.set, kick);
+        }
+    }
+
+    /// Sleeps until a kick or the bell.
+    pub(crate) fn sleep(&mut self) {
+        let mut events = Vec::with_capacity(1);
+        // An interrupted sleep is a wake-up like any other.
+        let _ = epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), None);
+        self.bell.quiet();
+    }
+}

@@ -1,0 +1,204 @@
+//! The engine's state as one value, for people and programs.
+
+use crate::counters::{Counter, PortCounters, WorkerCounters};
+use port::{DropReason, PortId, PortState, PortStatus};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Everything countable, at one moment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Nanoseconds since the engine started.
+    pub uptime_ns: u64,
+    /// Ticks of the counter that cycles are measured in, per second.
+    pub cycles_per_second: f64,
+    /// The copy kernel in use.
+    pub kernel: String,
+    /// Worker by worker.
+    pub workers: Vec<WorkerSnapshot>,
+    /// Port by port, by number.
+    pub ports: Vec<PortSnapshot>,
+}
+
+/// One worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerSnapshot {
+    /// Its index.
+    pub index: usize,
+    /// The CPU it is pinned to.
+    pub cpu: Option<usize>,
+    /// Times a queue was looked at.
+    pub polls: u64,
+    /// Times it had nothing.
+    pub empty_polls: u64,
+    /// Ticks spent in rounds that found packets.
+    pub busy_cycles: u64,
+    /// Ticks spent in rounds that found none, asleep or not.
+    pub idle_cycles: u64,
+    /// Times it went to sleep.
+    pub sleeps: u64,
+    /// Times it woke.
+    pub wakes: u64,
+    /// Packets received.
+    pub packets: u64,
+    /// Bursts received.
+    pub bursts: u64,
+    /// Receive queues it serves.
+    pub queues: usize,
+    /// Whether it sleeps now.
+    pub sleeping: bool,
+}
+
+/// One port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PortSnapshot {
+    /// Its number.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Its kind, as the configuration file spells it.
+    pub kind: String,
+    /// Where it is.
+    pub place: String,
+    /// `waiting`, `connected`, `faulted` or `closed`.
+    pub state: String,
+    /// The last fault.
+    pub fault: Option<String>,
+    /// Negotiated features.
+    pub features: Vec<String>,
+    /// Its queue pairs.
+    pub queues: Vec<QueueSnapshot>,
+    /// Times the other side connected.
+    pub connects: u64,
+    /// Memory regions mapped.
+    pub memory_regions: usize,
+    /// Bytes mapped.
+    pub memory_bytes: u64,
+    /// Packets that came in.
+    pub rx_packets: u64,
+    /// Bytes that came in, without frame checksums.
+    pub rx_bytes: u64,
+    /// Packets that left.
+    pub tx_packets: u64,
+    /// Bytes that left.
+    pub tx_bytes: u64,
+    /// Copies beyond the first, of packets that came in here.
+    pub replicated: u64,
+    /// Losses by reason; reasons without losses are left out.
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// One queue pair.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueueSnapshot {
+    /// Ring entries.
+    pub size: u16,
+    /// Whether packets are taken from it.
+    pub rx_running: bool,
+    /// Whether packets are sent to it.
+    pub tx_running: bool,
+}
+
+/// Names and states of the ports; written by control, read by anyone.
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<BTreeMap<PortId, (String, Option<PortStatus>)>>);
+
+impl Registry {
+    fn with<R>(&self, f: impl FnOnce(&mut BTreeMap<PortId, (String, Option<PortStatus>)>) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes the lowest free number for `name`, below `most`.
+    pub(crate) fn reserve(&self, name: &str, most: usize) -> Result<PortId, crate::EngineError> {
+        self.with(|ports| {
+            if ports.values().any(|(taken, _)| taken == name) {
+                return Err(crate::EngineError::NameTaken(name.to_owned()));
+            }
+            let free = (0..most as u16).map(PortId).find(|id| !ports.contains_key(id));
+            let id = free.ok_or(crate::EngineError::TooManyPorts(most))?;
+            ports.insert(id, (name.to_owned(), None));
+            Ok(id)
+        })
+    }
+
+    pub(crate) fn contains(&self, id: PortId) -> bool {
+        self.with(|ports| ports.contains_key(&id))
+    }
+
+    pub(crate) fn update(&self, id: PortId, status: PortStatus) {
+        self.with(|ports| {
+            if let Some(port) = ports.get_mut(&id) {
+                port.1 = Some(status);
+            }
+        });
+    }
+
+    pub(crate) fn remove(&self, id: PortId) {
+        self.with(|ports| ports.remove(&id));
+    }
+
+    pub(crate) fn ports(&self, counters: &[Arc<WorkerCounters>]) -> Vec<PortSnapshot> {
+        self.with(|ports| {
+            let known = ports.iter().filter_map(|(id, (name, status))| Some((*id, name, status.as_ref()?)));
+            known.map(|(id, name, status)| port_snapshot(id, name, status, counters)).collect()
+        })
+    }
+}
+
+fn port_snapshot(id: PortId, name: &str, status: &PortStatus, all: &[Arc<WorkerCounters>]) -> PortSnapshot {
+    let sum = |pick: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
+        all.iter().map(|w| pick(&w.ports[id.0 as usize]).get()).sum()
+    };
+    let drops = DropReason::ALL.map(|r| (r.name().to_owned(), sum(&|c| &c.drops[r as usize])));
+    PortSnapshot {
+        id: id.0,
+        name: name.to_owned(),
+        kind: status.kind.to_owned(),
+        place: status.place.clone(),
+        state: state_name(&status.state).to_owned(),
+        fault: status.last_fault.as_ref().map(ToString::to_string),
+        features: status.features.iter().map(|&f| f.to_owned()).collect(),
+        queues: status.queues.iter().map(queue_snapshot).collect(),
+        connects: status.connects,
+        memory_regions: status.memory.0,
+        memory_bytes: status.memory.1,
+        rx_packets: sum(&|c| &c.rx_packets),
+        rx_bytes: sum(&|c| &c.rx_bytes),
+        tx_packets: sum(&|c| &c.tx_packets),
+        tx_bytes: sum(&|c| &c.tx_bytes),
+        replicated: sum(&|c| &c.replicated),
+        drops: drops.into_iter().filter(|(_, n)| *n > 0).collect(),
+    }
+}
+
+fn queue_snapshot(queue: &port::QueueStatus) -> QueueSnapshot {
+    QueueSnapshot { size: queue.size, rx_running: queue.rx_running, tx_running: queue.tx_running }
+}
+
+fn state_name(state: &PortState) -> &'static str {
+    match state {
+        PortState::Waiting => "waiting",
+        PortState::Connected => "connected",
+        PortState::Faulted(_) => "faulted",
+        PortState::Closed => "closed",
+    }
+}
+
+pub(crate) fn worker_snapshot(index: usize, cpu: Option<usize>, c: &WorkerCounters) -> WorkerSnapshot {
+    WorkerSnapshot {
+        index,
+        cpu,
+        polls: c.polls.get(),
+        empty_polls: c.empty_polls.get(),
+        busy_cycles: c.busy_ticks.get(),
+        idle_cycles: c.idle_ticks.get(),
+        sleeps: c.sleeps.get(),
+        wakes: c.wakes.get(),
+        packets: c.packets.get(),
+        bursts: c.bursts.get(),
+        queues: c.queues.get() as usize,
+        sleeping: c.sleeping.load(Ordering::Relaxed),
+    }
+}

@@ -1,0 +1,421 @@
+//! A worker: one thread that takes bursts from its receive queues, has them judged and sends them on.
+//!
+//! Run-to-completion, with one burst of overlap: while the lines of a burst just taken are on their way, the burst
+//! before it is judged and sent. Between two bursts the worker looks at its mailbox; that is the burst boundary at
+//! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
+//! nobody is waited for.
+
+use crate::command::{Command, Event, QueueKey, Retired};
+use crate::config::{Polling, QueueFull, WorkerConfig};
+use crate::counters::WorkerCounters;
+use crate::link::Link;
+use crate::pipeline::{Now, Outputs, Pipeline};
+use crate::sleeper::Sleeper;
+use mem::copy::Choice;
+use mem::ticks;
+use port::{Burst, DropReason, PortFault, PortId, RxQueue, Tally, TxQueue};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// Empty rounds before an adaptive worker considers sleeping, at least.
+const IDLE_ROUNDS: u32 = 256;
+/// Time without packets before an adaptive worker sleeps, in nanoseconds.
+const IDLE_TIME: u64 = 50_000;
+/// How long a full queue is waited for, in nanoseconds, where waiting is configured.
+const PATIENCE: u64 = 1_000_000;
+
+/// A receive queue at its place in the round.
+struct RxSlot {
+    key: QueueKey,
+    queue: Box<dyn RxQueue>,
+    dirty: bool,
+}
+
+/// The transmit queues of one port.
+#[derive(Default)]
+struct TxSlots {
+    queues: Vec<(u16, Box<dyn TxQueue>)>,
+    dirty: bool,
+}
+
+pub(crate) struct Worker {
+    config: WorkerConfig,
+    link: Arc<Link>,
+    counters: Arc<WorkerCounters>,
+    pipeline: Box<dyn Pipeline>,
+    outputs: Outputs,
+    kernel: Choice,
+    ticks_per_ns: f64,
+    start: u64,
+    rx: Vec<RxSlot>,
+    tx: Vec<TxSlots>,
+    dirty_tx: Vec<PortId>,
+    bursts: [Burst; 2],
+    /// The burst that was taken but not yet judged, and its queue's place.
+    pending: Option<(usize, usize)>,
+    /// The burst to fill next.
+    next: usize,
+    sleeper: Sleeper,
+    obeyed: u64,
+    picks: [u8; port::BURST],
+}
+
+/// What a worker is made of besides its configuration.
+pub(crate) struct Parts {
+    pub(crate) link: Arc<Link>,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) pipeline: Box<dyn Pipeline>,
+    pub(crate) kernel: Choice,
+    pub(crate) ticks_per_ns: f64,
+    pub(crate) start: u64,
+    pub(crate) max_ports: usize,
+    pub(crate) sleeper: Sleeper,
+}
+
+impl Worker {
+    pub(crate) fn new(config: WorkerConfig, parts: Parts) -> Self {
+        Self {
+            config,
+            link: parts.link,
+            counters: parts.counters,
+            pipeline: parts.pipeline,
+            outputs: Outputs::new(parts.max_ports),
+            kernel: parts.kernel,
+            ticks_per_ns: parts.ticks_per_ns,
+            start: parts.start,
+            rx: Vec::new(),
+            tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
+            dirty_tx: Vec::with_capacity(parts.max_ports),
+            bursts: [Burst::new(), Burst::new()],
+            pending: None,
+            next: 0,
+            sleeper: parts.sleeper,
+            obeyed: 0,
+            picks: [0; port::BURST],
+        }
+    }
+
+    /// Runs until told to quit.
+    pub(crate) fn run(mut self) {
+        let (mut last, mut idle_since, mut idle_rounds) = (ticks(), ticks(), 0);
+        loop {
+            if self.link.mailbox.pending(self.obeyed) && !self.obey() {
+                return;
+            }
+            let worked = self.round();
+            let now = ticks();
+            if worked {
+                self.counters.busy_ticks.add(now - last);
+                (idle_since, idle_rounds) = (now, 0);
+            } else {
+                self.counters.idle_ticks.add(now - last);
+                idle_rounds += 1;
+                if self.may_sleep(idle_rounds, now - idle_since) && self.sleep() {
+                    (idle_since, idle_rounds) = (ticks(), 0);
+                }
+            }
+            last = now;
+        }
+    }
+
+    fn may_sleep(&self, rounds: u32, idle: u64) -> bool {
+        self.config.polling == Polling::Adaptive
+            && rounds > IDLE_ROUNDS
+            && idle as f64 > IDLE_TIME as f64 * self.ticks_per_ns
+    }
+
+    /// Polls every queue once. Whether there was any packet.
+    #[inline]
+    fn round(&mut self) -> bool {
+        let mut worked = false;
+        let mut at = 0;
+        while at < self.rx.len() {
+            worked |= self.poll(at);
+            at += 1;
+        }
+        if self.pending.is_some() && !worked {
+            self.finish();
+            worked = true;
+        }
+        self.notify();
+        worked
+    }
+
+    /// Takes a burst from the queue at `at`, then judges and sends the burst before it.
+    #[inline]
+    fn poll(&mut self, at: usize) -> bool {
+        let mut tally = Tally::default();
+        let burst = &mut self.bursts[self.next];
+        burst.begin(at);
+        let slot = &mut self.rx[at];
+        let taken = slot.queue.rx(burst, &mut tally);
+        let got = burst.room() < port::BURST;
+        let port = slot.key.port;
+        self.counters.polls.add(1);
+        let following = if at + 1 < self.rx.len() { at + 1 } else { 0 };
+        self.rx[following].queue.prefetch();
+        let filled = self.next;
+        let before = self.pending.is_some();
+        self.finish();
+        if !got {
+            self.counters.empty_polls.add(1);
+        } else {
+            self.counters.ports[port.0 as usize].count_rx(&tally);
+            self.counters.packets.add(tally.packets);
+            self.counters.bursts.add(1);
+            self.pending = Some((filled, at));
+            self.next = 1 - filled;
+        }
+        if let Err(fault) = taken {
+            self.finish();
+            self.lose_rx(at, fault);
+        }
+        got || before
+    }
+
+    /// Judges and sends the pending burst and gives its buffers back.
+    #[inline]
+    fn finish(&mut self) {
+        let Some((index, at)) = self.pending.take() else { return };
+        let from = self.rx[at].key;
+        self.judge(index, from.port);
+        self.send_all(index, from);
+        let slot = &mut self.rx[at];
+        slot.queue.complete(&self.bursts[index]);
+        slot.dirty = true;
+    }
+
+    #[inline]
+    fn judge(&mut self, index: usize, from: PortId) {
+        let now = Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64);
+        let burst = &mut self.bursts[index];
+        mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
+        self.outputs.clear();
+        self.pipeline.process(burst, from, now, &mut self.outputs);
+    }
+
+    #[inline]
+    fn send_all(&mut self, index: usize, from: QueueKey) {
+        let counters = &self.counters.ports[from.port.0 as usize];
+        if self.outputs.replicated > 0 {
+            counters.replicated.add(self.outputs.replicated);
+        }
+        counters.count_drops(&self.outputs.dropped);
+        for k in 0..self.outputs.ports().len() {
+            let to = self.outputs.ports()[k];
+            let n = self.outputs.picks(to).as_slice().len();
+            self.picks[..n].copy_from_slice(self.outputs.picks(to).as_slice());
+            if self.pipeline.rewrites(to) {
+                self.pipeline.egress(&mut self.bursts[index], to, &self.picks[..n]);
+            }
+            self.send(index, from, to, n);
+        }
+    }
+
+    /// Sends the first `n` of `self.picks` to one port.
+    #[inline]
+    fn send(&mut self, index: usize, from: QueueKey, to: PortId, n: usize) {
+        let mut tally = Tally::default();
+        let slots = &mut self.tx[to.0 as usize];
+        if slots.queues.is_empty() {
+            tally.drop(DropReason::PortDown, n as u64);
+        } else {
+            let pair = from.pair as usize % slots.queues.len();
+            let queue = &mut slots.queues[pair].1;
+            let waits = self.config.queue_full == QueueFull::Wait;
+            let patience = if waits { (PATIENCE as f64 * self.ticks_per_ns) as u64 } else { 0 };
+            let sent = push(queue.as_mut(), &self.bursts[index], &self.picks[..n], patience, &mut tally);
+            if !slots.dirty {
+                slots.dirty = true;
+                self.dirty_tx.push(to);
+            }
+            if let Err(fault) = sent {
+                tally.drop(DropReason::PortFault, n as u64 - tally.packets - tally.dropped());
+                self.lose_tx(to, pair, fault);
+            }
+        }
+        self.counters.ports[to.0 as usize].count_tx(&tally);
+    }
+
+    /// One fence for everything published since the last round, then the questions that need it.
+    #[inline]
+    fn notify(&mut self) {
+        if self.dirty_tx.is_empty() && !self.rx.iter().any(|slot| slot.dirty) {
+            return;
+        }
+        // Orders our used indices before our loads of the drivers' suppression fields; pairs with the fence that
+        // a driver executes between enabling calls and looking at the used index again.
+        fence(Ordering::SeqCst);
+        for slot in self.rx.iter_mut().filter(|slot| slot.dirty) {
+            slot.dirty = false;
+            slot.queue.notify();
+        }
+        for port in self.dirty_tx.drain(..) {
+            let slots = &mut self.tx[port.0 as usize];
+            slots.dirty = false;
+            slots.queues.iter_mut().for_each(|(_, queue)| queue.notify());
+        }
+    }
+
+    #[cold]
+    fn lose_rx(&mut self, at: usize, fault: PortFault) {
+        let slot = self.take_rx(at);
+        self.link.report(Event { port: slot.key.port, fault, retired: Some(Retired::Rx(slot.queue)) });
+    }
+
+    #[cold]
+    fn lose_tx(&mut self, to: PortId, pair: usize, fault: PortFault) {
+        let (_, queue) = self.tx[to.0 as usize].queues.remove(pair);
+        self.link.report(Event { port: to, fault, retired: Some(Retired::Tx(queue)) });
+    }
+
+    fn take_rx(&mut self, at: usize) -> RxSlot {
+        let slot = self.rx.remove(at);
+        self.sleeper.forget(slot.queue.kick_fd());
+        self.counters.queues.set(self.rx.len() as u64);
+        self.bursts.iter_mut().for_each(Burst::unpin);
+        slot
+    }
+
+    /// The burst boundary at which control's commands take effect. `false`: quit.
+    #[cold]
+    fn obey(&mut self) -> bool {
+        self.finish();
+        self.notify();
+        let mut commands = Vec::new();
+        let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
+        let mut stays = true;
+        for command in commands {
+            stays &= self.obey_one(command);
+        }
+        self.bursts.iter_mut().for_each(Burst::unpin);
+        self.obeyed = upto;
+        self.link.mailbox.obeyed(upto);
+        stays
+    }
+
+    fn obey_one(&mut self, command: Command) -> bool {
+        match command {
+            Command::StartRx(key, queue) => self.start_rx(key, queue),
+            Command::StopRx(key) => {
+                if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
+                    let slot = self.take_rx(at);
+                    self.link.retire(Retired::Rx(slot.queue));
+                }
+            }
+            Command::StartTx(key, queue) => {
+                let queues = &mut self.tx[key.port.0 as usize].queues;
+                let at = queues.partition_point(|(pair, _)| *pair < key.pair);
+                queues.insert(at, (key.pair, queue));
+            }
+            Command::StopTx(key) => {
+                let queues = &mut self.tx[key.port.0 as usize].queues;
+                if let Some(at) = queues.iter().position(|(pair, _)| *pair == key.pair) {
+                    self.link.retire(Retired::Tx(queues.remove(at).1));
+                }
+            }
+            Command::Refresh(port) => self.refresh(port),
+            Command::Inject(port, frame) => self.inject(port, &frame),
+            Command::Quit => return false,
+        }
+        true
+    }
+
+    fn start_rx(&mut self, key: QueueKey, mut queue: Box<dyn RxQueue>) {
+        self.sleeper.watch(queue.kick_fd());
+        queue.disarm();
+        self.rx.push(RxSlot { key, queue, dirty: true });
+        self.counters.queues.set(self.rx.len() as u64);
+    }
+
+    fn refresh(&mut self, port: PortId) {
+        let mut at = 0;
+        while at < self.rx.len() {
+            let slot = &mut self.rx[at];
+            let refreshed = if slot.key.port == port { slot.queue.refresh() } else { Ok(()) };
+            match refreshed {
+                Ok(()) => at += 1,
+                Err(fault) => self.lose_rx(at, fault),
+            }
+        }
+        let mut pair = 0;
+        while let Some((_, queue)) = self.tx[port.0 as usize].queues.get_mut(pair) {
+            match queue.refresh() {
+                Ok(()) => pair += 1,
+                Err(fault) => self.lose_tx(port, pair, fault),
+            }
+        }
+    }
+
+    /// A frame of our own making goes through the pipeline as if `port` had sent it.
+    fn inject(&mut self, port: PortId, frame: &[u8]) {
+        let from = QueueKey { port, pair: 0 };
+        let index = self.next;
+        self.bursts[index].begin(self.rx.len());
+        if !self.bursts[index].push_own(frame) {
+            return;
+        }
+        let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
+        self.counters.ports[port.0 as usize].count_rx(&tally);
+        let now = Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64);
+        self.outputs.clear();
+        self.pipeline.process(&mut self.bursts[index], port, now, &mut self.outputs);
+        self.send_all(index, from);
+        self.notify();
+    }
+
+    /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.
+    #[cold]
+    fn sleep(&mut self) -> bool {
+        self.notify();
+        if self.rx.iter().any(|slot| slot.queue.kick_fd().is_none()) || !self.arm_all() {
+            self.disarm_all();
+            return false;
+        }
+        self.counters.sleeping.store(true, Ordering::Relaxed);
+        self.counters.sleeps.add(1);
+        self.sleeper.sleep();
+        self.counters.sleeping.store(false, Ordering::Relaxed);
+        self.counters.wakes.add(1);
+        self.disarm_all();
+        true
+    }
+
+    /// Asks every queue for kicks. `false` when one has packets, and sleeping would delay them.
+    fn arm_all(&mut self) -> bool {
+        let mut at = 0;
+        while at < self.rx.len() {
+            match self.rx[at].queue.arm() {
+                Ok(false) => at += 1,
+                Ok(true) => return false,
+                Err(fault) => self.lose_rx(at, fault),
+            }
+        }
+        true
+    }
+
+    fn disarm_all(&mut self) {
+        self.rx.iter_mut().for_each(|slot| slot.queue.disarm());
+    }
+}
+
+/// Sends all picks, waiting up to `patience` ticks for a full queue. What still does not fit is counted.
+#[inline]
+fn push(
+    queue: &mut dyn TxQueue,
+    burst: &Burst,
+    picks: &[u8],
+    patience: u64,
+    tally: &mut Tally,
+) -> Result<(), PortFault> {
+    let mut done = queue.tx(burst, picks, tally)?;
+    if done < picks.len() && patience > 0 {
+        let until = ticks() + patience;
+        while done < picks.len() && ticks() < until {
+            std::hint::spin_loop();
+            done += queue.tx(burst, &picks[done..], tally)?;
+        }
+    }
+    tally.drop(DropReason::QueueFull, (picks.len() - done) as u64);
+    Ok(())
+}

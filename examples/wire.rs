@@ -1,0 +1,40 @@
+//! The smallest switch: two virtual machines and a wire between them, no look-up.
+//!
+//! `cargo run --release -p linerate-examples --example wire -- CPU SOCKET0 SOCKET1`
+//! connects to two guests that listen on the sockets and forwards until it is killed.
+
+use engine::{Engine, EngineConfig, Now, Outputs, Pipeline, Pipelines, Polling, QueueFull, WorkerConfig};
+use port::vhost_user::{Options, VhostUser};
+use port::{Burst, PortId};
+use std::time::Instant;
+
+/// Sends what comes in by port 0 to port 1, and the reverse.
+struct Wire;
+
+impl Pipeline for Wire {
+    fn process(&mut self, burst: &mut Burst, from: PortId, _: Now, out: &mut Outputs) {
+        for i in 0..burst.len() {
+            out.send(i, PortId(1 - from.0));
+        }
+    }
+}
+
+impl Pipelines for Wire {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(Wire)
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [cpu, sockets @ ..] = arguments.as_slice() else { return Err("usage: wire CPU SOCKET0 SOCKET1".into()) };
+    let worker =
+        WorkerConfig { cpu: Some(cpu.parse()?), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
+    let engine = Engine::start(EngineConfig { workers: vec![worker], max_ports: 2 }, &Wire)?;
+    for socket in sockets {
+        engine.add_port(socket, Box::new(VhostUser::connect(socket, Options::default(), Instant::now())?))?;
+    }
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,48 @@
+//! The guest's memory: one memfd with the rings in front and the buffers behind.
+
+use super::GuestError;
+use mem::{Map, Region, RegionSpec};
+use port::virtio_user::SharedRegion;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::sync::Arc;
+
+/// The guest-physical address of the first byte; any would do.
+const GUEST: u64 = 0x1_0000_0000;
+/// The address by which the protocol names rings; any would do.
+const USER: u64 = 0x7000_0000_0000;
+
+/// Shared memory, mapped here too.
+pub(super) struct Memory {
+    file: OwnedFd,
+    pub(super) map: Arc<Map>,
+    spec: RegionSpec,
+}
+
+impl Memory {
+    pub(super) fn new(len: u64) -> Result<Self, GuestError> {
+        let failed = |what: &str, why: &dyn std::fmt::Display| GuestError::Memory(format!("{what}: {why}"));
+        let file = memfd_create("linerate-guest", MemfdFlags::CLOEXEC).map_err(|e| failed("memfd", &e))?;
+        let len = len.next_multiple_of(4096);
+        ftruncate(&file, len).map_err(|e| failed("setting its size", &e))?;
+        let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
+        let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
+        let map = Map::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
+        Ok(Self { file, map: Arc::new(map), spec })
+    }
+
+    /// As the front end shares it.
+    pub(super) fn shared(&self) -> SharedRegion<'_> {
+        SharedRegion { file: self.file.as_fd(), spec: self.spec }
+    }
+
+    /// The user address of byte `offset`.
+    pub(super) fn user(offset: u64) -> u64 {
+        USER + offset
+    }
+
+    /// The guest-physical address of byte `offset`.
+    pub(super) fn guest(offset: u64) -> u64 {
+        GUEST + offset
+    }
+}

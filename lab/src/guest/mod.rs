@@ -1,0 +1,99 @@
+//! A virtio-user guest: a front end with rings and buffers of its own and no virtual machine.
+//!
+//! Every ring has as many buffers as entries. A buffer's number is its identifier in both rings for ever, so a
+//! packet that is sent back moves between the rings without its descriptor changing, and on a split ring most
+//! descriptor lines are never written twice. A guest polls; it is a load, not a citizen.
+
+mod buffers;
+mod device;
+mod frames;
+mod memory;
+
+pub use device::{GuestDevice, GuestStats, plug_in};
+pub use frames::{FrameSizes, Mac};
+
+use port::virtio_user::FrontEndError;
+use ring::RingFault;
+use std::path::PathBuf;
+
+/// The ring kinds that a driver can ask for; the names of the peers' guests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RingKind {
+    /// What virtual machines use.
+    #[default]
+    Split,
+    /// Split with `VIRTIO_F_IN_ORDER`.
+    SplitInOrder,
+    /// Packed.
+    Packed,
+    /// Packed with `VIRTIO_F_IN_ORDER`.
+    PackedInOrder,
+}
+
+/// What a guest does with packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Swaps source and destination address and sends every packet back.
+    #[default]
+    MacSwap,
+    /// Sends every packet back as it is.
+    Io,
+    /// Sends only.
+    TxOnly,
+    /// Receives only.
+    RxOnly,
+}
+
+/// One guest device.
+#[derive(Clone, Debug)]
+pub struct GuestConfig {
+    /// Ring kind.
+    pub ring: RingKind,
+    /// What it does.
+    pub mode: Mode,
+    /// Entries per ring: a power of two on split rings.
+    pub queue_size: u16,
+    /// Queue pairs.
+    pub queue_pairs: u16,
+    /// Ask for mergeable receive buffers.
+    pub mergeable: bool,
+    /// Its own address.
+    pub mac: Mac,
+    /// Where the packets that it makes are addressed to.
+    pub peer: Mac,
+    /// Sizes of the packets that it makes.
+    pub sizes: FrameSizes,
+    /// Packets that it puts into circulation at the start (macswap and io).
+    pub packets: u32,
+}
+
+/// Why a guest could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// The protocol did not come to an agreement.
+    #[error("the back end was not reached or did not agree: {0}")]
+    FrontEnd(#[from] FrontEndError),
+    /// The back end broke a ring.
+    #[error("the back end broke a ring: {0}")]
+    Ring(#[from] RingFault),
+    /// Memory to share could not be had.
+    #[error("no memory could be shared: {0}")]
+    Memory(String),
+    /// The back end lacks what the ring kind needs.
+    #[error("the back end does not offer {0}; choose another ring kind")]
+    Missing(&'static str),
+    /// The back end has fewer queue pairs.
+    #[error("the back end has {has} queue pairs but {wants} were asked for")]
+    QueuePairs {
+        /// What it has.
+        has: u16,
+        /// What was asked for.
+        wants: u16,
+    },
+    /// A socket that a guest should listen on.
+    #[error("{0} cannot be listened on: {1}")]
+    Listen(PathBuf, String),
+    /// The back end went away.
+    #[error("the back end closed the connection")]
+    Closed,
+}
