@@ -13,6 +13,8 @@ mod chain;
 pub mod device;
 pub mod driver;
 mod fault;
+#[cfg(feature = "mock")]
+pub mod mock;
 pub mod mpmc;
 pub mod spsc;
 

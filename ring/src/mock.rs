@@ -1,0 +1,124 @@
+//! A virtqueue in heap memory that tests, benches and fuzz targets fill by hand, rightly or wrongly.
+//!
+//! The memory has the ring areas in front and buffers behind, in two regions that touch, so that a buffer can
+//! cross from one into the other. Well-behaved traffic comes from [`crate::driver`] over the same memory;
+//! everything else is poked in with raw stores, as a hostile guest would.
+
+use crate::Layout;
+use core::sync::atomic::Ordering::Relaxed;
+use mem::{Map, Region, Seg};
+use std::sync::Arc;
+
+/// Guest address of the ring areas.
+pub const RINGS: u64 = 0x10_0000;
+/// Guest address of the first buffer.
+pub const BUFFERS: u64 = 0x100_0000;
+/// Bytes of each of the two regions of buffers.
+pub const REGION: u64 = 0x2_0000;
+/// User addresses are guest addresses plus this.
+pub const USER: u64 = 0x7000_0000_0000;
+
+/// What a mock ring is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Packed rather than split.
+    pub packed: bool,
+    /// Entries.
+    pub size: u16,
+    /// `VIRTIO_F_IN_ORDER`.
+    pub in_order: bool,
+    /// `VIRTIO_F_EVENT_IDX`.
+    pub event_idx: bool,
+    /// `VIRTIO_F_INDIRECT_DESC`.
+    pub indirect: bool,
+}
+
+/// A virtqueue without an owner.
+#[derive(Debug)]
+pub struct Mock {
+    /// The guest's memory.
+    pub map: Arc<Map>,
+    /// Where the ring lies in it.
+    pub layout: Layout,
+}
+
+impl Mock {
+    /// Zeroed memory with room for a ring of this shape.
+    pub fn new(shape: Shape) -> Self {
+        let n = u64::from(shape.size);
+        let driver = (n * 16).next_multiple_of(128);
+        let device = driver + (n * 2 + 6).next_multiple_of(128);
+        let bytes = (device + n * 8 + 6).next_multiple_of(4096);
+        let region = |at: u64, len: u64| Arc::new(Region::heap(at, at + USER, len));
+        let regions = vec![region(RINGS, bytes), region(BUFFERS, REGION), region(BUFFERS + REGION, REGION)];
+        let map = Arc::new(Map::new(regions).expect("these regions do not overlap"));
+        let layout = Layout {
+            size: shape.size,
+            descriptors: USER + RINGS,
+            driver: USER + RINGS + driver,
+            device: USER + RINGS + device,
+            base: if shape.packed { 0x8000_8000 } else { 0 },
+            event_idx: shape.event_idx,
+            indirect: shape.indirect,
+            in_order: shape.in_order,
+        };
+        Self { map, layout }
+    }
+
+    fn at(&self, user: u64, len: u32) -> Seg {
+        self.map.by_user(user, len).expect("a test names its own memory")
+    }
+
+    /// Reads 16 bits at a user address.
+    pub fn peek16(&self, user: u64) -> u16 {
+        // SAFETY: the map is ours; the segment has two bytes and tests align them.
+        unsafe { self.at(user, 2).load_u16(0, Relaxed) }
+    }
+
+    /// Reads 64 bits at a user address.
+    pub fn peek64(&self, user: u64) -> u64 {
+        // SAFETY: as in `peek16`, with eight bytes.
+        unsafe { self.at(user, 8).load_u64(0, Relaxed) }
+    }
+
+    /// Writes 16 bits at a user address.
+    pub fn poke16(&self, user: u64, value: u16) {
+        // SAFETY: as in `peek16`.
+        unsafe { self.at(user, 2).store_u16(0, value, Relaxed) }
+    }
+
+    /// Writes 64 bits at a user address.
+    pub fn poke64(&self, user: u64, value: u64) {
+        // SAFETY: as in `peek64`.
+        unsafe { self.at(user, 8).store_u64(0, value, Relaxed) }
+    }
+
+    /// Writes a split descriptor into entry `at` of the table at user address `table`.
+    pub fn split_descriptor(&self, table: u64, at: u16, address: u64, len: u32, flags: u16, next: u16) {
+        let place = table + u64::from(at) * 16;
+        self.poke64(place, address);
+        self.poke64(place + 8, u64::from(len) | u64::from(flags) << 32 | u64::from(next) << 48);
+    }
+
+    /// Writes a packed descriptor into entry `at` of the table at user address `table`.
+    pub fn packed_descriptor(&self, table: u64, at: u16, address: u64, len: u32, id: u16, flags: u16) {
+        let place = table + u64::from(at) * 16;
+        self.poke64(place, address);
+        self.poke64(place + 8, u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48);
+    }
+
+    /// Makes head `head` available in `slot` of a split ring, without moving the index.
+    pub fn offer(&self, slot: u16, head: u16) {
+        self.poke16(self.layout.driver + 4 + u64::from(slot) * 2, head);
+    }
+
+    /// Sets the available index of a split ring.
+    pub fn available_index(&self, index: u16) {
+        self.poke16(self.layout.driver + 2, index);
+    }
+
+    /// The used index of a split ring.
+    pub fn used_index(&self) -> u16 {
+        self.peek16(self.layout.device + 2)
+    }
+}

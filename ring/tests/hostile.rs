@@ -1,0 +1,235 @@
+//! What a hostile driver can write into a ring, and the named fault that each attempt ends in. None may crash,
+//! loop or reach beyond the shared memory.
+
+use mem::Translator;
+use ring::device::{DeviceRing, Packed, Split, Sweep};
+use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
+use ring::{Direction, RingFault, resolve};
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+const INDIRECT: u16 = 4;
+const AVAIL: u16 = 1 << 7;
+const SIZE: u16 = 8;
+const TABLE: u64 = USER + BUFFERS + 0x8000;
+
+fn shape(packed: bool, indirect: bool) -> Shape {
+    Shape { packed, size: SIZE, in_order: false, event_idx: false, indirect }
+}
+
+/// Everything that a receive path does with a ring: sweep, then resolve each chain.
+fn take<R: DeviceRing>(mock: &Mock, direction: Direction) -> Result<Vec<usize>, RingFault> {
+    let mut translator = Translator::new(mock.map.clone());
+    let mut ring = R::new(&mock.layout, &mock.map)?;
+    let (mut sweep, mut segs, mut lens) = (Sweep::default(), vec![], vec![]);
+    loop {
+        ring.sweep(64, &mut sweep, &mut translator)?;
+        if sweep.len == 0 {
+            return Ok(lens);
+        }
+        let plain = sweep.len - usize::from(sweep.has_chain());
+        for k in 0..sweep.len {
+            segs.clear();
+            let chain = if k < plain { &sweep.heads[k..=k] } else { &sweep.chain[..] };
+            resolve(chain, direction, &mut translator, &mut segs)?;
+            lens.push(segs.iter().map(|s| s.len()).sum());
+        }
+    }
+}
+
+fn split(indirect: bool, fill: impl Fn(&Mock)) -> Result<Vec<usize>, RingFault> {
+    let mock = Mock::new(shape(false, indirect));
+    fill(&mock);
+    take::<Split>(&mock, Direction::Read)
+}
+
+fn packed(indirect: bool, fill: impl Fn(&Mock)) -> Result<Vec<usize>, RingFault> {
+    let mock = Mock::new(shape(true, indirect));
+    fill(&mock);
+    take::<Packed>(&mock, Direction::Read)
+}
+
+/// One available head with this first descriptor, on a split ring.
+fn one(mock: &Mock, address: u64, len: u32, flags: u16, next: u16) {
+    mock.split_descriptor(mock.layout.descriptors, 0, address, len, flags, next);
+    mock.offer(0, 0);
+    mock.available_index(1);
+}
+
+/// The same on a packed ring.
+fn one_packed(mock: &Mock, address: u64, len: u32, flags: u16) {
+    mock.packed_descriptor(mock.layout.descriptors, 0, address, len, 5, flags | AVAIL);
+}
+
+#[test]
+fn an_available_index_that_jumps_past_the_ring_is_named() {
+    let jump = RingFault::IndexJump { index: 9, used: 0, size: 8 };
+    assert_eq!(split(false, |m| m.available_index(9)), Err(jump));
+    let back = RingFault::IndexJump { index: 0xffff, used: 0, size: 8 };
+    assert_eq!(split(false, |m| m.available_index(0xffff)), Err(back));
+}
+
+#[test]
+fn a_head_or_a_next_outside_the_table_is_named() {
+    let head = split(false, |m| {
+        m.offer(0, 8);
+        m.available_index(1);
+    });
+    assert_eq!(head, Err(RingFault::NoSuchDescriptor(8)));
+    let next = split(false, |m| one(m, BUFFERS, 64, NEXT, 0xffff));
+    assert_eq!(next, Err(RingFault::NoSuchDescriptor(0xffff)));
+}
+
+#[test]
+fn a_chain_that_loops_ends() {
+    assert_eq!(split(false, |m| one(m, BUFFERS, 64, NEXT, 0)), Err(RingFault::ChainTooLong));
+    let long = packed(false, |m| {
+        for at in 0..SIZE {
+            m.packed_descriptor(m.layout.descriptors, at, BUFFERS, 64, at, NEXT | AVAIL);
+        }
+    });
+    assert_eq!(long, Err(RingFault::ChainTooLong));
+}
+
+#[test]
+fn a_packed_chain_that_runs_into_nothing_is_named() {
+    assert_eq!(packed(false, |m| one_packed(m, BUFFERS, 64, NEXT)), Err(RingFault::ChainUnfinished));
+}
+
+#[test]
+fn a_packed_ring_cannot_be_lapped() {
+    // Every entry says "available" in this lap and, rewritten, in the next: more than the ring has.
+    let mock = Mock::new(Shape { size: 2, ..shape(true, false) });
+    let mut translator = Translator::new(mock.map.clone());
+    let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
+    let mut sweep = Sweep::default();
+    for at in 0..2 {
+        mock.packed_descriptor(mock.layout.descriptors, at, BUFFERS, 64, at, AVAIL);
+    }
+    ring.sweep(64, &mut sweep, &mut translator).unwrap();
+    assert_eq!(sweep.len, 2);
+    for at in 0..2 {
+        mock.packed_descriptor(mock.layout.descriptors, at, BUFFERS, 64, at, 1 << 15);
+    }
+    assert_eq!(ring.sweep(64, &mut sweep, &mut translator), Err(RingFault::Lapped));
+}
+
+#[test]
+fn buffers_outside_the_memory_are_named() {
+    for (address, len) in [(0, 64), (BUFFERS + 2 * REGION, 1), (u64::MAX - 3, 64), (BUFFERS, u32::MAX)] {
+        let outside = Err(RingFault::Outside { address, len });
+        assert_eq!(split(false, |m| one(m, address, len, 0, 0)), outside, "{address:#x} {len}");
+        assert_eq!(packed(false, |m| one_packed(m, address, len, 0)), outside, "{address:#x} {len}");
+    }
+}
+
+#[test]
+fn a_buffer_over_a_region_edge_is_whole() {
+    let edge = BUFFERS + REGION - 10;
+    assert_eq!(split(false, |m| one(m, edge, 64, 0, 0)), Ok(vec![64]));
+    assert_eq!(packed(false, |m| one_packed(m, edge, 64, 0)), Ok(vec![64]));
+}
+
+#[test]
+fn a_write_flag_on_a_buffer_to_read_is_named_and_the_reverse() {
+    assert_eq!(split(false, |m| one(m, BUFFERS, 64, WRITE, 0)), Err(RingFault::WriteOnRead));
+    assert_eq!(packed(false, |m| one_packed(m, BUFFERS, 64, WRITE)), Err(RingFault::WriteOnRead));
+    let mock = Mock::new(shape(false, false));
+    one(&mock, BUFFERS, 64, 0, 0);
+    assert_eq!(take::<Split>(&mock, Direction::Write), Err(RingFault::ReadOnWrite));
+}
+
+#[test]
+fn empty_buffers_vanish() {
+    assert_eq!(split(false, |m| one(m, BUFFERS, 0, 0, 0)), Ok(vec![0]));
+}
+
+#[test]
+fn an_indirect_descriptor_needs_the_feature() {
+    let not = Err(RingFault::IndirectNotNegotiated);
+    assert_eq!(split(false, |m| one(m, BUFFERS, 16, INDIRECT, 0)), not);
+    assert_eq!(packed(false, |m| one_packed(m, BUFFERS, 16, INDIRECT)), not);
+}
+
+#[test]
+fn indirect_tables_of_odd_sizes_are_named() {
+    for len in [0, 1, 15, 17, 16 * 1025, u32::MAX] {
+        let wrong = Err(RingFault::IndirectLength(len));
+        assert_eq!(split(true, |m| one(m, BUFFERS, len, INDIRECT, 0)), wrong, "{len}");
+        assert_eq!(packed(true, |m| one_packed(m, BUFFERS, len, INDIRECT)), wrong, "{len}");
+    }
+}
+
+#[test]
+fn indirect_with_next_nested_and_looping_tables_are_named() {
+    let with_next = Err(RingFault::IndirectWithNext);
+    assert_eq!(split(true, |m| one(m, BUFFERS, 16, INDIRECT | NEXT, 1)), with_next);
+    assert_eq!(packed(true, |m| one_packed(m, BUFFERS, 16, INDIRECT | NEXT)), with_next);
+    let nested = |m: &Mock| m.split_descriptor(TABLE, 0, BUFFERS, 16, INDIRECT, 0);
+    let fault = split(true, |m| {
+        nested(m);
+        one(m, TABLE - USER, 16, INDIRECT, 0);
+    });
+    assert_eq!(fault, Err(RingFault::IndirectNested));
+    let looping = split(true, |m| {
+        m.split_descriptor(TABLE, 0, BUFFERS, 16, NEXT, 1);
+        m.split_descriptor(TABLE, 1, BUFFERS, 16, NEXT, 0);
+        one(m, TABLE - USER, 32, INDIRECT, 0);
+    });
+    assert_eq!(looping, Err(RingFault::ChainTooLong));
+    let beyond = split(true, |m| {
+        m.split_descriptor(TABLE, 0, BUFFERS, 16, NEXT, 2);
+        one(m, TABLE - USER, 32, INDIRECT, 0);
+    });
+    assert_eq!(beyond, Err(RingFault::NoSuchDescriptor(2)));
+}
+
+#[test]
+fn indirect_tables_are_followed() {
+    let sum = split(true, |m| {
+        m.split_descriptor(TABLE, 0, BUFFERS, 100, NEXT, 2);
+        m.split_descriptor(TABLE, 2, BUFFERS + 0x1000, 20, 0, 0);
+        one(m, TABLE - USER, 48, INDIRECT, 0);
+    });
+    assert_eq!(sum, Ok(vec![120]));
+    let sum = packed(true, |m| {
+        m.packed_descriptor(TABLE, 0, BUFFERS, 100, 0, 0);
+        m.packed_descriptor(TABLE, 1, BUFFERS + 0x1000, 20, 0, 0);
+        one_packed(m, TABLE - USER, 32, INDIRECT);
+    });
+    assert_eq!(sum, Ok(vec![120]));
+}
+
+#[test]
+fn an_indirect_table_over_a_region_edge_is_read_whole() {
+    // The table's second entry crosses from one region into the next.
+    let table = USER + BUFFERS + REGION - 24;
+    let sum = split(true, |m| {
+        m.split_descriptor(table, 0, BUFFERS, 7, NEXT, 1);
+        m.poke64(table + 16, BUFFERS + 64);
+        m.poke64(table + 24, 9);
+        one(m, table - USER, 32, INDIRECT, 0);
+    });
+    assert_eq!(sum, Ok(vec![16]));
+}
+
+#[test]
+fn sizes_bases_and_areas_are_judged_before_the_first_sweep() {
+    let with = |change: &dyn Fn(&mut ring::Layout)| {
+        let mut mock = Mock::new(shape(false, false));
+        change(&mut mock.layout);
+        take::<Split>(&mock, Direction::Read)
+    };
+    assert_eq!(with(&|l| l.size = 0), Err(RingFault::Size(0)));
+    assert_eq!(with(&|l| l.size = 7), Err(RingFault::Size(7)));
+    assert_eq!(with(&|l| l.size = 0xffff), Err(RingFault::Size(0xffff)));
+    assert_eq!(with(&|l| l.base = 0x1_0000), Err(RingFault::Base(0x1_0000)));
+    assert_eq!(with(&|l| l.descriptors += 8), Err(RingFault::Area("descriptor")));
+    assert_eq!(with(&|l| l.driver += 1), Err(RingFault::Area("available")));
+    assert_eq!(with(&|l| l.device = 0), Err(RingFault::Area("used")));
+    let mut mock = Mock::new(shape(true, false));
+    mock.layout.base = 0x8000_0008;
+    assert_eq!(take::<Packed>(&mock, Direction::Read), Err(RingFault::Base(0x8000_0008)));
+    mock.layout.base = 0x0009_8000;
+    assert_eq!(take::<Packed>(&mock, Direction::Read), Err(RingFault::Base(0x0009_8000)));
+}

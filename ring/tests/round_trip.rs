@@ -1,0 +1,198 @@
+//! Our driver against our device: every buffer goes over, comes back once, with its length, in order.
+
+use mem::Translator;
+use proptest::prelude::*;
+use ring::device::{self, DeviceRing, Sweep};
+use ring::driver::{self, DriverRing, Post, Used};
+use ring::mock::{BUFFERS, Mock, Shape};
+use ring::{Direction, Token};
+
+/// What happens in one step: post so many, take so many on the device, use so many, collect so many.
+type Step = (u8, u8, u8, u8);
+
+struct Pair<D, V> {
+    device: D,
+    driver: V,
+    translator: Translator,
+    free: Vec<u16>,
+    posted: Vec<u16>,
+    taken: Vec<(Token, u16)>,
+    used: Vec<(u16, u32)>,
+}
+
+fn pair<D: DeviceRing, V: DriverRing>(shape: Shape) -> Pair<D, V> {
+    let mock = Mock::new(shape);
+    Pair {
+        device: D::new(&mock.layout, &mock.map).unwrap(),
+        driver: V::new(&mock.layout, &mock.map).unwrap(),
+        translator: Translator::new(mock.map.clone()),
+        free: (0..shape.size).collect(),
+        posted: vec![],
+        taken: vec![],
+        used: vec![],
+    }
+}
+
+impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
+    fn post(&mut self, n: usize) {
+        for _ in 0..n.min(self.free.len()).min(self.driver.free()) {
+            let id = self.free.remove(0);
+            let address = BUFFERS + u64::from(id) * 16;
+            self.driver.post(Post { id, address, len: 16, direction: Direction::Write });
+            self.posted.push(id);
+        }
+        self.driver.publish();
+    }
+
+    fn take(&mut self, n: usize) {
+        let mut sweep = Sweep::default();
+        self.device.sweep(n.min(64), &mut sweep, &mut self.translator).unwrap();
+        assert_eq!(sweep.len, n.min(64).min(self.posted.len()), "all that was published is there");
+        for k in 0..sweep.len {
+            let id = self.posted.remove(0);
+            assert_eq!(sweep.heads[k].address, BUFFERS + u64::from(id) * 16);
+            self.taken.push((sweep.tokens[k], id));
+        }
+    }
+
+    fn give_back(&mut self, n: usize) {
+        for (token, id) in self.taken.drain(..n.min(self.taken.len())) {
+            self.device.push_used(token, u32::from(id) + 1);
+            self.used.push((id, u32::from(id) + 1));
+        }
+        self.device.publish();
+    }
+
+    fn give_back_read(&mut self, n: usize) {
+        let batch: Vec<_> = self.taken.drain(..n.min(self.taken.len())).collect();
+        let tokens: Vec<_> = batch.iter().map(|b| b.0).collect();
+        self.device.push_read(&tokens);
+        self.device.publish();
+        self.used.extend(batch.iter().map(|b| (b.1, 0)));
+    }
+
+    fn collect(&mut self, n: usize) {
+        let mut out = vec![Used::default(); n];
+        let got = self.driver.take(&mut out).unwrap();
+        assert_eq!(got, n.min(self.used.len()), "all that was published is there");
+        for (u, (id, len)) in out[..got].iter().zip(self.used.drain(..got)) {
+            assert_eq!((u.id, u.len), (id, len));
+            self.free.push(id);
+        }
+    }
+
+    fn run(&mut self, steps: &[Step], read: bool) {
+        for &(post, take, give, collect) in steps {
+            self.post(post.into());
+            self.take(take.into());
+            if read { self.give_back_read(give.into()) } else { self.give_back(give.into()) }
+            self.collect(collect.into());
+        }
+    }
+}
+
+fn shape(packed: bool, size: u16, in_order: bool) -> Shape {
+    Shape { packed, size, in_order, event_idx: false, indirect: false }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn split_buffers_come_back_once_in_order(
+        steps in prop::collection::vec(any::<Step>(), 1..60), log in 0u32..8, in_order: bool, read: bool,
+    ) {
+        pair::<device::Split, driver::Split>(shape(false, 1 << log, in_order)).run(&steps, read);
+    }
+
+    #[test]
+    fn packed_buffers_come_back_once_in_order(
+        steps in prop::collection::vec(any::<Step>(), 1..60), size in 1u16..200, in_order: bool, read: bool,
+    ) {
+        pair::<device::Packed, driver::Packed>(shape(true, size, in_order)).run(&steps, read);
+    }
+}
+
+#[test]
+fn a_split_index_wraps_around_sixteen_bits() {
+    let mut p = pair::<device::Split, driver::Split>(shape(false, 64, false));
+    for _ in 0..(70_000 / 64) {
+        p.run(&[(64, 64, 64, 64)], false);
+    }
+}
+
+#[test]
+fn the_largest_rings_work() {
+    let mut p = pair::<device::Split, driver::Split>(shape(false, 32_768, false));
+    p.run(&vec![(255, 64, 64, 255); 2000], false);
+    let mut p = pair::<device::Packed, driver::Packed>(shape(true, 32_768, false));
+    p.run(&vec![(255, 64, 64, 255); 2000], false);
+}
+
+/// Every kind: what each side asks for, and what the other then does.
+fn suppression<D: DeviceRing, V: DriverRing>(packed: bool, event_idx: bool) {
+    let mut p = pair::<D, V>(Shape { event_idx, ..shape(packed, 16, false) });
+    // Neither side asked: both poll.
+    if !event_idx || packed {
+        p.post(1);
+        assert!(!p.driver.should_kick(), "a polling device wants no kick");
+        p.take(1);
+        p.give_back(1);
+        assert!(!p.device.should_call(), "a polling driver wants no call");
+        p.collect(1);
+    }
+    assert!(!p.device.arm(), "nothing is available");
+    p.post(1);
+    assert!(p.driver.should_kick(), "an armed device wants a kick");
+    assert!(!p.driver.should_kick(), "and only one for one publish");
+    assert!(p.device.arm(), "arming again sees what is there");
+    p.take(1);
+    assert!(!p.driver.arm(), "nothing is used");
+    p.give_back(1);
+    assert!(p.device.should_call(), "an armed driver wants a call");
+    assert!(!p.device.should_call(), "and only one for one publish");
+    assert!(p.driver.arm(), "arming again sees what is there");
+    p.collect(1);
+}
+
+#[test]
+fn notifications_are_suppressed_by_flags_and_by_events() {
+    suppression::<device::Split, driver::Split>(false, false);
+    suppression::<device::Split, driver::Split>(false, true);
+    suppression::<device::Packed, driver::Packed>(true, false);
+    suppression::<device::Packed, driver::Packed>(true, true);
+}
+
+#[test]
+fn a_ring_restarts_at_the_base_that_it_reported() {
+    for packed in [false, true] {
+        let mock = Mock::new(shape(packed, 8, false));
+        let base = if packed { restart::<device::Packed, driver::Packed>(&mock) } else { restart::<device::Split, driver::Split>(&mock) };
+        assert_eq!(base, if packed { 0x0002_0002 } else { 10 });
+    }
+}
+
+/// Ten buffers through a ring of eight, two more taken but not used: the base names the first of those.
+fn restart<D: DeviceRing, V: DriverRing>(mock: &Mock) -> u32 {
+    let mut translator = Translator::new(mock.map.clone());
+    let mut driver = V::new(&mock.layout, &mock.map).unwrap();
+    let mut device = D::new(&mock.layout, &mock.map).unwrap();
+    let mut sweep = Sweep::default();
+    let post = |id| Post { id, address: BUFFERS, len: 16, direction: Direction::Read };
+    for n in 0..10u16 {
+        driver.post(post(n % 8));
+        driver.publish();
+        device.sweep(1, &mut sweep, &mut translator).unwrap();
+        device.push_read(&sweep.tokens[..1]);
+        device.publish();
+        assert_eq!(driver.take(&mut [Used::default()]).unwrap(), 1);
+    }
+    (0..2).for_each(|id| driver.post(post(id)));
+    driver.publish();
+    device.sweep(2, &mut sweep, &mut translator).unwrap();
+    let base = device.base();
+    let mut again = D::new(&ring::Layout { base, ..mock.layout }, &mock.map).unwrap();
+    again.sweep(64, &mut sweep, &mut translator).unwrap();
+    assert_eq!(sweep.len, 2, "what was taken and not used is taken again");
+    base
+}
