@@ -1,0 +1,192 @@
+//! The database alone: its size, its limits, and several threads at once.
+
+use super::*;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use wire::MacAddress;
+
+fn database(capacity: usize) -> Fdb {
+    Fdb::new(&BridgeConfig { capacity, ..BridgeConfig::default() }, 16)
+}
+
+fn key(mac: u64) -> Key {
+    Key::new(MacAddress::from_u64(0x5254_0000_0000 + mac), 0)
+}
+
+fn teach(fdb: &Fdb, mac: u64, port: u16, second: u32) -> Source {
+    fdb.confirm(key(mac), fdb.places(key(mac)), PortId(port), second)
+}
+
+fn find(fdb: &Fdb, mac: u64, second: u32) -> Option<u16> {
+    fdb.destination(key(mac), fdb.places(key(mac)), second).map(|port| port.0)
+}
+
+#[test]
+fn a_million_stations_are_learned_and_found() {
+    const STATIONS: u64 = 1_000_000;
+    let fdb = database(STATIONS as usize);
+    fdb.open(PortId(1), STATIONS as u32);
+    let start = Instant::now();
+    assert!((0..STATIONS).all(|mac| teach(&fdb, mac, 1, 5) == Source::Learned));
+    let learned = start.elapsed();
+    assert!((0..STATIONS).all(|mac| find(&fdb, mac, 6) == Some(1)));
+    let found = start.elapsed().saturating_sub(learned);
+    assert!((STATIONS..2 * STATIONS).all(|mac| find(&fdb, mac, 6).is_none()));
+    assert_eq!(teach(&fdb, STATIONS, 1, 6), Source::Refused);
+    println!(
+        "load {:.3} of {} slots ({} bytes), {} moved; learning {learned:?}, finding one by one {found:?}",
+        STATIONS as f64 / (f64::from(fdb.table.buckets()) * 4.0),
+        fdb.table.buckets() * 4,
+        fdb.bytes(),
+        fdb.table.displaced(),
+    );
+    assert_eq!(fdb.stations(6).len(), STATIONS as usize);
+    fdb.close(PortId(1));
+    assert_eq!((fdb.len(), fdb.stations(6).len()), ((0, 0), 0));
+}
+
+#[test]
+fn a_station_that_is_silent_for_the_ageing_time_is_unknown_and_then_swept() {
+    let fdb = database(1000);
+    fdb.open(PortId(1), 1000);
+    (0..100).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 10), Source::Learned));
+    assert_eq!(teach(&fdb, 7, 1, 200), Source::Known);
+    assert_eq!((find(&fdb, 3, 309), find(&fdb, 3, 310), find(&fdb, 7, 499)), (Some(1), None, Some(1)));
+    assert_eq!((fdb.len().0, fdb.stations(310).len()), (100, 1));
+    let before = fdb.changes();
+    while fdb.sweep(310) {}
+    assert_eq!(fdb.len().0, 1);
+    assert!(fdb.changes() > before, "remembered answers must be asked for again");
+}
+
+#[test]
+fn an_aged_station_that_speaks_again_is_known_again() {
+    let fdb = database(100);
+    fdb.open(PortId(1), 100);
+    teach(&fdb, 1, 1, 0);
+    assert_eq!(find(&fdb, 1, 300), None);
+    assert_eq!(teach(&fdb, 1, 1, 300), Source::Known);
+    assert_eq!((find(&fdb, 1, 599), fdb.len().0), (Some(1), 1));
+}
+
+#[test]
+fn the_sweep_passes_the_whole_table_four_times_in_an_ageing_time() {
+    let fdb = database(50_000);
+    fdb.open(PortId(1), 50_000);
+    (0..50_000).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 0), Source::Learned));
+    for second in 300..=375 {
+        while fdb.sweep(second) {}
+    }
+    assert_eq!(fdb.len().0, 0);
+}
+
+#[test]
+fn a_move_needs_room_at_the_new_port_and_frees_it_at_the_old_one() {
+    let fdb = database(100);
+    fdb.open(PortId(1), 10);
+    fdb.open(PortId(2), 1);
+    (0..10).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 0), Source::Learned));
+    assert_eq!(teach(&fdb, 10, 1, 0), Source::Refused);
+    assert_eq!(teach(&fdb, 0, 2, 0), Source::Moved);
+    assert_eq!(teach(&fdb, 1, 2, 0), Source::Refused);
+    assert_eq!((find(&fdb, 0, 0), find(&fdb, 1, 0)), (Some(2), Some(1)));
+    assert_eq!(teach(&fdb, 10, 1, 0), Source::Learned);
+    assert_eq!((fdb.share(PortId(1)).learned, fdb.share(PortId(2)).learned), (10, 1));
+}
+
+#[test]
+fn a_pinned_station_neither_moves_nor_ages_nor_counts_as_learned() {
+    let fdb = database(100);
+    fdb.open(PortId(1), 1);
+    fdb.open(PortId(2), 1);
+    assert_eq!(teach(&fdb, 1, 1, 0), Source::Learned);
+    assert!(fdb.pin(key(1), PortId(2)));
+    assert_eq!(teach(&fdb, 1, 1, 0), Source::Elsewhere);
+    assert_eq!(teach(&fdb, 1, 2, 0), Source::Known);
+    assert_eq!(find(&fdb, 1, 1_000_000), Some(2));
+    fdb.flush(|_| true);
+    assert_eq!((fdb.share(PortId(1)).learned, fdb.share(PortId(2)).learned, fdb.len()), (0, 0, (1, 1)));
+    assert!(fdb.unpin(key(1)) && !fdb.unpin(key(1)));
+    assert_eq!((find(&fdb, 1, 0), fdb.len()), (None, (0, 0)));
+}
+
+#[test]
+fn a_closed_port_teaches_nothing_and_is_forgotten() {
+    let fdb = database(5000);
+    fdb.open(PortId(1), 5000);
+    fdb.open(PortId(2), 5000);
+    (0..2000).for_each(|mac| assert_eq!(teach(&fdb, mac, 1 + (mac % 2) as u16, 0), Source::Learned));
+    assert!(fdb.pin(key(9000), PortId(1)));
+    fdb.close(PortId(1));
+    assert_eq!((fdb.len(), fdb.share(PortId(1)).learned), ((1000, 0), 0));
+    assert!((0..2000).all(|mac| find(&fdb, mac, 0) == (mac % 2 == 1).then_some(2)));
+    assert_eq!(teach(&fdb, 1, 1, 0), Source::Refused);
+    assert_eq!(find(&fdb, 9000, 0), None);
+}
+
+/// Station `mac` is only ever at ports `mac % 4` and `mac % 4 + 4`.
+#[test]
+fn a_look_up_never_names_a_port_where_the_station_never_was() {
+    const STATIONS: u64 = 900;
+    let fdb = database(1000);
+    (0..8).for_each(|port| fdb.open(PortId(port), 1000));
+    let done = AtomicBool::new(false);
+    let found = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for mac in 0..STATIONS {
+                        let Some(port) = find(&fdb, mac, 0) else { continue };
+                        assert_eq!(u64::from(port % 4), mac % 4, "station {mac} at port {port}");
+                        found.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        let mut round = 0;
+        while round < 60 || found.load(Ordering::Relaxed) < STATIONS {
+            for mac in 0..STATIONS {
+                teach(&fdb, mac, (mac % 4) as u16 + 4 * (round % 2), 0);
+            }
+            round += 1;
+            match round % 10 {
+                4 => fdb.flush(|entry| entry.port.0 % 2 == 0),
+                9 => fdb.flush(|_| true),
+                _ => {}
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(found.into_inner() >= STATIONS);
+}
+
+/// Two workers teach the same stations at different ports while the control side pins, flushes and lists.
+#[test]
+fn counts_agree_with_the_table_after_several_writers() {
+    let fdb = database(1000);
+    (0..4).for_each(|port| fdb.open(PortId(port), 400));
+    std::thread::scope(|scope| {
+        for port in 0..2 {
+            let fdb = &fdb;
+            scope.spawn(move || {
+                for round in 0..40 {
+                    (0..700).for_each(|mac| _ = teach(fdb, mac, port + round % 2 * 2, 0));
+                }
+            });
+        }
+        for mac in 0..200 {
+            assert!(fdb.pin(key(mac), PortId(3)));
+            assert!(fdb.stations(0).windows(2).all(|pair| pair[0].key.mac() < pair[1].key.mac()));
+            assert!(fdb.unpin(key(mac)));
+        }
+    });
+    let stations = fdb.stations(0);
+    assert_eq!(fdb.len(), (stations.len(), 0));
+    for port in 0..4 {
+        let here = stations.iter().filter(|entry| entry.port == PortId(port)).count();
+        let share = fdb.share(PortId(port));
+        assert_eq!((here, share.pinned), (share.learned as usize, 0), "port {port}");
+        assert!(here <= 400);
+    }
+}

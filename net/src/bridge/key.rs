@@ -1,0 +1,41 @@
+//! What the table is looked up by: a station's address within one filtering database.
+//!
+//! Learning is independent per VLAN (IEEE 802.1Q, IVL), so the VLAN is part of the key; VLAN 0 stands for frames
+//! without one. Each bridge has a table of its own, so the bridge is not.
+
+use wire::MacAddress;
+
+const VLAN_SHIFT: u32 = 48;
+const BITS: u64 = (1 << 60) - 1;
+
+/// A station: 48 bits of address, 12 bits of VLAN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key(u64);
+
+impl Key {
+    #[inline(always)]
+    pub(super) const fn new(mac: MacAddress, vlan: u16) -> Self {
+        Self(mac.to_u64() | ((vlan as u64) << VLAN_SHIFT) & BITS)
+    }
+
+    /// The key in the low sixty bits of `word`.
+    #[inline(always)]
+    pub(super) const fn from_bits(word: u64) -> Self {
+        Self(word & BITS)
+    }
+
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(super) const fn mac(self) -> MacAddress {
+        MacAddress::from_u64(self.0)
+    }
+
+    #[inline(always)]
+    pub(super) const fn vlan(self) -> u16 {
+        (self.0 >> VLAN_SHIFT) as u16
+    }
+}

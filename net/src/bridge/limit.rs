@@ -1,0 +1,81 @@
+//! How many packets per second may pass: a token bucket in one word.
+//!
+//! The word is the theoretical arrival time of the generic cell rate algorithm (ITU-T I.371): the time at which
+//! the bucket will be full again. All workers that serve a port share it, so a limit holds for the port and not
+//! per worker. It is written only for packets that pass; a port far above its limit only reads it.
+
+use super::config::Rate;
+use engine::Now;
+use mem::line::Padded;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const NANOSECONDS: u64 = 1_000_000_000;
+
+pub(super) struct Limiter {
+    full_at: Padded<AtomicU64>,
+    /// Nanoseconds that one packet takes.
+    interval: u64,
+    /// Nanoseconds that the whole bucket takes, less one packet.
+    depth: u64,
+}
+
+impl Limiter {
+    pub(super) fn new(rate: Rate) -> Self {
+        let interval = (NANOSECONDS / u64::from(rate.packets_per_second.get())).max(1);
+        let depth = interval * u64::from(rate.burst.get() - 1);
+        Self { full_at: Padded(AtomicU64::new(0)), interval, depth }
+    }
+
+    /// Takes one packet's worth, if there is that much.
+    pub(super) fn admit(&self, now: Now) -> bool {
+        let take = |full_at: u64| {
+            let from = full_at.max(now.0);
+            (from - now.0 <= self.depth).then_some(from + self.interval)
+        };
+        // Relaxed: the word guards no other memory.
+        self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn limiter(rate: u32, burst: u32) -> Limiter {
+        Limiter::new(Rate::new(rate, burst).unwrap())
+    }
+
+    #[test]
+    fn a_full_bucket_lets_exactly_its_depth_pass_at_once() {
+        let limit = limiter(1000, 5);
+        let passed = (0..100).filter(|_| limit.admit(Now(NANOSECONDS))).count();
+        assert_eq!(passed, 5);
+        assert!(!limit.admit(Now(NANOSECONDS + 999_999)), "the next token is due after a millisecond");
+        assert!(limit.admit(Now(NANOSECONDS + 1_000_000)));
+    }
+
+    #[test]
+    fn a_clock_that_another_worker_read_earlier_does_no_harm() {
+        let limit = limiter(1000, 1);
+        assert!(limit.admit(Now(5_000_000)));
+        assert!(!limit.admit(Now(4_000_000)));
+        assert!(limit.admit(Now(6_000_000)));
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_depth_and_rate_allow(
+            rate in 1u32..100_000, burst in 1u32..200, gaps in prop::collection::vec(0u64..50_000_000, 1..300),
+        ) {
+            let limit = limiter(rate, burst);
+            let (mut now, mut passed) = (0, 0u64);
+            for gap in gaps {
+                now += gap;
+                passed += u64::from(limit.admit(Now(now)));
+                let earned = now / (NANOSECONDS / u64::from(rate));
+                prop_assert!(passed <= u64::from(burst) + earned);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the control side tells about a bridge, for people and for JSON.
+
+use serde::{Deserialize, Serialize};
+use wire::MacAddress;
+
+/// One station that a bridge knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Station {
+    /// Its address.
+    pub mac: MacAddress,
+    /// Its VLAN; 0 stands for frames without one.
+    pub vlan: u16,
+    /// The number of the port it is at.
+    pub port: u16,
+    /// Seconds since it was last seen; nothing for a static entry, which does not age.
+    pub age_seconds: Option<u32>,
+    /// Whether an operator put it there.
+    #[serde(rename = "static")]
+    pub pinned: bool,
+}
+
+/// A bridge in numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgeStatistics {
+    /// Its name.
+    pub name: String,
+    /// Whether it looks at VLAN tags.
+    pub vlan_aware: bool,
+    /// Seconds after which a silent station is forgotten.
+    pub ageing_seconds: u32,
+    /// Most stations it remembers.
+    pub capacity: usize,
+    /// Stations in the table, static ones included. Those that have aged count until the sweep reaches them.
+    pub stations: usize,
+    /// Static entries among them.
+    pub static_entries: usize,
+    /// Bytes of the table.
+    pub memory_bytes: usize,
+    /// Its ports, by number.
+    pub ports: Vec<PortStatistics>,
+}
+
+/// A port of a bridge in numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStatistics {
+    /// The port's number.
+    pub port: u16,
+    /// Stations learned from it that are in the table.
+    pub learned: u32,
+    /// Static entries that point to it.
+    pub static_entries: u32,
+    /// Most stations that are learned from it.
+    pub learn_limit: u32,
+    /// Packets whose station was not learned because the port or the table was at its limit.
+    pub refused: u64,
+    /// Packets whose station was not learned because another worker or the control side was changing the table.
+    pub deferred: u64,
+    /// Stations that moved to this port from another one.
+    pub moves: u64,
+}

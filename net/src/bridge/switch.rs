@@ -1,0 +1,272 @@
+//! The control side: bridges and ports come and go, entries are listed, pinned and flushed.
+//!
+//! Everything here may wait for other control operations, and never for a worker longer than the worker holds a
+//! table's lock to learn one station.
+
+use super::config::{BridgeConfig, PortConfig};
+use super::error::{
+    AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
+};
+use super::fdb::Fdb;
+use super::key::Key;
+use super::listing::{BridgeStatistics, PortStatistics, Station};
+use super::ports::{Bridge, Member, PortTable, Published, View};
+use super::vlan::NO_VLAN;
+use super::worker::Worker;
+use engine::{Now, Pipeline, Pipelines};
+use port::PortId;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::{MacAddress, VlanId};
+
+/// All bridges of the process and the ports on them. Shared by the control side and, as [`Pipelines`], by the
+/// workers.
+pub struct Switch {
+    published: Arc<Published>,
+    /// Held while the port table or what belongs to it is changed, so that changes come one after the other.
+    changing: Mutex<()>,
+    ports: usize,
+}
+
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switch").field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+impl Switch {
+    /// A switch without bridges, for ports numbered below `ports` (at most 65,536).
+    pub fn new(ports: usize) -> Self {
+        Self { published: Arc::default(), changing: Mutex::new(()), ports: ports.min(1 << 16) }
+    }
+
+    fn change(&self) -> (MutexGuard<'_, ()>, PortTable) {
+        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        (changing, PortTable::clone(&self.published.table()))
+    }
+
+    /// Adds a bridge without ports. Its table is allocated here.
+    ///
+    /// # Errors
+    /// When the name is taken or the configuration is out of range.
+    pub fn add_bridge(&self, name: &str, config: BridgeConfig) -> Result<(), AddBridgeError> {
+        check(name, &config)?;
+        let (_changing, mut table) = self.change();
+        if table.named(name).is_some() {
+            return Err(AddBridgeError::Exists(name.to_owned()));
+        }
+        let free = table.views.iter().position(Option::is_none).unwrap_or(table.views.len());
+        if free >= u16::MAX as usize {
+            return Err(AddBridgeError::TooMany(name.to_owned()));
+        }
+        let fdb = Fdb::new(&config, self.ports);
+        let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb });
+        table.views.resize(table.views.len().max(free + 1), None);
+        table.views[free] = Some(View { bridge, members: Vec::new(), vlan_aware: false });
+        self.published.publish(table);
+        Ok(())
+    }
+
+    /// Removes a bridge that has no ports.
+    ///
+    /// # Errors
+    /// When there is none of that name, or it has ports.
+    pub fn remove_bridge(&self, name: &str) -> Result<(), RemoveBridgeError> {
+        let (_changing, mut table) = self.change();
+        let (number, view) = table.named(name).ok_or_else(|| UnknownBridge(name.to_owned()))?;
+        let ports = view.members.len();
+        if ports > 0 {
+            return Err(RemoveBridgeError::InUse { name: name.to_owned(), ports });
+        }
+        table.views[number as usize] = None;
+        self.published.publish(table);
+        Ok(())
+    }
+
+    /// Puts port `port` on a bridge. Workers take it into account from their next burst on.
+    ///
+    /// # Errors
+    /// When there is no such bridge, the port is on one already, or its number is too high.
+    pub fn add_port(&self, port: PortId, bridge: &str, config: &PortConfig) -> Result<(), AddPortError> {
+        let (_changing, mut table) = self.change();
+        if port.0 as usize >= self.ports {
+            return Err(AddPortError::OutOfRange { port, ports: self.ports });
+        }
+        if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
+            return Err(AddPortError::Member { port, bridge: view.bridge.name.clone() });
+        }
+        let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        let quarter = (view.bridge.config.capacity / 4) as u32;
+        view.bridge.fdb.open(port, config.learn_limit.unwrap_or(quarter));
+        table.set(port, Some(Arc::new(Member::new(number, config))));
+        self.published.publish(table);
+        Ok(())
+    }
+
+    /// Takes a port off its bridge and forgets every station there, static entries too.
+    ///
+    /// # Errors
+    /// When the port is on no bridge.
+    pub fn remove_port(&self, port: PortId) -> Result<(), RemovePortError> {
+        let (_changing, mut table) = self.change();
+        let view = table.member(port).and_then(|member| table.view(member.bridge));
+        let bridge = view.ok_or(RemovePortError::NoMember(port))?.bridge.clone();
+        table.set(port, None);
+        self.published.publish(table);
+        // A worker that has not seen the new table yet can teach nothing any more once this has begun.
+        bridge.fdb.close(port);
+        Ok(())
+    }
+
+    /// Pins `mac` to a port: it does not move or age, and frames from it that enter elsewhere are dropped. Without
+    /// `vlan` it is the one of the port's untagged frames.
+    ///
+    /// # Errors
+    /// When bridge, port, VLAN and address do not go together, or the table is full.
+    pub fn add_static(
+        &self,
+        bridge: &str,
+        mac: MacAddress,
+        vlan: Option<VlanId>,
+        port: PortId,
+    ) -> Result<(), StaticError> {
+        let (_changing, table) = self.change();
+        let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        let member = table.member(port).filter(|member| member.bridge == number);
+        let member = member.ok_or_else(|| StaticError::NoMember { port, bridge: bridge.to_owned() })?;
+        if mac.is_group() || mac.is_zero() {
+            return Err(StaticError::NoStation(mac));
+        }
+        let vlan = static_vlan(view, member, mac, vlan, port)?;
+        let pinned = view.bridge.fdb.pin(Key::new(mac, vlan), port);
+        if pinned { Ok(()) } else { Err(StaticError::Full(bridge.to_owned())) }
+    }
+
+    /// Removes a static entry. `vlan` is as the listing shows it; nothing stands for 0.
+    ///
+    /// # Errors
+    /// When there is no such bridge or entry.
+    pub fn remove_static(
+        &self,
+        bridge: &str,
+        mac: MacAddress,
+        vlan: Option<VlanId>,
+    ) -> Result<(), StaticError> {
+        let vlan = vlan.map_or(NO_VLAN, VlanId::get);
+        let removed = self.bridge(bridge)?.fdb.unpin(Key::new(mac, vlan));
+        if removed { Ok(()) } else { Err(StaticError::Missing { bridge: bridge.to_owned(), mac, vlan }) }
+    }
+
+    /// Forgets every learned station of a bridge.
+    ///
+    /// # Errors
+    /// When there is no such bridge.
+    pub fn flush(&self, bridge: &str) -> Result<(), UnknownBridge> {
+        self.bridge(bridge)?.fdb.flush(|_| true);
+        Ok(())
+    }
+
+    /// Forgets every station learned from a port.
+    ///
+    /// # Errors
+    /// When the port is on no bridge.
+    pub fn flush_port(&self, port: PortId) -> Result<(), RemovePortError> {
+        let table = self.published.table();
+        let view = table.member(port).and_then(|member| table.view(member.bridge));
+        view.ok_or(RemovePortError::NoMember(port))?.bridge.fdb.flush(|entry| entry.port == port);
+        Ok(())
+    }
+
+    /// The stations of a bridge, by address and VLAN. Those that have aged are left out.
+    ///
+    /// # Errors
+    /// When there is no such bridge.
+    pub fn stations(&self, bridge: &str, now: Now) -> Result<Vec<Station>, UnknownBridge> {
+        let second = (now.0 / 1_000_000_000) as u32;
+        let entries = self.bridge(bridge)?.fdb.stations(second);
+        let station = |entry: super::bucket::Entry| Station {
+            mac: entry.key.mac(),
+            vlan: entry.key.vlan(),
+            port: entry.port.0,
+            age_seconds: (!entry.pinned).then(|| second.saturating_sub(entry.stamp)),
+            pinned: entry.pinned,
+        };
+        Ok(entries.into_iter().map(station).collect())
+    }
+
+    /// Every bridge in numbers.
+    pub fn statistics(&self) -> Vec<BridgeStatistics> {
+        let table = self.published.table();
+        table.views.iter().flatten().map(|view| bridge_statistics(&table, view)).collect()
+    }
+
+    fn bridge(&self, name: &str) -> Result<Arc<Bridge>, UnknownBridge> {
+        let table = self.published.table();
+        let found = table.named(name).map(|(_, view)| view.bridge.clone());
+        found.ok_or_else(|| UnknownBridge(name.to_owned()))
+    }
+}
+
+impl Pipelines for Switch {
+    /// Every worker's pipeline is the same, over the same tables.
+    fn worker(&self, _index: usize) -> Box<dyn Pipeline> {
+        Box::new(Worker::new(self.published.clone(), self.ports))
+    }
+}
+
+fn check(name: &str, config: &BridgeConfig) -> Result<(), AddBridgeError> {
+    let (capacity, seconds) = (config.capacity, config.ageing_seconds);
+    if !BridgeConfig::CAPACITY.contains(&capacity) {
+        return Err(AddBridgeError::Capacity { name: name.to_owned(), capacity });
+    }
+    if !BridgeConfig::AGEING.contains(&seconds) {
+        return Err(AddBridgeError::Ageing { name: name.to_owned(), seconds });
+    }
+    Ok(())
+}
+
+/// The VLAN that a static entry at `member` is in.
+fn static_vlan(
+    view: &View,
+    member: &Member,
+    mac: MacAddress,
+    vlan: Option<VlanId>,
+    port: PortId,
+) -> Result<u16, StaticError> {
+    let Some(vlan) = vlan.map(VlanId::get) else {
+        return member.vlan.classify(None).ok_or(StaticError::VlanMissing { port, mac });
+    };
+    let carried = view.vlan_aware && member.vlan.carries(vlan);
+    if carried { Ok(vlan) } else { Err(StaticError::VlanDenied { port, mac, vlan }) }
+}
+
+fn bridge_statistics(table: &PortTable, view: &View) -> BridgeStatistics {
+    let Bridge { name, config, fdb } = &*view.bridge;
+    let (stations, static_entries) = fdb.len();
+    let ports =
+        view.members.iter().filter_map(|port| Some(port_statistics(fdb, *port, table.member(*port)?)));
+    BridgeStatistics {
+        name: name.clone(),
+        vlan_aware: view.vlan_aware,
+        ageing_seconds: config.ageing_seconds,
+        capacity: config.capacity,
+        stations,
+        static_entries,
+        memory_bytes: fdb.bytes(),
+        ports: ports.collect(),
+    }
+}
+
+fn port_statistics(fdb: &Fdb, port: PortId, member: &Member) -> PortStatistics {
+    let share = fdb.share(port);
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    PortStatistics {
+        port: port.0,
+        learned: share.learned,
+        static_entries: share.pinned,
+        learn_limit: share.limit,
+        refused: read(&member.counters.refused),
+        deferred: read(&member.counters.deferred),
+        moves: read(&member.counters.moves),
+    }
+}

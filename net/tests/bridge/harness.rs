@@ -1,0 +1,140 @@
+//! A switch with two workers, and one packet's fate at a time.
+
+use engine::{Now, Outputs, Pipeline, Pipelines};
+use net::Switch;
+use net::bridge::{BridgeConfig, PortConfig, Vlan};
+use port::{Burst, DropReason, PortId};
+use std::collections::BTreeMap;
+use wire::{MacAddress, VlanId};
+
+pub(crate) const PORTS: usize = 16;
+pub(crate) const SECOND: u64 = 1_000_000_000;
+pub(crate) const BROADCAST: u64 = 0xffff_ffff_ffff;
+
+/// What became of one burst.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    /// For each packet, the ports it left by and its bytes there.
+    pub(crate) sent: Vec<BTreeMap<u16, Vec<u8>>>,
+    /// Packets lost, by reason.
+    pub(crate) lost: BTreeMap<&'static str, u64>,
+}
+
+pub(crate) struct Lab {
+    pub(crate) switch: Switch,
+    workers: Vec<Box<dyn Pipeline>>,
+    burst: Burst,
+    out: Outputs,
+    pub(crate) now: u64,
+}
+
+pub(crate) fn mac(station: u64) -> MacAddress {
+    MacAddress::from_u64(if station == BROADCAST { BROADCAST } else { 0x5254_0000_0000 + station })
+}
+
+pub(crate) fn vlan(id: u16) -> VlanId {
+    VlanId::new(id).expect("tests use real VLANs")
+}
+
+/// A frame of 60 bytes from station `source` to station `destination`, with four more where it is tagged.
+pub(crate) fn frame(source: u64, destination: u64, tag: Option<u16>) -> Vec<u8> {
+    raw_frame(mac(source), mac(destination), tag)
+}
+
+pub(crate) fn raw_frame(source: MacAddress, destination: MacAddress, tag: Option<u16>) -> Vec<u8> {
+    let mut frame = [destination.octets(), source.octets()].concat();
+    if let Some(tag) = tag {
+        frame.extend([0x81, 0x00]);
+        frame.extend(tag.to_be_bytes());
+    }
+    frame.extend([0x08, 0x00]);
+    frame.extend((0..46).map(|byte| byte ^ source.octets()[5]));
+    frame
+}
+
+impl Lab {
+    /// A bridge `br0` with these ports.
+    pub(crate) fn with(ports: impl IntoIterator<Item = (u16, PortConfig)>) -> Self {
+        Self::configured(BridgeConfig::default(), ports)
+    }
+
+    pub(crate) fn configured(
+        config: BridgeConfig,
+        ports: impl IntoIterator<Item = (u16, PortConfig)>,
+    ) -> Self {
+        let switch = Switch::new(PORTS);
+        switch.add_bridge("br0", config).expect("a valid bridge");
+        for (port, config) in ports {
+            switch.add_port(PortId(port), "br0", &config).expect("a valid port");
+        }
+        let workers = (0..2).map(|index| switch.worker(index)).collect();
+        Self { switch, workers, burst: Burst::new(), out: Outputs::new(PORTS), now: 0 }
+    }
+
+    /// A bridge with transparent ports.
+    pub(crate) fn plain(ports: u16) -> Self {
+        Self::with((0..ports).map(|port| (port, PortConfig::default())))
+    }
+
+    /// Sends a burst through worker 0.
+    pub(crate) fn send(&mut self, from: u16, frames: &[Vec<u8>]) -> Fate {
+        self.send_by(0, from, frames)
+    }
+
+    /// One frame's ports.
+    pub(crate) fn ports(&mut self, from: u16, frame: Vec<u8>) -> Vec<u16> {
+        let fate = self.send(from, &[frame]);
+        fate.sent[0].keys().copied().collect()
+    }
+
+    /// One frame's reason of loss.
+    pub(crate) fn loss(&mut self, from: u16, frame: Vec<u8>) -> Option<&'static str> {
+        self.send(from, &[frame]).lost.into_keys().next()
+    }
+
+    pub(crate) fn send_by(&mut self, worker: usize, from: u16, frames: &[Vec<u8>]) -> Fate {
+        self.burst.begin(0);
+        assert!(frames.iter().all(|frame| self.burst.push_own(frame)), "the frames do not fit a burst");
+        self.out.clear();
+        self.workers[worker].process(&mut self.burst, PortId(from), Now(self.now), &mut self.out);
+        let mut fate = Fate { sent: vec![BTreeMap::new(); frames.len()], ..Fate::default() };
+        for to in self.out.ports().to_vec() {
+            self.deliver(worker, to, &mut fate);
+        }
+        for reason in DropReason::ALL {
+            let n = self.out.dropped.drops[reason as usize];
+            (n > 0).then(|| fate.lost.insert(reason.name(), n));
+        }
+        self.check_sums(&fate);
+        fate
+    }
+
+    fn deliver(&mut self, worker: usize, to: PortId, fate: &mut Fate) {
+        let picks = self.out.picks(to).as_slice().to_vec();
+        assert!(picks.windows(2).all(|pair| pair[0] < pair[1]), "packets keep their order: {picks:?}");
+        if self.workers[worker].rewrites(to) {
+            self.workers[worker].egress(&mut self.burst, to, &picks);
+        }
+        for i in picks {
+            assert_eq!(self.burst.head(i as usize).len(), self.burst.frame_len(i as usize));
+            fate.sent[i as usize].insert(to.0, self.burst.head(i as usize).to_vec());
+        }
+    }
+
+    /// Every packet is sent at least once or lost once, and the copies add up.
+    fn check_sums(&self, fate: &Fate) {
+        let copies: usize = fate.sent.iter().map(BTreeMap::len).sum();
+        let forwarded = fate.sent.iter().filter(|ports| !ports.is_empty()).count();
+        assert_eq!(self.out.dropped.dropped() as usize, fate.sent.len() - forwarded);
+        assert_eq!(self.out.replicated as usize, copies - forwarded);
+    }
+}
+
+pub(crate) fn access(id: u16) -> PortConfig {
+    PortConfig { vlan: Vlan::Access(vlan(id)), ..PortConfig::default() }
+}
+
+pub(crate) fn trunk(allowed: &str, native: Option<u16>) -> PortConfig {
+    let allowed = allowed.parse().expect("a valid list");
+    PortConfig { vlan: Vlan::Trunk { allowed, native: native.map(vlan) }, ..PortConfig::default() }
+}

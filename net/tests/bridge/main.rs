@@ -1,0 +1,8 @@
+//! The bridge as the engine sees it: bursts in, lists of ports and drops out.
+
+mod attack;
+mod forwarding;
+mod harness;
+mod model;
+mod threads;
+mod vlan;
