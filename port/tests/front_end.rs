@@ -130,3 +130,27 @@ fn a_switch_that_connects_comes_back_after_the_guest_does() {
         assert_eq!(switch.status().connects, n);
     }
 }
+
+#[test]
+fn the_queues_of_the_fast_path_start_and_stop_where_they_are_told() {
+    for packed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let switch = Switch::listen_for_real(&path, options());
+        let guest = Guest::new();
+        let mut front = FrontEnd::connect(&path, PATIENCE).unwrap();
+        front.negotiate(Features(if packed { u64::MAX } else { !Features::RING_PACKED })).unwrap();
+        front.share(&[guest.region()]).unwrap();
+        let fresh = front.fresh_base();
+        for _ in 0..2 {
+            front.start(&[guest.ring(0, fresh), guest.ring(1, fresh)]).unwrap();
+            assert_eq!(switch.running(), (vec![0], vec![0]));
+            assert_eq!(front.stop().unwrap(), [fresh; 2]);
+        }
+        let mut outside = guest.ring(0, fresh);
+        outside.descriptors = guest.spec.user + guest.spec.len - 16;
+        assert!(front.start(&[outside]).is_err());
+        let status = switch.wait("the fault", |s| matches!(s.state, PortState::Faulted(_)));
+        assert_eq!(status.memory, (0, 0));
+    }
+}

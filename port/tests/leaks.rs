@@ -28,6 +28,7 @@ fn come_and_go(path: &Path, guest: &Guest, how_far: usize) {
     }
     let fresh = front.fresh_base();
     front.start(&[guest.ring(0, fresh), guest.ring(1, fresh)]).unwrap();
+    assert_eq!(footprint().1, 1, "this is how shared memory is seen");
     if how_far == 4 {
         front.stop().unwrap();
     }

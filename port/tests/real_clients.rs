@@ -23,15 +23,19 @@ impl Program {
         Self(command.stdin(Stdio::piped()).stdout(log()).stderr(log()).spawn().unwrap())
     }
 
-    fn testpmd(device: &str) -> Self {
+    fn testpmd(device: &str, pairs: usize) -> Self {
         let prefix = format!("--file-prefix=linerate{}", std::process::id());
         let eal = ["--lcores=(0,1)@0", "--no-pci", "--no-telemetry", "--single-file-segments", "-m", "64"];
-        Self::run(Command::new("dpdk-testpmd").args(eal).arg(prefix).arg(format!("--vdev={device}")).args([
-            "--",
-            "-i",
-            "--total-num-mbufs=8192",
-            "--auto-start",
-        ]))
+        let queues = [format!("--rxq={pairs}"), format!("--txq={pairs}")];
+        let options = ["--", "-i", "--total-num-mbufs=8192", "--auto-start"];
+        Self::run(
+            Command::new("dpdk-testpmd")
+                .args(eal)
+                .arg(prefix)
+                .arg(format!("--vdev={device}"))
+                .args(options)
+                .args(queues),
+        )
     }
 
     fn quit(mut self) {
@@ -80,8 +84,8 @@ fn dpdk_virtio_user_connects_in_every_ring_kind() {
         for pairs in [1, 2] {
             let device =
                 format!("net_virtio_user0,path={},queues={pairs},queue_size=256{kind}", path.display());
-            let guest = Program::testpmd(&device);
-            let status = switch.wait("DPDK's rings", runs(1));
+            let guest = Program::testpmd(&device, pairs);
+            let status = switch.wait("DPDK's rings", runs(pairs));
             assert!(features.iter().all(|f| status.features.contains(f)), "{kind}: {:?}", status.features);
             guest.quit();
             switch.wait("DPDK's end", is_quiet);
@@ -96,7 +100,7 @@ fn dpdk_virtio_user_in_server_mode_outlives_the_switch() {
     let path = dir.path().join("s");
     for (kind, _) in KINDS {
         let device = format!("net_virtio_user0,path={},server=1,queue_size=256{kind}", path.display());
-        let guest = Program::testpmd(&device);
+        let guest = Program::testpmd(&device, 1);
         for _ in 0..3 {
             let switch = Switch::connect(&path, Options::default());
             switch.wait("DPDK's rings", runs(1));
@@ -141,13 +145,13 @@ fn connect(path: &Path) -> FrontEnd {
 fn our_guest_lives_with_the_dpdk_vhost_driver() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let back = Program::testpmd(&format!("net_vhost0,iface={},queues=1", path.display()));
+    let back = Program::testpmd(&format!("net_vhost0,iface={},queues=1", path.display()), 1);
     guest_life(connect(&path), false);
     guest_life(connect(&path), true);
     back.quit();
     let _ = std::fs::remove_file(&path);
     let listener = FrontEndListener::bind(&path).unwrap();
-    let back = Program::testpmd(&format!("net_vhost0,iface={},queues=1,client=1", path.display()));
+    let back = Program::testpmd(&format!("net_vhost0,iface={},queues=1,client=1", path.display()), 1);
     guest_life(listener.accept(PATIENCE).unwrap(), true);
     guest_life(listener.accept(PATIENCE).unwrap(), false);
     back.quit();

@@ -35,6 +35,11 @@ impl Switch {
         Self::run(VhostUser::listen_with(path, options, QUEUES).unwrap())
     }
 
+    /// With the queues of the fast path.
+    pub(crate) fn listen_for_real(path: &Path, options: Options) -> Self {
+        Self::run(VhostUser::listen(path, options).unwrap())
+    }
+
     pub(crate) fn connect(path: &Path, options: Options) -> Self {
         Self::run(VhostUser::connect_with(path, options, Instant::now(), QUEUES).unwrap())
     }

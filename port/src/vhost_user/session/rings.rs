@@ -1,5 +1,8 @@
 //! The messages about rings.
 //!
+//! A ring that is disabled is not touched at all, as DPDK does it; the specification would have what the guest
+//! sends taken and thrown away.
+//!
 //! What may change while a ring runs (its addresses and descriptors; "while processing the rings, the back-end
 //! must support changing some configuration aspects on the fly") stops it exactly, changes it and starts it at
 //! the same place. Its size and base may not.
@@ -116,8 +119,8 @@ impl Session {
         let packed = self.features.is_some_and(|f| f.has(Features::RING_PACKED));
         let vring = self.vring(index)?;
         vring.kick = None;
-        let fresh = if packed { 0x8000_8000 } else { 0 };
-        Ok(Some(Reply::State(VringState { index, num: vring.base.unwrap_or(fresh) })))
+        let (fresh, bits) = if packed { (0x8000_8000, u32::MAX) } else { (0, 0xffff) };
+        Ok(Some(Reply::State(VringState { index, num: vring.base.unwrap_or(fresh) & bits })))
     }
 
     /// Stops every ring; each needs a new kick to start again.

@@ -1,0 +1,242 @@
+mod memory;
+mod rings;
+
+use super::*;
+use crate::vhost_user::fake::{FakeEngine, QUEUES};
+use crate::vhost_user::message::{Code, VringAddress, VringFile, VringState};
+use mem::RegionSpec;
+use rustix::event::EventfdFlags;
+use rustix::fd::AsFd;
+use rustix::fs::MemfdFlags;
+
+const GUEST: u64 = 0x10_0000;
+const USER: u64 = 0x7f00_0000_0000;
+const LEN: u64 = 0x4_0000;
+const REGION: RegionSpec = RegionSpec { guest: GUEST, user: USER, len: LEN, offset: 0 };
+const SIZE: u32 = 256;
+const USED: u64 = USER + 0x2000;
+const PROTOCOL: u64 = ProtocolFeatures::REPLY_ACK
+    | ProtocolFeatures::RARP
+    | ProtocolFeatures::NET_MTU
+    | ProtocolFeatures::STATUS
+    | ProtocolFeatures::RESET_DEVICE
+    | ProtocolFeatures::CONFIGURE_MEM_SLOTS
+    | ProtocolFeatures::MQ
+    | ProtocolFeatures::BACKEND_REQ;
+const SPLIT: u64 = Features::VERSION_1 | Features::MRG_RXBUF | Features::PROTOCOL;
+const PACKED: u64 = SPLIT | Features::RING_PACKED;
+
+fn memory(len: u64) -> OwnedFd {
+    let fd = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+    rustix::fs::ftruncate(&fd, len).unwrap();
+    fd
+}
+
+fn eventfd() -> OwnedFd {
+    rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+}
+
+fn state(index: u32, num: u32) -> VringState {
+    VringState { index, num }
+}
+
+fn file(index: u8) -> VringFile {
+    VringFile { index, has_descriptor: true }
+}
+
+fn address(index: u32) -> VringAddress {
+    VringAddress { index, flags: 0, descriptor: USER, available: USER + 0x1000, used: USED, log: 0 }
+}
+
+struct Bench {
+    session: Session,
+    engine: FakeEngine,
+    memory: OwnedFd,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let offer = Offer {
+            features: Features(PACKED | Features::MQ | Features::NET_MTU),
+            protocol: ProtocolFeatures(PROTOCOL),
+            queue_pairs: 2,
+            mtu: Some(9000),
+        };
+        Self { session: Session::new(offer, QUEUES), engine: FakeEngine::default(), memory: memory(LEN) }
+    }
+
+    /// Features and memory are known, no ring is.
+    fn negotiated(features: u64) -> Self {
+        let mut bench = Self::new();
+        bench.tell(&Request::SetProtocolFeatures(PROTOCOL));
+        bench.tell(&Request::SetFeatures(features));
+        bench.tell(&Request::SetMemTable(vec![REGION]));
+        bench
+    }
+
+    /// Ring `index` runs.
+    fn running(features: u64, index: u8, base: u32) -> Self {
+        let mut bench = Self::negotiated(features);
+        bench.tell_all(ring_messages(index, base));
+        bench
+    }
+
+    fn send(&mut self, request: &Request, fds: Vec<OwnedFd>, ack: bool) -> Result<Option<Reply>, PortFault> {
+        let bytes = request.encode(ack);
+        let header = Header::decode(bytes[..Header::BYTES].try_into().unwrap()).unwrap();
+        let answer = self.session.receive(header, &bytes[Header::BYTES..], fds, &mut self.engine)?;
+        Ok(answer.map(|bytes| Reply::decode(header.code, &bytes[Header::BYTES..]).unwrap()))
+    }
+
+    fn fds_for(&self, request: &Request) -> Vec<OwnedFd> {
+        let is_memory = matches!(request.code(), Code::SetMemTable | Code::AddMemReg);
+        let new = |_| if is_memory { self.memory.try_clone().unwrap() } else { eventfd() };
+        (0..request.descriptors()).map(new).collect()
+    }
+
+    fn tell(&mut self, request: &Request) {
+        let fds = self.fds_for(request);
+        let answer = self.send(request, fds, false);
+        assert_eq!(answer, Ok(None), "{request:?}");
+    }
+
+    fn tell_all(&mut self, requests: impl IntoIterator<Item = Request>) {
+        for request in requests {
+            self.tell(&request);
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Reply {
+        self.send(request, vec![], false).unwrap().unwrap()
+    }
+
+    fn fails(&mut self, request: &Request) -> String {
+        let fds = self.fds_for(request);
+        self.send(request, fds, false).unwrap_err().to_string()
+    }
+
+    fn refuses(&mut self, request: &Request) {
+        let fds = self.fds_for(request);
+        assert_eq!(self.send(request, fds, true), Ok(Some(Reply::U64(1))), "{request:?}");
+    }
+
+    fn runs(&self, index: u8) -> bool {
+        let pair = u16::from(index / 2);
+        if index % 2 == 1 { self.engine.rx.contains_key(&pair) } else { self.engine.tx.contains_key(&pair) }
+    }
+
+    fn base(&mut self, index: u32) -> u32 {
+        match self.ask(&Request::GetVringBase(index)) {
+            Reply::State(s) if s.index == index => s.num,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn poke_used_index(&self, index: u16) {
+        rustix::io::pwrite(&self.memory, &index.to_ne_bytes(), USED - USER + 2).unwrap();
+    }
+}
+
+fn ring_messages(index: u8, base: u32) -> Vec<Request> {
+    let ring = u32::from(index);
+    vec![
+        Request::SetVringNum(state(ring, SIZE)),
+        Request::SetVringBase(state(ring, base)),
+        Request::SetVringAddr(address(ring)),
+        Request::SetVringCall(file(index)),
+        Request::SetVringKick(file(index)),
+        Request::SetVringEnable(state(ring, 1)),
+    ]
+}
+
+#[test]
+fn bits_that_were_not_offered_are_a_fault() {
+    assert!(Bench::new().fails(&Request::SetFeatures(1 << 26)).contains("0x4000000"));
+    assert!(Bench::new().fails(&Request::SetProtocolFeatures(ProtocolFeatures::LOG_SHMFD)).contains("0x2"));
+}
+
+#[test]
+fn messages_of_a_feature_that_was_not_negotiated_are_a_fault() {
+    for request in [
+        Request::SendRarp([2; 6]),
+        Request::NetSetMtu(1500),
+        Request::SetBackendReqFd,
+        Request::ResetDevice,
+        Request::GetMaxMemSlots,
+        Request::AddMemReg(REGION),
+        Request::RemMemReg(REGION),
+        Request::SetStatus(1),
+        Request::GetStatus,
+    ] {
+        assert!(Bench::new().fails(&request).contains("was not negotiated"));
+    }
+}
+
+#[test]
+fn a_reset_stops_the_rings_and_keeps_the_memory() {
+    for reset in [Request::ResetDevice, Request::SetStatus(0), Request::ResetOwner] {
+        let mut bench = Bench::running(SPLIT, 1, 0);
+        bench.tell(&reset);
+        assert!(!bench.runs(1));
+        assert_eq!(bench.session.memory_use(), (1, LEN));
+        bench.tell(&Request::SetFeatures(SPLIT));
+        bench.poke_used_index(0);
+        bench.tell_all(ring_messages(1, 0));
+        assert!(bench.runs(1));
+    }
+}
+
+#[test]
+fn the_device_status_is_kept() {
+    let mut bench = Bench::negotiated(SPLIT);
+    bench.tell(&Request::SetStatus(11));
+    assert_eq!(bench.ask(&Request::GetStatus), Reply::U64(11));
+}
+
+#[test]
+fn an_mtu_is_judged() {
+    let mut bench = Bench::negotiated(SPLIT);
+    bench.tell(&Request::NetSetMtu(9000));
+    bench.tell(&Request::NetSetMtu(68));
+    for mtu in [0, 67, 9001, u64::MAX] {
+        bench.refuses(&Request::NetSetMtu(mtu));
+    }
+}
+
+#[test]
+fn a_rarp_reaches_the_switch_as_a_frame() {
+    let mut bench = Bench::negotiated(SPLIT);
+    let address = [2, 0, 0, 0, 0, 9];
+    bench.tell(&Request::SendRarp(address));
+    let frame = &bench.engine.injected[0];
+    assert_eq!(frame.len(), 60);
+    assert_eq!(
+        (&frame[..6], &frame[6..12], &frame[12..14]),
+        (&[0xff; 6][..], &address[..], &[0x80, 0x35][..])
+    );
+    assert_eq!(frame[14..22], [0, 1, 8, 0, 6, 4, 0, 3]);
+    assert_eq!((&frame[22..28], &frame[32..38]), (&address[..], &address[..]));
+    bench.refuses(&Request::SendRarp([0xff; 6]));
+    bench.refuses(&Request::SendRarp([0; 6]));
+}
+
+#[test]
+fn an_answer_is_given_only_where_it_was_asked_for_and_negotiated() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.send(&Request::SetOwner, vec![], true), Ok(None), "not negotiated yet");
+    bench.tell(&Request::SetProtocolFeatures(PROTOCOL));
+    assert_eq!(bench.send(&Request::SetOwner, vec![], true), Ok(Some(Reply::U64(0))));
+    assert_eq!(bench.send(&Request::SetOwner, vec![], false), Ok(None));
+    let both = bench.send(&Request::GetFeatures, vec![], true).unwrap();
+    assert!(matches!(both, Some(Reply::U64(bits)) if bits & Features::VERSION_1 != 0), "one answer, not two");
+}
+
+#[test]
+fn the_end_leaves_nothing_behind() {
+    let mut bench = Bench::running(SPLIT, 1, 0);
+    bench.tell(&Request::SetBackendReqFd);
+    bench.session.end(&mut bench.engine);
+    assert!(bench.engine.rx.is_empty());
+    assert_eq!(bench.session.memory_use(), (0, 0));
+    assert!(bench.memory.as_fd().try_clone_to_owned().is_ok());
+}

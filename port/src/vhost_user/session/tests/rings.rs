@@ -1,0 +1,192 @@
+use super::*;
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn a_ring_starts_with_the_last_thing_it_needs_in_whatever_order(
+        order in Just(ring_messages(3, 0)).prop_shuffle(),
+    ) {
+        let mut bench = Bench::negotiated(SPLIT);
+        let mut needed = 4; // size, address, kick, enable
+        for request in order {
+            needed -= usize::from(!matches!(request, Request::SetVringBase(_) | Request::SetVringCall(_)));
+            if needed == 0 && matches!(request, Request::SetVringBase(_)) {
+                // The ring runs already, so this is the one message that is too late.
+                prop_assert!(bench.fails(&request).contains("while it was running"));
+                return Ok(());
+            }
+            bench.tell(&request);
+            prop_assert_eq!(bench.runs(3), needed == 0);
+        }
+        prop_assert!(!bench.runs(2), "nobody started the other ring of the pair");
+    }
+}
+
+#[test]
+fn even_rings_bring_packets_to_the_guest_and_odd_ones_take_them() {
+    let mut bench = Bench::running(SPLIT, 2, 0);
+    assert!(bench.engine.tx.contains_key(&1) && bench.engine.rx.is_empty());
+    bench.tell_all(ring_messages(1, 0));
+    assert!(bench.engine.rx.contains_key(&0));
+    let status = bench.session.queue_status();
+    assert_eq!((status[0].rx_running, status[0].tx_running, status[1].tx_running), (true, false, true));
+    assert_eq!(status[1].size, SIZE as u16);
+}
+
+#[test]
+fn a_ring_without_protocol_features_runs_as_soon_as_it_is_started() {
+    let mut bench = Bench::negotiated(Features::VERSION_1);
+    bench.tell_all(ring_messages(0, 0).into_iter().take(5));
+    assert!(bench.runs(0));
+}
+
+#[test]
+fn a_stopped_ring_says_where_and_needs_a_new_kick() {
+    let mut bench = Bench::running(SPLIT, 1, 0);
+    bench.poke_used_index(3); // what the fake queue pretends to have moved
+    assert_eq!(bench.base(1), 3);
+    assert!(!bench.runs(1));
+    bench.tell(&Request::SetVringEnable(state(1, 1)));
+    assert!(!bench.runs(1));
+    bench.tell(&Request::SetVringKick(file(1)));
+    assert!(bench.runs(1));
+    assert_eq!(bench.base(1), 6);
+}
+
+#[test]
+fn a_split_ring_continues_where_its_used_index_is_whatever_the_front_end_says() {
+    let mut bench = Bench::negotiated(SPLIT);
+    bench.poke_used_index(41);
+    bench.tell_all(ring_messages(1, 0));
+    assert_eq!(bench.base(1), 44);
+}
+
+#[test]
+fn a_packed_base_means_both_halves_even_if_only_the_lower_is_filled() {
+    for base in [0x8005, 0x8005_8005] {
+        let mut bench = Bench::running(PACKED, 1, base);
+        assert_eq!(bench.base(1), 0x8008_8008);
+    }
+    let mut fresh = Bench::negotiated(PACKED);
+    assert_eq!(fresh.base(0), 0x8000_8000, "both wrap counters begin at 1");
+}
+
+#[test]
+fn a_base_that_no_ring_has_is_a_fault() {
+    let mut bench = Bench::negotiated(PACKED);
+    let mut messages = ring_messages(1, 0x8000 | SIZE);
+    let last = messages.pop().unwrap();
+    bench.tell_all(messages);
+    assert!(bench.fails(&last).contains("past the end"));
+    let mut bench = Bench::negotiated(SPLIT);
+    let mut messages = ring_messages(1, 0x1_0000);
+    let last = messages.pop().unwrap();
+    bench.tell_all(messages);
+    assert!(bench.fails(&last).contains("16 bits"));
+}
+
+#[test]
+fn a_split_ring_of_an_odd_size_is_a_fault_and_a_packed_one_runs() {
+    for (features, runs) in [(SPLIT, false), (PACKED, true)] {
+        let mut bench = Bench::negotiated(features);
+        let mut messages = ring_messages(1, 0x8000 & (features >> 34 << 15) as u32);
+        messages[0] = Request::SetVringNum(state(1, 100));
+        let last = messages.pop().unwrap();
+        bench.tell_all(messages);
+        if runs {
+            bench.tell(&last);
+            assert!(bench.runs(1));
+        } else {
+            assert!(bench.fails(&last).contains("power of two"));
+        }
+    }
+}
+
+#[test]
+fn a_new_call_or_kick_or_address_moves_a_running_ring_on_from_its_place() {
+    for (n, change) in [
+        Request::SetVringCall(file(1)),
+        Request::SetVringKick(file(1)),
+        Request::SetVringKick(VringFile { index: 1, has_descriptor: false }),
+        Request::SetVringAddr(VringAddress { available: USER + 0x1800, ..address(1) }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut bench = Bench::running(PACKED, 1, 0x8000);
+        bench.tell(&change);
+        assert!(bench.runs(1), "change {n}");
+        assert_eq!(bench.base(1), 0x8006_8006, "change {n}: two runs of the fake queue");
+    }
+}
+
+#[test]
+fn the_same_address_again_disturbs_nothing() {
+    let mut bench = Bench::running(PACKED, 1, 0x8000);
+    bench.tell(&Request::SetVringAddr(address(1)));
+    assert_eq!(bench.base(1), 0x8003_8003, "one run of the fake queue");
+}
+
+#[test]
+fn every_start_calls_the_guest_once_so_that_no_call_is_lost_in_between() {
+    let mut bench = Bench::running(SPLIT, 0, 0);
+    let call = eventfd();
+    let request = Request::SetVringCall(file(0));
+    assert_eq!(bench.send(&request, vec![call.try_clone().unwrap()], false), Ok(None));
+    let mut count = [0; 8];
+    assert_eq!(rustix::io::read(&call, &mut count), Ok(8));
+    assert_eq!(u64::from_ne_bytes(count), 1);
+}
+
+#[test]
+fn size_and_base_and_features_cannot_change_under_a_running_ring() {
+    assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetVringNum(state(1, 128))).contains("running"));
+    assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetVringBase(state(1, 0))).contains("running"));
+    assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetFeatures(PACKED)).contains("running"));
+    Bench::running(SPLIT, 1, 0).tell(&Request::SetFeatures(SPLIT));
+    Bench::running(SPLIT, 1, 0).tell(&Request::SetVringNum(state(0, 128)));
+}
+
+#[test]
+fn rings_that_do_not_exist_and_values_out_of_range_are_faults() {
+    for request in [
+        Request::SetVringNum(state(4, 256)),
+        Request::SetVringNum(state(u32::MAX, 256)),
+        Request::SetVringNum(state(0, 0)),
+        Request::SetVringNum(state(0, 32_769)),
+        Request::SetVringBase(state(4, 0)),
+        Request::SetVringAddr(address(4)),
+        Request::SetVringAddr(VringAddress { flags: VringAddress::LOG, ..address(0) }),
+        Request::GetVringBase(4),
+        Request::SetVringKick(file(4)),
+        Request::SetVringCall(file(255)),
+        Request::SetVringErr(file(4)),
+        Request::SetVringEnable(state(4, 1)),
+        Request::SetVringEnable(state(0, 2)),
+        Request::SetStatus(256),
+    ] {
+        let fault = Bench::negotiated(SPLIT).fails(&request);
+        assert!(fault.starts_with("the front end broke the vhost-user protocol"), "{fault}");
+    }
+}
+
+#[test]
+fn only_an_eventfd_can_be_a_kick_or_a_call() {
+    let (pipe, _other_end) = rustix::pipe::pipe().unwrap();
+    for (request, fd) in
+        [(Request::SetVringKick(file(0)), pipe), (Request::SetVringCall(file(0)), memory(4096))]
+    {
+        let fault = Bench::negotiated(SPLIT).send(&request, vec![fd], false).unwrap_err();
+        assert!(matches!(fault, PortFault::BadDescriptor(..)), "{fault}");
+    }
+}
+
+#[test]
+fn an_eventfd_that_blocks_is_made_to_not_block() {
+    let mut bench = Bench::negotiated(SPLIT);
+    let kick = eventfd();
+    let ours = kick.try_clone().unwrap();
+    assert_eq!(bench.send(&Request::SetVringKick(file(0)), vec![ours], false), Ok(None));
+    let flags = rustix::fs::fcntl_getfl(&kick).unwrap();
+    assert!(flags.contains(rustix::fs::OFlags::NONBLOCK));
+}
