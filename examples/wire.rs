@@ -27,7 +27,9 @@ impl Pipelines for Wire {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let [cpu, sockets @ ..] = arguments.as_slice() else { return Err("usage: wire CPU SOCKET0 SOCKET1".into()) };
+    let [cpu, sockets @ ..] = arguments.as_slice() else {
+        return Err("usage: wire CPU SOCKET0 SOCKET1".into());
+    };
     let worker =
         WorkerConfig { cpu: Some(cpu.parse()?), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
     let engine = Engine::start(EngineConfig { workers: vec![worker], max_ports: 2 }, &Wire)?;

@@ -9,11 +9,16 @@ pub(crate) struct QueueKey {
     pub(crate) pair: u16,
 }
 
+/// Which start of a queue something belongs to, so that news of a queue that was stopped meanwhile is known as
+/// old news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Serial(pub(crate) u64);
+
 /// From control to a worker. Obeyed at a burst boundary, in order.
 pub(crate) enum Command {
-    StartRx(QueueKey, Box<dyn RxQueue>),
+    StartRx(QueueKey, Serial, Box<dyn RxQueue>),
     StopRx(QueueKey),
-    StartTx(QueueKey, Box<dyn TxQueue>),
+    StartTx(QueueKey, Serial, Box<dyn TxQueue>),
     StopTx(QueueKey),
     Refresh(PortId),
     Inject(PortId, Box<[u8]>),
@@ -29,6 +34,7 @@ pub(crate) enum Retired {
 /// From a worker to control: a queue was found broken, and the worker has stopped using it.
 pub(crate) struct Event {
     pub(crate) port: PortId,
+    pub(crate) serial: Serial,
     pub(crate) fault: PortFault,
     pub(crate) retired: Option<Retired>,
 }

@@ -70,8 +70,12 @@ impl Control {
 
     /// Queues that workers found broken.
     fn faults(&mut self, now: Instant) {
-        while let Ok(Event { port, fault, retired }) = self.events.try_recv() {
+        while let Ok(Event { port, serial, fault, retired }) = self.events.try_recv() {
             drop(retired);
+            // Stopped since, perhaps by a front end that left and came back: nothing to blame the new one for.
+            if !self.placement.is_running(serial) {
+                continue;
+            }
             self.with_port(port, |control, engine| control.fault(now, fault, engine));
         }
     }
@@ -111,5 +115,5 @@ impl Control {
 fn timespec(wait: Duration) -> Timespec {
     // Rounded up, so that a deadline has passed when the wait ends.
     let wait = wait + Duration::from_millis(1);
-    Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) }
+    Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: i64::from(wait.subsec_nanos()) }
 }

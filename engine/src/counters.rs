@@ -64,7 +64,8 @@ impl PortCounters {
 
     /// A new port begins with nothing counted.
     pub(crate) fn reset(&self) {
-        for counter in [&self.rx_packets, &self.rx_bytes, &self.tx_packets, &self.tx_bytes, &self.replicated] {
+        for counter in [&self.rx_packets, &self.rx_bytes, &self.tx_packets, &self.tx_bytes, &self.replicated]
+        {
             counter.set(0);
         }
         self.drops.iter().for_each(|d| d.set(0));

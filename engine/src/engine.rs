@@ -13,7 +13,7 @@ use mem::copy::Choice;
 use mem::ticks;
 use port::{PortControl, PortId};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -74,7 +74,7 @@ impl Engine {
             engine.start_worker(index, link, pipelines.worker(index), ticks_per_ns)?;
         }
         let control = Control {
-            placement: Placement { links: engine.links.clone(), rx: HashMap::new() },
+            placement: Placement::new(engine.links.clone()),
             ports: BTreeMap::new(),
             requests: request_rx,
             events,

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod attachment;
+#[doc(hidden)]
+pub mod bench;
 mod command;
 mod config;
 mod control;

@@ -5,7 +5,7 @@
 //! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
 //! nobody is waited for.
 
-use crate::command::{Command, Event, QueueKey, Retired};
+use crate::command::{Command, Event, QueueKey, Retired, Serial};
 use crate::config::{Polling, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
 use crate::link::Link;
@@ -27,14 +27,22 @@ const PATIENCE: u64 = 1_000_000;
 /// A receive queue at its place in the round.
 struct RxSlot {
     key: QueueKey,
+    serial: Serial,
     queue: Box<dyn RxQueue>,
     dirty: bool,
 }
 
-/// The transmit queues of one port.
+/// A transmit queue and what it is called.
+struct TxSlot {
+    pair: u16,
+    serial: Serial,
+    queue: Box<dyn TxQueue>,
+}
+
+/// The transmit queues of one port, by pair.
 #[derive(Default)]
 struct TxSlots {
-    queues: Vec<(u16, Box<dyn TxQueue>)>,
+    queues: Vec<TxSlot>,
     dirty: bool,
 }
 
@@ -110,6 +118,8 @@ impl Worker {
             } else {
                 self.counters.idle_ticks.add(now - last);
                 idle_rounds += 1;
+                // Where the guest runs on this core's other thread, an eager poll takes its cycles.
+                std::hint::spin_loop();
                 if self.may_sleep(idle_rounds, now - idle_since) && self.sleep() {
                     (idle_since, idle_rounds) = (ticks(), 0);
                 }
@@ -126,7 +136,7 @@ impl Worker {
 
     /// Polls every queue once. Whether there was any packet.
     #[inline]
-    fn round(&mut self) -> bool {
+    pub(crate) fn round(&mut self) -> bool {
         let mut worked = false;
         let mut at = 0;
         while at < self.rx.len() {
@@ -157,14 +167,14 @@ impl Worker {
         let filled = self.next;
         let before = self.pending.is_some();
         self.finish();
-        if !got {
-            self.counters.empty_polls.add(1);
-        } else {
+        if got {
             self.counters.ports[port.0 as usize].count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
             self.pending = Some((filled, at));
             self.next = 1 - filled;
+        } else {
+            self.counters.empty_polls.add(1);
         }
         if let Err(fault) = taken {
             self.finish();
@@ -221,7 +231,7 @@ impl Worker {
             tally.drop(DropReason::PortDown, n as u64);
         } else {
             let pair = from.pair as usize % slots.queues.len();
-            let queue = &mut slots.queues[pair].1;
+            let queue = &mut slots.queues[pair].queue;
             let waits = self.config.queue_full == QueueFull::Wait;
             let patience = if waits { (PATIENCE as f64 * self.ticks_per_ns) as u64 } else { 0 };
             let sent = push(queue.as_mut(), &self.bursts[index], &self.picks[..n], patience, &mut tally);
@@ -253,20 +263,22 @@ impl Worker {
         for port in self.dirty_tx.drain(..) {
             let slots = &mut self.tx[port.0 as usize];
             slots.dirty = false;
-            slots.queues.iter_mut().for_each(|(_, queue)| queue.notify());
+            slots.queues.iter_mut().for_each(|slot| slot.queue.notify());
         }
     }
 
     #[cold]
     fn lose_rx(&mut self, at: usize, fault: PortFault) {
         let slot = self.take_rx(at);
-        self.link.report(Event { port: slot.key.port, fault, retired: Some(Retired::Rx(slot.queue)) });
+        let retired = Some(Retired::Rx(slot.queue));
+        self.link.report(Event { port: slot.key.port, serial: slot.serial, fault, retired });
     }
 
     #[cold]
     fn lose_tx(&mut self, to: PortId, pair: usize, fault: PortFault) {
-        let (_, queue) = self.tx[to.0 as usize].queues.remove(pair);
-        self.link.report(Event { port: to, fault, retired: Some(Retired::Tx(queue)) });
+        let slot = self.tx[to.0 as usize].queues.remove(pair);
+        let retired = Some(Retired::Tx(slot.queue));
+        self.link.report(Event { port: to, serial: slot.serial, fault, retired });
     }
 
     fn take_rx(&mut self, at: usize) -> RxSlot {
@@ -294,24 +306,24 @@ impl Worker {
         stays
     }
 
-    fn obey_one(&mut self, command: Command) -> bool {
+    pub(crate) fn obey_one(&mut self, command: Command) -> bool {
         match command {
-            Command::StartRx(key, queue) => self.start_rx(key, queue),
+            Command::StartRx(key, serial, queue) => self.start_rx(key, serial, queue),
             Command::StopRx(key) => {
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
                     let slot = self.take_rx(at);
                     self.link.retire(Retired::Rx(slot.queue));
                 }
             }
-            Command::StartTx(key, queue) => {
+            Command::StartTx(key, serial, queue) => {
                 let queues = &mut self.tx[key.port.0 as usize].queues;
-                let at = queues.partition_point(|(pair, _)| *pair < key.pair);
-                queues.insert(at, (key.pair, queue));
+                let at = queues.partition_point(|slot| slot.pair < key.pair);
+                queues.insert(at, TxSlot { pair: key.pair, serial, queue });
             }
             Command::StopTx(key) => {
                 let queues = &mut self.tx[key.port.0 as usize].queues;
-                if let Some(at) = queues.iter().position(|(pair, _)| *pair == key.pair) {
-                    self.link.retire(Retired::Tx(queues.remove(at).1));
+                if let Some(at) = queues.iter().position(|slot| slot.pair == key.pair) {
+                    self.link.retire(Retired::Tx(queues.remove(at).queue));
                 }
             }
             Command::Refresh(port) => self.refresh(port),
@@ -321,10 +333,10 @@ impl Worker {
         true
     }
 
-    fn start_rx(&mut self, key: QueueKey, mut queue: Box<dyn RxQueue>) {
+    fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
         self.sleeper.watch(queue.kick_fd());
         queue.disarm();
-        self.rx.push(RxSlot { key, queue, dirty: true });
+        self.rx.push(RxSlot { key, serial, queue, dirty: true });
         self.counters.queues.set(self.rx.len() as u64);
     }
 
@@ -339,8 +351,8 @@ impl Worker {
             }
         }
         let mut pair = 0;
-        while let Some((_, queue)) = self.tx[port.0 as usize].queues.get_mut(pair) {
-            match queue.refresh() {
+        while let Some(slot) = self.tx[port.0 as usize].queues.get_mut(pair) {
+            match slot.queue.refresh() {
                 Ok(()) => pair += 1,
                 Err(fault) => self.lose_tx(port, pair, fault),
             }

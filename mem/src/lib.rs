@@ -7,16 +7,16 @@
 //! It must never form a `&` or `&mut` to bytes that another party can write, never trust a value read from
 //! them twice, and never decide what a packet means.
 
+mod cell;
 pub mod copy;
 pub mod line;
-mod cell;
 mod map;
 pub mod pool;
 mod region;
 mod seg;
-mod ticks;
-pub mod sigbus;
 pub mod shim;
+pub mod sigbus;
+mod ticks;
 
 pub use cell::MapCell;
 pub use map::{MAX_REGIONS, Map, MapError, Translator};

@@ -150,7 +150,8 @@ mod tests {
     use super::*;
 
     fn map(regions: &[(u64, u64)]) -> Map {
-        Map::new(regions.iter().map(|&(g, l)| Arc::new(Region::heap(g, g + 0x1_0000_0000, l))).collect()).unwrap()
+        Map::new(regions.iter().map(|&(g, l)| Arc::new(Region::heap(g, g + 0x1_0000_0000, l))).collect())
+            .unwrap()
     }
 
     #[test]

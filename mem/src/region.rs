@@ -95,7 +95,14 @@ impl Region {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe {
-            rustix::mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, fd.as_fd(), first)?
+            rustix::mm::mmap(
+                core::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+                fd.as_fd(),
+                first,
+            )?
         };
         let start = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
         // SAFETY: the region begins inside the mapping, whose length covers `need - first`.

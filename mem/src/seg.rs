@@ -2,7 +2,8 @@
 //!
 //! A [`Seg`] says that its bytes lay inside one mapped region when it was made. It carries no lifetime: whoever
 //! reads or writes through it must hold the [`crate::Map`] that made it, and that is the contract of each
-//! `unsafe` method here. A segment never turns into a slice.
+//! `unsafe` method here, as is that the copy kernel it names runs on this processor ([`crate::copy::supported`]).
+//! A segment never turns into a slice.
 
 use crate::copy::Kernel;
 use crate::line;

@@ -53,7 +53,10 @@ pub struct Frame<'a> {
 
 impl std::fmt::Debug for Burst {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Burst").field("packets", &self.n).field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Burst")
+            .field("packets", &self.n)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }
 

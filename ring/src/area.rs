@@ -94,9 +94,4 @@ impl Area {
     pub(crate) fn prefetch_read(&self, offset: usize) {
         self.seg.prefetch_read(offset);
     }
-
-    #[inline(always)]
-    pub(crate) fn prefetch_write(&self, offset: usize) {
-        self.seg.prefetch_write(offset);
-    }
 }

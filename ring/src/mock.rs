@@ -20,6 +20,7 @@ pub const USER: u64 = 0x7000_0000_0000;
 
 /// What a mock ring is made for.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "four features that are negotiated independently")]
 pub struct Shape {
     /// Packed rather than split.
     pub packed: bool,

@@ -1,4 +1,5 @@
 //! Our driver against our device: every buffer goes over, comes back once, with its length, in order.
+#![allow(clippy::unwrap_used, reason = "a test fails where an unwrap does")]
 
 use mem::Translator;
 use proptest::prelude::*;
@@ -85,7 +86,11 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         for &(post, take, give, collect) in steps {
             self.post(post.into());
             self.take(take.into());
-            if read { self.give_back_read(give.into()) } else { self.give_back(give.into()) }
+            if read {
+                self.give_back_read(give.into());
+            } else {
+                self.give_back(give.into());
+            }
             self.collect(collect.into());
         }
     }
@@ -167,7 +172,11 @@ fn notifications_are_suppressed_by_flags_and_by_events() {
 fn a_ring_restarts_at_the_base_that_it_reported() {
     for packed in [false, true] {
         let mock = Mock::new(shape(packed, 8, false));
-        let base = if packed { restart::<device::Packed, driver::Packed>(&mock) } else { restart::<device::Split, driver::Split>(&mock) };
+        let base = if packed {
+            restart::<device::Packed, driver::Packed>(&mock)
+        } else {
+            restart::<device::Split, driver::Split>(&mock)
+        };
         assert_eq!(base, if packed { 0x0002_0002 } else { 10 });
     }
 }

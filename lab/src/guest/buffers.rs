@@ -25,7 +25,8 @@ pub(super) struct Buffers {
 impl Buffers {
     /// `count` buffers from byte `base` of the guest's memory.
     pub(super) fn new(memory: &Memory, base: u64, count: u16, header: usize) -> Option<Self> {
-        let frame = |i: u64| memory.map.by_user(Memory::user(base + i * STRIDE + FRAME), (STRIDE - FRAME) as u32);
+        let frame =
+            |i: u64| memory.map.by_user(Memory::user(base + i * STRIDE + FRAME), (STRIDE - FRAME) as u32);
         let frames = (0..u64::from(count)).map(frame).collect::<Option<_>>()?;
         Some(Self { base, header: header as u64, frames, _map: memory.map.clone() })
     }

@@ -153,8 +153,15 @@ impl<R: DriverRing> Device<R> {
         let mut layouts = Vec::new();
         for pair in 0..u64::from(config.queue_pairs) {
             let at = pair * per_pair;
-            let both = [at, at + ring_bytes(config.queue_size)].map(|at| layout(config, at, front_end.fresh_base()));
-            pairs.push(Self::pair(&front_end, config, &memory, &both, at + 2 * ring_bytes(config.queue_size))?);
+            let both =
+                [at, at + ring_bytes(config.queue_size)].map(|at| layout(config, at, front_end.fresh_base()));
+            pairs.push(Self::pair(
+                &front_end,
+                config,
+                &memory,
+                &both,
+                at + 2 * ring_bytes(config.queue_size),
+            )?);
             layouts.extend(both);
         }
         front_end.share(&[memory.shared()])?;
@@ -180,7 +187,8 @@ impl<R: DriverRing> Device<R> {
         let tx = Vring::new(&layouts[1], memory)?;
         let kept = match config.mode {
             Mode::TxOnly => config.queue_size,
-            _ => (config.packets.div_ceil(u32::from(config.queue_pairs))).min(u32::from(config.queue_size / 2)) as u16,
+            _ => (config.packets.div_ceil(u32::from(config.queue_pairs)))
+                .min(u32::from(config.queue_size / 2)) as u16,
         };
         let made = (0..kept).map(|id| (id, make(config, &buffers, id))).collect::<Vec<_>>();
         for id in kept..config.queue_size {

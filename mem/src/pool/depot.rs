@@ -79,11 +79,12 @@ impl Depot {
 
     /// Takes the topmost magazine: each of its buffers is handed to `take` and belongs to the caller.
     pub(super) fn pop(&self, mut take: impl FnMut(u32)) -> bool {
-        // Acquire, here and in the exchange, pairs with the Release in `push`.
+        // Acquire, here and where the exchange fails, pairs with the Release in `push`.
         let mut top = self.top.load(Ordering::Acquire);
         while first_of(top) != NONE {
             let below = self.entry(first_of(top)).below.load(Ordering::Relaxed);
-            match self.exchange(top, successor(top, below), Ordering::Acquire) {
+            // It publishes nothing, and its value of `top` was seen with Acquire before.
+            match self.exchange(top, successor(top, below), Ordering::Relaxed) {
                 Ok(_) => {
                     self.chain(first_of(top)).for_each(&mut take);
                     return true;

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::MapFlags;
 
 /// Which pages a pool lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,28 +64,33 @@ impl Memory {
     }
 }
 
+/// Mappings of the kernel.
 #[cfg(not(miri))]
-fn map(len: usize, more: MapFlags) -> Result<NonNull<u8>, Errno> {
-    let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
-    let start =
-        unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), len, prot, MapFlags::PRIVATE | more)? };
-    NonNull::new(start.cast()).ok_or(Errno::NOMEM)
-}
+mod kernel {
+    use super::{Errno, MapFlags, NonNull};
+    use rustix::mm::{Advice, ProtFlags, madvise, mmap_anonymous, munmap};
 
-#[cfg(not(miri))]
-fn advise(start: NonNull<u8>, len: usize) {
-    // A kernel without transparent huge pages refuses, and the pages stay ordinary.
-    // SAFETY: the range is a mapping of ours, and the advice changes no content.
-    let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
-}
+    pub(super) fn map(len: usize, more: MapFlags) -> Result<NonNull<u8>, Errno> {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | more);
+        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        let start = unsafe { mmap_anonymous(core::ptr::null_mut(), len, prot, flags)? };
+        NonNull::new(start.cast()).ok_or(Errno::NOMEM)
+    }
 
-#[cfg(not(miri))]
-fn unmap(start: NonNull<u8>, len: usize) {
-    // SAFETY: the mapping is ours, and no handle of a buffer in it is left. An error would mean that it is not
-    // mapped, and there is nothing left to undo.
-    let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
+    pub(super) fn advise(start: NonNull<u8>, len: usize) {
+        // A kernel without transparent huge pages refuses, and the pages stay ordinary.
+        // SAFETY: the range is a mapping of ours, and the advice changes no content.
+        let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
+    }
+
+    pub(super) fn unmap(start: NonNull<u8>, len: usize) {
+        // SAFETY: the mapping is ours, and no handle of a buffer in it is left. An error would mean that it is
+        // not mapped, and there is nothing left to undo.
+        let _ = unsafe { munmap(start.as_ptr().cast(), len) };
+    }
 }
+#[cfg(not(miri))]
+use kernel::{advise, map, unmap};
 
 /// Miri knows the allocator and not the kernel's mappings.
 #[cfg(miri)]

@@ -30,4 +30,5 @@ pub use setup::Features;
 pub use socket::ListenError;
 
 /// The fast path's queues.
-const QUEUES: Queues = Queues { rx: rx::VhostRx::start, tx: tx::VhostTx::start };
+#[doc(hidden)]
+pub const QUEUES: Queues = Queues { rx: rx::VhostRx::start, tx: tx::VhostTx::start };

@@ -20,11 +20,11 @@ const LONGEST: usize = 65_550;
 
 /// Makes receive queues. The ring's kind is chosen here, once.
 #[derive(Debug)]
-pub struct VhostRx;
+pub(super) struct VhostRx;
 
 impl VhostRx {
     /// A queue that takes over the ring `setup` describes, stopped at its base.
-    pub fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
+    pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
         if setup.features.has(Features::RING_PACKED) {
             return Ok(Box::new(Rx::<Packed>::new(setup)?));
         }

@@ -39,7 +39,7 @@ impl Features {
         self.0 & bits == bits
     }
 
-    /// Bytes of the virtio-net header: 12 with VERSION_1 or MRG_RXBUF, else 10 (VIRTIO 1.2 section 5.1.6).
+    /// Bytes of the virtio-net header: 12 with `VERSION_1` or `MRG_RXBUF`, else 10 (VIRTIO 1.2 section 5.1.6).
     pub const fn header_len(self) -> usize {
         if self.0 & (Self::VERSION_1 | Self::MRG_RXBUF) == 0 { 10 } else { 12 }
     }

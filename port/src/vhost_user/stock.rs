@@ -204,7 +204,8 @@ impl<R: DeviceRing> Core<R> {
         let plain = self.sweep.len - usize::from(self.sweep.has_chain());
         for k in 0..plain {
             if !self.stock_plain(k)? {
-                return self.stock_crossing(k);
+                self.stock_crossing(k);
+                return Ok(());
             }
         }
         if self.sweep.has_chain() {
@@ -231,12 +232,11 @@ impl<R: DeviceRing> Core<R> {
     /// A buffer that crosses from one region into the next is kept as a chain of one. What the sweep brought
     /// behind it goes back to the ring.
     #[cold]
-    fn stock_crossing(&mut self, k: usize) -> Result<(), PortFault> {
+    fn stock_crossing(&mut self, k: usize) {
         self.ring.untake(&self.sweep.tokens[k + 1..self.sweep.len]);
         self.chain = Some(self.sweep.tokens[k]);
         self.chain_descriptors.clear();
         self.chain_descriptors.push(self.sweep.heads[k]);
-        Ok(())
     }
 
     /// Takes over a changed map: the stock is translated anew, its buffers stay taken.

@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 /// Makes transmit queues. The ring's kind and the copy kernel are chosen here, once.
 #[derive(Debug)]
-pub struct VhostTx;
+pub(super) struct VhostTx;
 
 impl VhostTx {
     /// A queue that takes over the ring `setup` describes, stopped at its base.
-    pub fn start(setup: &QueueSetup) -> Result<Box<dyn TxQueue>, PortFault> {
+    pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn TxQueue>, PortFault> {
         mem::with_kernel!(mem::copy::chosen(), K => {
             if setup.features.has(Features::RING_PACKED) {
                 Ok(Box::new(Owned::<Packed, K>::new(setup)?) as Box<dyn TxQueue>)

@@ -68,11 +68,19 @@ impl Split {
         self.index = self.available.load16(INDEX, Ordering::Acquire);
         // A driver may have no more than the ring's size outstanding, what we hold included.
         if self.index.wrapping_sub(self.next_used) > self.layout.size {
-            return Err(RingFault::IndexJump { index: self.index, used: self.next_used, size: self.layout.size });
+            return Err(RingFault::IndexJump {
+                index: self.index,
+                used: self.next_used,
+                size: self.layout.size,
+            });
         }
         let ready = self.index.wrapping_sub(self.taken);
         if ready > self.layout.size {
-            return Err(RingFault::IndexJump { index: self.index, used: self.next_used, size: self.layout.size });
+            return Err(RingFault::IndexJump {
+                index: self.index,
+                used: self.next_used,
+                size: self.layout.size,
+            });
         }
         Ok(usize::from(ready).min(max))
     }

@@ -46,7 +46,9 @@ impl Split {
         let id = self.used.load32(at, Ordering::Relaxed);
         let len = self.used.load32(at + 4, Ordering::Relaxed);
         let id = u16::try_from(id).ok().filter(|&id| id < self.layout.size);
-        let id = id.filter(|&id| self.outstanding[usize::from(id)]).ok_or(RingFault::NoSuchDescriptor(u16::MAX))?;
+        let id = id
+            .filter(|&id| self.outstanding[usize::from(id)])
+            .ok_or(RingFault::NoSuchDescriptor(u16::MAX))?;
         Ok(Used { id, len })
     }
 
