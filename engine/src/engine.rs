@@ -108,7 +108,9 @@ impl Engine {
             sleeper,
         };
         let (pinned, is_pinned) = channel();
+        let over = Over(parts.link.clone());
         let body = move || {
+            let _over = over;
             let result = pin(index, config);
             let runs = result.is_ok();
             // The starter waits for this answer, so it is there to take it.
@@ -193,6 +195,15 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Says that a worker's thread is over, even when it panicked.
+struct Over(Arc<Link>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

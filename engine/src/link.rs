@@ -4,6 +4,7 @@ use crate::command::{Command, Event, Retired};
 use crate::mailbox::Mailbox;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub(crate) struct Link {
     retired: Mutex<Vec<Retired>>,
     events: Mutex<Sender<Event>>,
     control: Bell,
+    ended: AtomicBool,
 }
 
 impl Link {
@@ -49,7 +51,13 @@ impl Link {
             retired: Mutex::new(Vec::new()),
             events: Mutex::new(events),
             control,
+            ended: AtomicBool::new(false),
         })
+    }
+
+    /// The worker's thread is over, whatever the reason: nobody needs to wait for it any more.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
     }
 
     /// Control's side: has the worker obey `command` and waits until it has passed a burst boundary.
@@ -68,7 +76,7 @@ impl Link {
     /// Control's side: waits for a command. A burst takes microseconds, so this looks again soon.
     pub(crate) fn wait(&self, number: u64) {
         let mut looks = 0u32;
-        while !self.mailbox.is_done(number) {
+        while !self.mailbox.is_done(number) && !self.ended.load(Ordering::Relaxed) {
             looks += 1;
             match looks {
                 0..100 => std::hint::spin_loop(),

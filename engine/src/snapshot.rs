@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Everything countable, at one moment.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Nanoseconds since the engine started.
     pub uptime_ns: u64,
@@ -23,7 +23,7 @@ pub struct Snapshot {
 }
 
 /// One worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSnapshot {
     /// Its index.
     pub index: usize,
@@ -52,7 +52,7 @@ pub struct WorkerSnapshot {
 }
 
 /// One port.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortSnapshot {
     /// Its number.
     pub id: u16,
@@ -91,7 +91,7 @@ pub struct PortSnapshot {
 }
 
 /// One queue pair.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueSnapshot {
     /// Ring entries.
     pub size: u16,

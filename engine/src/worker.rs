@@ -422,6 +422,9 @@ fn push(
 ) -> Result<(), PortFault> {
     let mut done = queue.tx(burst, picks, tally)?;
     if done < picks.len() && patience > 0 {
+        // A guest that sleeps has to hear of what it already got before it can make room.
+        fence(Ordering::SeqCst);
+        queue.notify();
         let until = ticks() + patience;
         while done < picks.len() && ticks() < until {
             std::hint::spin_loop();

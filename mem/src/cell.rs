@@ -1,10 +1,10 @@
 //! A map that can be swapped while packets flow.
 //!
-//! Protocol: control calls [`MapCell::replace`]; each holder compares the generation at a burst boundary (one
-//! relaxed load of a line that is written only here) and, when it changed, takes the new `Arc` with
-//! [`MapCell::refresh`]. A poller never waits: if control holds the lock just then, the holder keeps its old
-//! map for one burst more. Control unmaps nothing itself; the old regions go with the last `Arc`, so control
-//! waits until every worker has passed a burst boundary before it tells the front end that they are gone.
+//! Protocol: control calls [`MapCell::replace`] and then has every holder call [`MapCell::refresh`] at a burst
+//! boundary. A holder compares the generation (one relaxed load of a line that is written only here) and, when it
+//! changed, takes the new `Arc`. The lock is held for the copy of one pointer, never by a control that waits, so
+//! a holder always leaves with the newest map. Control unmaps nothing itself; the old regions go with the last
+//! `Arc`, so control waits until every holder has refreshed before it tells the front end that they are gone.
 
 use crate::{Map, Translator};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ impl MapCell {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// A translator over the current map if it is not generation `seen` any more. Never waits.
+    /// A translator over the current map if it is not generation `seen` any more.
     #[inline(always)]
     pub fn refresh(&self, seen: &mut u64) -> Option<Translator> {
         if self.generation() == *seen {
@@ -61,7 +61,7 @@ impl MapCell {
 
     #[cold]
     fn refresh_slowly(&self, seen: &mut u64) -> Option<Translator> {
-        let current = self.current.try_lock().ok()?;
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = self.generation.load(Ordering::Acquire);
         Some(Translator::new(current.clone()))
     }

@@ -20,8 +20,8 @@ const SLOT: usize = HEADROOM + HEAD;
 /// Segments beyond the first, for all packets together: the longest legal chain fits whenever
 /// [`Burst::has_chain_room`].
 const SPILL: usize = 2 * LONGEST_CHAIN;
-/// Most segments of one packet: a chain as long as the largest queue, each buffer over two regions.
-const LONGEST_CHAIN: usize = 2 * ring::MAX_SIZE as usize;
+/// Most segments of one packet.
+const LONGEST_CHAIN: usize = ring::MAX_PIECES;
 
 #[repr(C, align(64))]
 struct Slots([[u8; SLOT]; BURST]);

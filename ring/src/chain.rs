@@ -87,16 +87,24 @@ impl Direction {
     }
 }
 
-/// Translates every buffer of a chain into `out`, in order; buffers may cross from one region into the next.
-/// Empty buffers vanish. On a fault `out` is unspecified.
+/// Most pieces that one chain may come to: each descriptor of the longest chain over two regions.
+pub const MAX_PIECES: usize = 2 * crate::MAX_SIZE as usize;
+
+/// Translates every buffer of a chain and appends the pieces to `out`, in order; buffers may cross from one region
+/// into the next. Empty buffers vanish. A chain of more than [`MAX_PIECES`], which only regions of a few bytes can
+/// make, is a fault. On a fault `out` is unspecified.
 pub fn resolve(
     chain: &[Descriptor],
     direction: Direction,
     translator: &mut Translator,
     out: &mut Vec<Seg>,
 ) -> Result<(), RingFault> {
+    let before = out.len();
     for d in chain {
         direction.check(d.flags)?;
+        if out.len() - before > MAX_PIECES - 512 {
+            return Err(RingFault::ChainTooLong);
+        }
         if let Some(seg) = translator.translate(d.address, d.len) {
             if !seg.is_empty() {
                 out.push(seg);

@@ -46,6 +46,9 @@ pub enum RingFault {
     /// The table's length is zero, no multiple of 16, or too large.
     #[error("an indirect table of {0} bytes is not allowed")]
     IndirectLength(u32),
+    /// A receive buffer without a byte of room.
+    #[error("a buffer to write has no room at all")]
+    NoRoom,
     /// A buffer or table lies outside the shared memory.
     #[error("{len} bytes at guest address {address:#x} lie outside the shared memory")]
     Outside {

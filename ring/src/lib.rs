@@ -19,7 +19,7 @@ pub mod mpmc;
 pub mod spsc;
 
 pub use area::Layout;
-pub use chain::{Descriptor, Direction, Token, resolve};
+pub use chain::{Descriptor, Direction, MAX_PIECES, Token, resolve};
 pub use fault::RingFault;
 
 /// Largest queue of either kind (VIRTIO 1.2 sections 2.7 and 2.8.10).

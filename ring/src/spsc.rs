@@ -82,6 +82,23 @@ pub struct Consumer<T> {
     tail_seen: usize,
 }
 
+impl<T> Drop for Producer<T> {
+    /// A batch that was forgotten instead of dropped has not published its items; the ring owns them all the same.
+    fn drop(&mut self) {
+        // Release pairs with the last owner's drop of the ring, through its reference count.
+        self.ring.tail.store(self.tail, Ordering::Release);
+    }
+}
+
+impl<T> Drop for Consumer<T> {
+    /// A drain that was forgotten instead of dropped has not published what it took; the ring must not drop that
+    /// again.
+    fn drop(&mut self) {
+        // Release pairs with the last owner's drop of the ring, through its reference count.
+        self.ring.head.store(self.head, Ordering::Release);
+    }
+}
+
 /// A ring for at least `capacity` items: the next power of two.
 ///
 /// # Panics

@@ -65,6 +65,12 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets go of the old map, here and in the core.
+    pub(super) fn refresh(&mut self) -> Result<(), PortFault> {
+        self.pin = None;
+        self.lock().core.refresh()
+    }
+
     pub(super) fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
         let (ticket, done, mut parcel) = self.reserve(burst, picks, tally)?;
         let header_len = self.header_len;

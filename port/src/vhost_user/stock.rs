@@ -33,6 +33,8 @@ pub(super) struct Several {
     buffers: Vec<(Token, usize)>,
     /// What the pieces were translated from, for a map that changes.
     descriptors: Vec<Descriptor>,
+    /// Bytes of all buffers.
+    bytes: usize,
     /// The pieces of all buffers, in order.
     pub(super) pieces: Vec<Seg>,
 }
@@ -44,13 +46,10 @@ impl Several {
     }
 
     fn clear(&mut self) {
+        self.bytes = 0;
         self.buffers.clear();
         self.descriptors.clear();
         self.pieces.clear();
-    }
-
-    fn bytes(&self) -> usize {
-        self.buffers.iter().map(|b| b.1).sum()
     }
 
     /// The used entries when `total` bytes were written over the buffers in order.
@@ -153,7 +152,7 @@ impl<R: DeviceRing> Core<R> {
     #[cold]
     fn take_several(&mut self, len: usize) -> Result<Place, PortFault> {
         let need = self.header_len + len;
-        while self.gathered.bytes() < need {
+        while self.gathered.bytes < need {
             if !self.mergeable && !self.gathered.buffers.is_empty() {
                 return Ok(Place::TooSmall);
             }
@@ -183,7 +182,15 @@ impl<R: DeviceRing> Core<R> {
             gathered.descriptors.append(chain);
             token
         };
-        let capacity = self.gathered.pieces[from..].iter().map(|s| s.len()).sum();
+        let capacity: usize = self.gathered.pieces[from..].iter().map(|s| s.len()).sum();
+        // Every buffer brings at least a byte and the chains stay bounded, so one frame gathers only so much.
+        if capacity == 0 {
+            return Err(RingFault::NoRoom.into());
+        }
+        if self.gathered.descriptors.len() > ring::MAX_PIECES {
+            return Err(RingFault::ChainTooLong.into());
+        }
+        self.gathered.bytes += capacity;
         self.gathered.buffers.push((token, capacity));
         Ok(true)
     }
@@ -220,8 +227,12 @@ impl<R: DeviceRing> Core<R> {
         let (d, token) = (self.sweep.heads[k], self.sweep.tokens[k]);
         Direction::Write.check(d.flags)?;
         let Some(seg) = self.translator.translate(d.address, d.len) else { return Ok(false) };
-        seg.prefetch_read(0);
-        if (seg.addr() ^ (seg.addr() + self.header_len)) & !63 != 0 {
+        if (seg.addr() ^ (seg.addr() + self.header_len)) & !63 == 0 {
+            // Header and frame begin on one line, as Linux lays them out: both are written.
+            seg.prefetch_write(0);
+            seg.prefetch_write(64);
+        } else {
+            seg.prefetch_read(0);
             seg.prefetch_write(self.header_len);
         }
         self.plain[(self.first + self.held) % CAPACITY] = Plain { token, seg, address: d.address };

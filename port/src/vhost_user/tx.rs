@@ -80,7 +80,7 @@ impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
     fn refresh(&mut self) -> Result<(), PortFault> {
         match (&mut self.core, &mut self.shared) {
             (Some(core), _) => core.refresh(),
-            (None, Some(shared)) => shared.lock().core.refresh(),
+            (None, Some(shared)) => shared.refresh(),
             (None, None) => Ok(()),
         }
     }

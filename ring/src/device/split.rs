@@ -223,6 +223,9 @@ impl DeviceRing for Split {
 
     #[inline]
     fn publish(&mut self) {
+        if self.published == self.next_used {
+            return;
+        }
         self.published = self.next_used;
         // Release pairs with the driver's acquire load of the used index.
         self.used.store16(INDEX, self.published, Ordering::Release);

@@ -165,3 +165,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_drain_that_is_forgotten_drops_nothing_twice() {
+    let item = StdArc::new(());
+    let (mut producer, mut consumer) = ring(4);
+    for _ in 0..2 {
+        assert!(producer.push(item.clone()).is_ok());
+    }
+    let mut drain = consumer.drain(2);
+    let taken = drain.next();
+    std::mem::forget(drain);
+    assert_eq!(StdArc::strong_count(&item), 3);
+    drop((producer, consumer));
+    assert_eq!(
+        StdArc::strong_count(&item),
+        2,
+        "the item that was not taken is dropped, the taken one is not"
+    );
+    drop(taken);
+    assert_eq!(StdArc::strong_count(&item), 1);
+}

@@ -1,0 +1,36 @@
+//! What the fuzz targets of the rings have found interesting, played again.
+
+#[path = "../../fuzz/src/device.rs"]
+mod device;
+#[path = "../../fuzz/src/race.rs"]
+mod race;
+
+use ring::device::{Packed, Split};
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
+    assert!(!scripts.is_empty(), "{target} has a corpus");
+    scripts
+}
+
+#[test]
+fn split_rings_survive_every_script() {
+    corpus("split_device").iter().for_each(|script| device::play::<Split>(false, script));
+}
+
+#[test]
+fn packed_rings_survive_every_script() {
+    corpus("packed_device").iter().for_each(|script| device::play::<Packed>(true, script));
+}
+
+#[test]
+fn split_rings_survive_being_rewritten_meanwhile() {
+    corpus("split_race").iter().for_each(|script| race::play::<Split>(false, script));
+}
+
+#[test]
+fn packed_rings_survive_being_rewritten_meanwhile() {
+    corpus("packed_race").iter().for_each(|script| race::play::<Packed>(true, script));
+}
