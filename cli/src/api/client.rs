@@ -1,0 +1,131 @@
+//! Asks a running switch: one connection for one request, over its control socket.
+
+use super::model::Refusal;
+use crate::trouble::{BAD_INPUT, FAILED, Trouble};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A switch that does not answer for this long will not.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The switch behind one control socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// A client of the switch at `socket`, or at the usual place.
+    pub(crate) fn new(socket: Option<&Path>) -> Self {
+        Self { socket: socket.map_or_else(crate::host::default_control, Path::to_owned) }
+    }
+
+    /// The control socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// `GET`
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+        self.decode(&self.ask(Method::GET, path, Bytes::new())?)
+    }
+
+    /// `POST` with a JSON body.
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, Trouble> {
+        self.decode(&self.ask(Method::POST, path, Bytes::from(body.to_string()))?)
+    }
+
+    /// `POST` for its effect.
+    pub(crate) fn order(&self, path: &str) -> Result<(), Trouble> {
+        self.ask(Method::POST, path, Bytes::new()).map(drop)
+    }
+
+    /// `DELETE`
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+        self.decode(&self.ask(Method::DELETE, path, Bytes::new())?)
+    }
+
+    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Trouble> {
+        let silent = |e: &dyn std::fmt::Display| self.silent(e);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime.map_err(|e| silent(&e))?;
+        let answer =
+            async { tokio::time::timeout(PATIENCE, exchange(&self.socket, method, path, body)).await };
+        let answer = runtime.block_on(answer).map_err(|_| silent(&"no answer within 10 seconds"))?;
+        let (status, body) = answer.map_err(|e| silent(&e))?;
+        if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
+    }
+
+    fn silent(&self, reason: &dyn std::fmt::Display) -> Trouble {
+        let place = format!("no switch answers on {}", self.socket.display());
+        Trouble::failed(
+            place,
+            reason,
+            "start one with `linerate run FILE`, or name its socket with --control",
+        )
+    }
+
+    fn refused(&self, status: StatusCode, body: &[u8]) -> Trouble {
+        let place = format!("the switch at {} refused", self.socket.display());
+        let unread =
+            || Refusal::new(format!("HTTP status {status}"), "use the linerate that started the switch");
+        let first: Refusal = serde_json::from_slice(body).unwrap_or_else(|_| unread());
+        let more = first.more.into_iter().map(|other| (other.error, other.remedy)).collect();
+        let code = if status.is_client_error() { BAD_INPUT } else { FAILED };
+        Trouble { place, reason: first.error, remedy: first.remedy, more, code }
+    }
+
+    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Trouble> {
+        serde_json::from_slice(body).map_err(|e| {
+            let place = format!("the answer of the switch at {}", self.socket.display());
+            Trouble::failed(place, e, "use the linerate that started the switch")
+        })
+    }
+}
+
+async fn exchange(
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
+    let stream = tokio::net::UnixStream::connect(socket).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "linerate")
+        .header("content-type", "application/json")
+        .body(Full::new(body))?;
+    let answer = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
+    };
+    // The connection is what moves the bytes; it ends by itself only when the switch closes it.
+    let mut connection = std::pin::pin!(connection);
+    let mut answer = std::pin::pin!(answer);
+    tokio::select! {
+        answer = &mut answer => Ok(answer?),
+        ended = &mut connection => {
+            ended?;
+            Ok(answer.await?)
+        }
+    }
+}
+
+/// `value` as a part of a path or a query.
+pub(crate) fn quote(value: &str) -> String {
+    utf8_percent_encode(value, NON_ALPHANUMERIC).to_string()
+}

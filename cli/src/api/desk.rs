@@ -1,0 +1,197 @@
+//! Does what a request asks: judges it against the running topology, then tells the plant. Knows no HTTP.
+//!
+//! The topology is changed only after the plant has done its part, and both under one lock, so that two requests
+//! never judge against the same past.
+
+use super::model::{
+    BridgeStatus, FdbReport, Flushed, PortReport, Refusal, Snapshot, Status, Traffic, WorkersReport,
+};
+use crate::config::{self, Mistakes};
+use crate::plant::{Plant, PlantError};
+use crate::topology::{PortSettings, StaticEntry, Topology};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum No {
+    /// The request is wrong.
+    Bad(Refusal),
+    /// It names something that does not exist.
+    Missing(Refusal),
+    /// It was right and did not work.
+    Failed(Refusal),
+}
+
+impl From<Mistakes> for No {
+    fn from(mistakes: Mistakes) -> Self {
+        let mut all = mistakes.mistakes.into_iter().map(|m| Refusal::new(m.error, m.remedy));
+        let mut first = all.next().unwrap_or_else(|| Refusal::new("the request is wrong", "correct it"));
+        first.more = all.collect();
+        No::Bad(first)
+    }
+}
+
+impl From<PlantError> for No {
+    fn from(error: PlantError) -> Self {
+        No::Failed(Refusal::new(error.to_string(), "see `linerate status`; nothing was changed"))
+    }
+}
+
+/// The running switch behind the API.
+pub(crate) struct Desk {
+    topology: Mutex<Topology>,
+    control: PathBuf,
+    plant: Box<dyn Plant>,
+    stop: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Desk {
+    /// A desk for `plant`, which runs `topology`. `stop` asks the process to end.
+    pub(crate) fn new(
+        topology: Topology,
+        control: PathBuf,
+        plant: Box<dyn Plant>,
+        stop: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self { topology: Mutex::new(topology), control, plant, stop: Box::new(stop) }
+    }
+
+    /// A panic in another request leaves the topology as it was: it changes in one step.
+    fn topology(&self) -> MutexGuard<'_, Topology> {
+        self.topology.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `GET /v1/status`
+    pub(crate) fn status(&self) -> Status {
+        let (topology, now) = (self.topology(), self.plant.snapshot());
+        let bridge = |b| BridgeStatus::of(b, &topology.ports, self.plant.addresses(&b.name));
+        Status {
+            name: topology.switch.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ns: now.uptime_ns,
+            cycles_per_second: now.cycles_per_second,
+            kernel: now.kernel,
+            workers: now.workers.len(),
+            sleeping: now.workers.iter().filter(|worker| worker.sleeping).count(),
+            bridges: topology.bridges.iter().map(bridge).collect(),
+            ports: topology.ports.len(),
+            connected: now.ports.iter().filter(|port| port.state == "connected").count(),
+            traffic: Traffic::of(&now.ports),
+        }
+    }
+
+    /// `GET /v1/snapshot`: every counter, read at one moment.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.plant.snapshot()
+    }
+
+    /// `GET /v1/ports`
+    pub(crate) fn ports(&self) -> Vec<PortReport> {
+        let (topology, now) = (self.topology(), self.plant.snapshot());
+        let live = |name: &str| now.ports.iter().find(|port| port.name == name).cloned();
+        let report = |port: &PortSettings| PortReport { settings: port.clone(), live: live(&port.name) };
+        topology.ports.iter().map(report).collect()
+    }
+
+    /// `GET /v1/ports/{name}`
+    pub(crate) fn port(&self, name: &str) -> Result<PortReport, No> {
+        let found = self.ports().into_iter().find(|port| port.settings.name == name);
+        found.ok_or_else(|| no_port(name))
+    }
+
+    /// `POST /v1/ports`
+    pub(crate) fn add_port(&self, json: &Value) -> Result<PortReport, No> {
+        let mut topology = self.topology();
+        let port = config::new_port(json, &topology, &self.control)?;
+        self.plant.add_port(&port)?;
+        topology.ports.push(port.clone());
+        drop(topology);
+        self.port(&port.name)
+    }
+
+    /// `DELETE /v1/ports/{name}`
+    pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, No> {
+        let mut topology = self.topology();
+        let index = topology.ports.iter().position(|port| port.name == name).ok_or_else(|| no_port(name))?;
+        self.plant.remove_port(name)?;
+        for bridge in &mut topology.bridges {
+            bridge.statics.retain(|entry| entry.port != name);
+        }
+        Ok(topology.ports.remove(index))
+    }
+
+    /// `GET /v1/fdb`
+    pub(crate) fn fdb(
+        &self,
+        bridge: Option<&str>,
+        port: Option<&str>,
+        limit: usize,
+    ) -> Result<FdbReport, No> {
+        self.known(bridge, port)?;
+        let wanted = |is: &str, want: Option<&str>| want.is_none_or(|want| want == is);
+        let mut entries = self.plant.fdb();
+        entries.retain(|entry| wanted(&entry.bridge, bridge) && wanted(&entry.port, port));
+        entries.sort_by(|a, b| (&a.bridge, a.vlan, a.mac).cmp(&(&b.bridge, b.vlan, b.mac)));
+        let total = entries.len();
+        entries.truncate(limit);
+        Ok(FdbReport { total, entries })
+    }
+
+    /// `POST /v1/fdb`
+    pub(crate) fn pin(&self, json: &Value) -> Result<StaticEntry, No> {
+        let mut topology = self.topology();
+        let entry = config::new_static(json, &topology)?;
+        self.plant.pin(&entry)?;
+        let home = topology.ports.iter().find(|port| port.name == entry.port).map(|port| port.bridge.clone());
+        let home = topology.bridges.iter_mut().find(|bridge| Some(&bridge.name) == home.as_ref());
+        if let Some(bridge) = home {
+            bridge.statics.retain(|old| (old.mac, old.vlan) != (entry.mac, entry.vlan));
+            bridge.statics.push(entry.clone());
+        }
+        Ok(entry)
+    }
+
+    /// `DELETE /v1/fdb`
+    pub(crate) fn flush(&self, bridge: Option<&str>, port: Option<&str>) -> Result<Flushed, No> {
+        self.known(bridge, port)?;
+        Ok(Flushed { flushed: self.plant.flush(bridge, port)? })
+    }
+
+    /// `GET /v1/workers`
+    pub(crate) fn workers(&self) -> WorkersReport {
+        let now = self.plant.snapshot();
+        WorkersReport {
+            uptime_ns: now.uptime_ns,
+            cycles_per_second: now.cycles_per_second,
+            workers: now.workers,
+        }
+    }
+
+    /// `POST /v1/shutdown`
+    pub(crate) fn shutdown(&self) {
+        (self.stop)();
+    }
+
+    /// Whether the bridge and the port of a filter exist.
+    fn known(&self, bridge: Option<&str>, port: Option<&str>) -> Result<(), No> {
+        let topology = self.topology();
+        match (bridge, port) {
+            (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != name) => {
+                let remedy = "see the bridges in `linerate status`";
+                Err(No::Missing(Refusal::new(format!("there is no bridge \"{name}\""), remedy)))
+            }
+            (_, Some(name)) if topology.ports.iter().all(|port| port.name != name) => Err(no_port(name)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn no_port(name: &str) -> No {
+    No::Missing(Refusal::new(
+        format!("there is no port \"{name}\""),
+        "see the names in `linerate ports show`",
+    ))
+}

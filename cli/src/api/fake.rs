@@ -1,0 +1,65 @@
+//! A plant for tests: it moves nothing and remembers what it was told.
+
+use crate::api::model::{FdbEntry, Origin, PortSnapshot, Snapshot, WorkerSnapshot};
+use crate::plant::{Plant, PlantError};
+use crate::topology::{PortSettings, StaticEntry};
+use std::sync::Mutex;
+
+#[derive(Default)]
+pub(super) struct Fake {
+    ports: Mutex<Vec<PortSettings>>,
+    pinned: Mutex<Vec<StaticEntry>>,
+}
+
+impl Plant for Fake {
+    fn snapshot(&self) -> Snapshot {
+        let ports = self.ports.lock().unwrap();
+        let port = |p: &PortSettings| PortSnapshot {
+            name: p.name.clone(),
+            state: "waiting".into(),
+            ..Default::default()
+        };
+        Snapshot {
+            uptime_ns: 1_000_000_000,
+            cycles_per_second: 2e9,
+            kernel: "none".into(),
+            workers: vec![WorkerSnapshot::default()],
+            ports: ports.iter().map(port).collect(),
+        }
+    }
+
+    fn fdb(&self) -> Vec<FdbEntry> {
+        let entry = |e: &StaticEntry| FdbEntry {
+            bridge: "main".into(),
+            mac: e.mac,
+            vlan: e.vlan,
+            port: e.port.clone(),
+            origin: Origin::Static,
+            age: None,
+        };
+        self.pinned.lock().unwrap().iter().map(entry).collect()
+    }
+
+    fn addresses(&self, _bridge: &str) -> usize {
+        self.fdb().len()
+    }
+
+    fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
+        self.ports.lock().unwrap().push(port.clone());
+        Ok(())
+    }
+
+    fn remove_port(&self, name: &str) -> Result<(), PlantError> {
+        self.ports.lock().unwrap().retain(|p| p.name != name);
+        Ok(())
+    }
+
+    fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {
+        self.pinned.lock().unwrap().push(entry.clone());
+        Ok(())
+    }
+
+    fn flush(&self, _bridge: Option<&str>, _port: Option<&str>) -> Result<u64, PlantError> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,148 @@
+//! What the control API says: the JSON of each answer, shared by server and client.
+
+use crate::topology::{BridgeSettings, PortSettings};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub(crate) use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
+use wire::MacAddress;
+
+/// `GET /v1/status`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) pid: u32,
+    pub(crate) uptime_ns: u64,
+    pub(crate) cycles_per_second: f64,
+    /// The copy kernel in use.
+    pub(crate) kernel: String,
+    pub(crate) workers: usize,
+    pub(crate) sleeping: usize,
+    pub(crate) bridges: Vec<BridgeStatus>,
+    pub(crate) ports: usize,
+    pub(crate) connected: usize,
+    pub(crate) traffic: Traffic,
+}
+
+/// One bridge of `GET /v1/status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BridgeStatus {
+    pub(crate) name: String,
+    pub(crate) ageing: u32,
+    pub(crate) table: u32,
+    pub(crate) addresses: usize,
+    pub(crate) ports: Vec<String>,
+}
+
+impl BridgeStatus {
+    /// The bridge with what is in it.
+    pub(crate) fn of(bridge: &BridgeSettings, ports: &[PortSettings], addresses: usize) -> Self {
+        let members = ports.iter().filter(|port| port.bridge == bridge.name);
+        Self {
+            name: bridge.name.clone(),
+            ageing: bridge.ageing,
+            table: bridge.table,
+            addresses,
+            ports: members.map(|port| port.name.clone()).collect(),
+        }
+    }
+}
+
+/// Sums over all ports since the start: what came in and was replicated is what went out and was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Traffic {
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_bytes: u64,
+    pub(crate) replicated: u64,
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+impl Traffic {
+    /// The sums over `ports`.
+    pub(crate) fn of<'a>(ports: impl IntoIterator<Item = &'a PortSnapshot>) -> Self {
+        let mut sum = Self::default();
+        for port in ports {
+            sum.rx_packets += port.rx_packets;
+            sum.rx_bytes += port.rx_bytes;
+            sum.tx_packets += port.tx_packets;
+            sum.tx_bytes += port.tx_bytes;
+            sum.replicated += port.replicated;
+            for (reason, packets) in &port.drops {
+                *sum.drops.entry(reason.clone()).or_default() += packets;
+            }
+        }
+        sum
+    }
+}
+
+/// One port of `GET /v1/ports`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PortReport {
+    /// What was asked for.
+    pub(crate) settings: PortSettings,
+    /// What is; `None` in the moment in which the port starts.
+    pub(crate) live: Option<PortSnapshot>,
+}
+
+/// `GET /v1/workers`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkersReport {
+    pub(crate) uptime_ns: u64,
+    pub(crate) cycles_per_second: f64,
+    pub(crate) workers: Vec<WorkerSnapshot>,
+}
+
+/// Where an address comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Origin {
+    Learned,
+    Static,
+}
+
+/// One address of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FdbEntry {
+    pub(crate) bridge: String,
+    pub(crate) mac: MacAddress,
+    /// 0: no VLAN.
+    pub(crate) vlan: u16,
+    pub(crate) port: String,
+    pub(crate) origin: Origin,
+    /// Seconds since it was last seen; static entries have none.
+    pub(crate) age: Option<u32>,
+}
+
+/// `GET /v1/fdb`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FdbReport {
+    /// How many there are, whatever the limit.
+    pub(crate) total: usize,
+    pub(crate) entries: Vec<FdbEntry>,
+}
+
+/// `DELETE /v1/fdb`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Flushed {
+    pub(crate) flushed: u64,
+}
+
+/// Every answer that is not a success.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    pub(crate) error: String,
+    pub(crate) remedy: String,
+    /// Where there was more than one mistake: the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) more: Vec<Refusal>,
+}
+
+impl Refusal {
+    /// One error.
+    pub(crate) fn new(error: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { error: error.into(), remedy: remedy.into(), more: Vec::new() }
+    }
+}

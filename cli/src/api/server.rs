@@ -1,0 +1,168 @@
+//! HTTP around the desk. One thread with its own small runtime; requests are handled one after the other.
+
+use super::desk::{Desk, No};
+use super::model::Refusal;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long answers that are being written may hold up the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The API's thread. Dropping it closes the API; answers under way are still given.
+pub(crate) struct Server {
+    close: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.close.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of that thread was printed when it happened, and the end comes anyway.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves `desk` on `listener`.
+pub(crate) fn start(listener: UnixListener, desk: Arc<Desk>) -> io::Result<Server> {
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let (close, closed) = oneshot::channel();
+    let life = async move {
+        match tokio::net::UnixListener::from_std(listener) {
+            Ok(listener) => serve(listener, router(desk), closed).await,
+            Err(e) => report(&e),
+        }
+    };
+    let thread =
+        std::thread::Builder::new().name("control-api".to_owned()).spawn(move || runtime.block_on(life))?;
+    Ok(Server { close: Some(close), thread: Some(thread) })
+}
+
+async fn serve(listener: tokio::net::UnixListener, router: Router, closed: oneshot::Receiver<()>) {
+    let (farewell, said) = oneshot::channel::<()>();
+    let closing = async move {
+        let _ = closed.await;
+        drop(farewell);
+    };
+    let late = async move {
+        let _ = said.await;
+        tokio::time::sleep(FAREWELL).await;
+    };
+    tokio::select! {
+        ended = axum::serve(listener, router).with_graceful_shutdown(closing) => {
+            if let Err(e) = ended {
+                report(&e);
+            }
+        }
+        () = late => {}
+    }
+}
+
+fn report(error: &io::Error) {
+    eprintln!(
+        "linerate: control API: {error}; packets flow on, but `linerate` verbs no longer reach this switch"
+    );
+}
+
+type Answer<T> = Result<Json<T>, No>;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FdbQuery {
+    bridge: Option<String>,
+    port: Option<String>,
+    limit: Option<usize>,
+}
+
+fn router(desk: Arc<Desk>) -> Router {
+    Router::new()
+        .route("/v1/status", get(async |State(desk): State<Arc<Desk>>| Json(desk.status())))
+        .route("/v1/ports", get(async |State(desk): State<Arc<Desk>>| Json(desk.ports())).post(add_port))
+        .route("/v1/ports/{name}", get(port).delete(remove_port))
+        .route("/v1/fdb", get(fdb).post(pin).delete(flush))
+        .route("/v1/snapshot", get(async |State(desk): State<Arc<Desk>>| Json(desk.snapshot())))
+        .route("/v1/workers", get(async |State(desk): State<Arc<Desk>>| Json(desk.workers())))
+        .route("/v1/shutdown", post(shutdown))
+        .fallback(async || {
+            No::Missing(Refusal::new("there is nothing at this path", "paths begin with /v1/"))
+        })
+        .method_not_allowed_fallback(async || {
+            let refusal = Refusal::new("this path does not know that method", "see the API's list of routes");
+            (StatusCode::METHOD_NOT_ALLOWED, Json(refusal))
+        })
+        .with_state(desk)
+}
+
+async fn port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Answer<impl Serialize> {
+    desk.port(&name).map(Json)
+}
+
+async fn add_port(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
+    match json(&body).and_then(|json| desk.add_port(&json)) {
+        Ok(port) => (StatusCode::CREATED, Json(port)).into_response(),
+        Err(no) => no.into_response(),
+    }
+}
+
+async fn remove_port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Answer<impl Serialize> {
+    desk.remove_port(&name).map(Json)
+}
+
+async fn fdb(State(desk): State<Arc<Desk>>, query: FdbFilter) -> Answer<impl Serialize> {
+    let FdbQuery { bridge, port, limit } = filter(query)?;
+    desk.fdb(bridge.as_deref(), port.as_deref(), limit.unwrap_or(usize::MAX)).map(Json)
+}
+
+async fn pin(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
+    match json(&body).and_then(|json| desk.pin(&json)) {
+        Ok(entry) => (StatusCode::CREATED, Json(entry)).into_response(),
+        Err(no) => no.into_response(),
+    }
+}
+
+async fn flush(State(desk): State<Arc<Desk>>, query: FdbFilter) -> Answer<impl Serialize> {
+    let FdbQuery { bridge, port, .. } = filter(query)?;
+    desk.flush(bridge.as_deref(), port.as_deref()).map(Json)
+}
+
+async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {
+    desk.shutdown();
+    StatusCode::ACCEPTED
+}
+
+type FdbFilter = Result<Query<FdbQuery>, axum::extract::rejection::QueryRejection>;
+
+fn filter(query: FdbFilter) -> Result<FdbQuery, No> {
+    match query {
+        Ok(Query(query)) => Ok(query),
+        Err(e) => Err(No::Bad(Refusal::new(e.body_text(), "filters are bridge, port and limit"))),
+    }
+}
+
+fn json(body: &[u8]) -> Result<serde_json::Value, No> {
+    let bad = |e| No::Bad(Refusal::new(format!("the body is not JSON: {e}"), "send one JSON object"));
+    serde_json::from_slice(body).map_err(bad)
+}
+
+impl IntoResponse for No {
+    fn into_response(self) -> Response {
+        let (status, refusal) = match self {
+            No::Bad(refusal) => (StatusCode::BAD_REQUEST, refusal),
+            No::Missing(refusal) => (StatusCode::NOT_FOUND, refusal),
+            No::Failed(refusal) => (StatusCode::INTERNAL_SERVER_ERROR, refusal),
+        };
+        (status, Json(refusal)).into_response()
+    }
+}

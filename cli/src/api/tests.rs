@@ -1,0 +1,171 @@
+//! The API over a real Unix socket, with a plant that only remembers what it was told.
+
+use super::client::Client;
+use super::desk::Desk;
+use super::fake::Fake;
+use super::model::{FdbReport, Flushed, PortReport, Snapshot, Status, WorkersReport};
+use super::server;
+use crate::plant::Plant;
+use crate::topology::{
+    BridgeSettings, Mode, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings,
+};
+use crate::trouble::{BAD_INPUT, FAILED};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A running API; its directory goes last.
+struct Running {
+    client: Client,
+    stopped: Arc<AtomicBool>,
+    server: server::Server,
+    dir: tempfile::TempDir,
+}
+
+fn running() -> Running {
+    let dir = tempfile::tempdir().unwrap();
+    let control = dir.path().join("c.sock");
+    let topology = Topology {
+        switch: SwitchSettings::default(),
+        workers: vec![WorkerSettings::default()],
+        bridges: vec![BridgeSettings::named("main")],
+        ports: Vec::new(),
+    };
+    let stopped = Arc::new(AtomicBool::new(false));
+    let told = stopped.clone();
+    let desk = Desk::new(topology, control.clone(), Box::new(Fake::default()), move || {
+        told.store(true, Ordering::SeqCst)
+    });
+    let server = server::start(UnixListener::bind(&control).unwrap(), Arc::new(desk)).unwrap();
+    Running { client: Client::new(Some(&control)), stopped, server, dir }
+}
+
+impl Running {
+    fn socket(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn add(&self, name: &str) -> PortReport {
+        let body = json!({ "name": name, "socket": self.socket(name), "mode": "client" });
+        self.client.post("/v1/ports", &body).unwrap()
+    }
+}
+
+#[test]
+fn a_port_is_added_shown_and_removed() {
+    let switch = running();
+    let added = switch.add("a");
+    assert_eq!((added.settings.mode, added.settings.bridge.as_str()), (Mode::Client, "main"));
+    assert_eq!(switch.client.get::<PortReport>("/v1/ports/a").unwrap(), added);
+    assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), [added.clone()]);
+    assert_eq!(switch.client.delete::<PortSettings>("/v1/ports/a").unwrap(), added.settings);
+    assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), []);
+}
+
+#[test]
+fn a_wrong_port_is_refused_with_every_reason_and_nothing_is_added() {
+    let switch = running();
+    switch.add("a");
+    let body = json!({ "name": "a", "socket": switch.socket("a"), "mtu": 1, "moed": "client" });
+    let error = switch.client.post::<PortReport>("/v1/ports", &body).unwrap_err();
+    assert_eq!(error.code, BAD_INPUT);
+    let text = error.to_string();
+    for reason in
+        ["unknown key `moed`", "`mtu` is 1", "already is a port of this name", "is already port \"a\"'s"]
+    {
+        assert!(text.contains(reason), "{reason} is missing in {text}");
+    }
+    assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap().len(), 1);
+}
+
+#[test]
+fn what_does_not_exist_is_not_found() {
+    let switch = running();
+    for path in ["/v1/ports/x", "/v1/fdb?port=x", "/v1/fdb?bridge=x", "/v1/nothing", "/"] {
+        let error = switch.client.get::<serde_json::Value>(path).unwrap_err();
+        assert_eq!(error.code, BAD_INPUT, "{path}: {error}");
+        assert!(error.reason.starts_with("there is no"), "{path}: {error}");
+    }
+    assert_eq!(switch.client.delete::<PortSettings>("/v1/ports/x").unwrap_err().code, BAD_INPUT);
+}
+
+#[test]
+fn an_address_is_pinned_listed_and_limited() {
+    let switch = running();
+    switch.add("a");
+    for last in 1..=3 {
+        let body = json!({ "mac": format!("02:00:00:00:00:0{last}"), "port": "a" });
+        switch.client.post::<StaticEntry>("/v1/fdb", &body).unwrap();
+    }
+    let report: FdbReport = switch.client.get("/v1/fdb?limit=2&port=a").unwrap();
+    assert_eq!((report.total, report.entries.len()), (3, 2));
+    assert_eq!(report.entries[0].mac.to_string(), "02:00:00:00:00:01");
+    assert_eq!(switch.client.delete::<Flushed>("/v1/fdb?bridge=main").unwrap(), Flushed { flushed: 0 });
+    let error =
+        switch.client.post::<StaticEntry>("/v1/fdb", &json!({ "mac": "x", "port": "b" })).unwrap_err();
+    assert!(error.to_string().contains("no Ethernet address") && error.to_string().contains("no port \"b\""));
+}
+
+#[test]
+fn filters_that_do_not_exist_are_refused() {
+    let error = running().client.get::<FdbReport>("/v1/fdb?colour=red").unwrap_err();
+    assert!(error.reason.contains("colour"), "{error}");
+}
+
+#[test]
+fn status_workers_and_snapshot_answer() {
+    let switch = running();
+    switch.add("a");
+    let status: Status = switch.client.get("/v1/status").unwrap();
+    assert_eq!(
+        (status.pid, status.ports, status.bridges[0].ports.clone()),
+        (std::process::id(), 1, vec!["a".to_owned()])
+    );
+    assert_eq!(switch.client.get::<WorkersReport>("/v1/workers").unwrap().workers.len(), 1);
+    assert_eq!(switch.client.get::<Snapshot>("/v1/snapshot").unwrap(), {
+        let plant = Fake::default();
+        plant.add_port(&switch.client.get::<PortReport>("/v1/ports/a").unwrap().settings).unwrap();
+        plant.snapshot()
+    });
+}
+
+#[test]
+fn shutdown_is_answered_and_passed_on() {
+    let switch = running();
+    switch.client.order("/v1/shutdown").unwrap();
+    assert!(switch.stopped.load(Ordering::SeqCst));
+}
+
+/// Sends raw bytes and returns all that comes back.
+fn raw(switch: &Running, request: &str) -> String {
+    let mut stream = UnixStream::connect(switch.client.socket()).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn errors_are_json_with_a_remedy_and_the_right_status() {
+    let switch = running();
+    let answer = raw(&switch, "PUT /v1/status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    assert!(answer.contains("\"error\":") && answer.contains("\"remedy\":"), "{answer}");
+    let answer =
+        raw(&switch, "POST /v1/ports HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1\r\n\r\n{");
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("not JSON"), "{answer}");
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_hold_up_the_end() {
+    let switch = running();
+    let mut silent = UnixStream::connect(switch.client.socket()).unwrap();
+    silent.write_all(b"GET /v1/st").unwrap();
+    switch.client.get::<Status>("/v1/status").unwrap();
+    drop(switch.server);
+    let error = switch.client.get::<Status>("/v1/status").unwrap_err();
+    assert_eq!(error.code, FAILED);
+}

@@ -1,0 +1,415 @@
+//! The command line, defined once: parsing, `--help`, completions and man pages all come from here.
+//!
+//! Only shapes live here. What a verb does lives in the module of its name.
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::path::PathBuf;
+use wire::MacAddress;
+
+/// A virtual switch for virtual machines, in user space.
+#[derive(Debug, Parser)]
+#[command(name = "linerate", version, about, arg_required_else_help = true, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed at run time, 2 bad input (nothing was changed).")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the running switch listens for commands.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ControlArgs {
+    /// Control socket of the switch [default: `/run/linerate/control.sock` for root, else
+    /// `$XDG_RUNTIME_DIR/linerate.sock`, else `/tmp/linerate-UID/control.sock`]
+    #[arg(long, global = true, value_name = "SOCKET", env = "LINERATE_CONTROL")]
+    pub(crate) control: Option<PathBuf>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a switch until SIGINT, SIGTERM or `linerate stop`
+    #[command(
+        after_help = "SIGINT and SIGTERM end the switch and remove every socket it made; a second one \
+        ends it at once. SIGHUP is ignored: a running switch is changed with `linerate ports` and `linerate fdb`."
+    )]
+    Run(RunArgs),
+    /// Name every mistake in a configuration file, or print the topology it describes
+    Check(CheckArgs),
+    /// Print the lines that plug a guest into a port
+    Snippet(SnippetArgs),
+    /// Show what the running switch is doing, in a few lines
+    Status(ShowArgs),
+    /// Watch ports and workers live
+    Top(TopArgs),
+    /// Show, add and remove ports
+    #[command(subcommand)]
+    Ports(PortsCommand),
+    /// Show and change the forwarding tables
+    #[command(subcommand)]
+    Fdb(FdbCommand),
+    /// Show workers
+    #[command(subcommand)]
+    Workers(WorkersCommand),
+    /// End the running switch
+    Stop,
+    /// Start a switch with two guests of our own and show what passes between them
+    Demo(DemoArgs),
+    /// Be a virtio-user guest of any vhost-user switch
+    Guest(GuestArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the man page, or write one page per verb into a directory
+    Man {
+        /// Directory for one page per verb
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+/// How to print a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+/// `-o`, where a verb has nothing else to ask.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ShowArgs {
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// Configuration file
+    #[arg(value_name = "FILE")]
+    pub(crate) config: PathBuf,
+}
+
+/// Arguments of `check`.
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// Configuration file
+    #[arg(value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Who plugs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuestKind {
+    /// QEMU command line
+    Qemu,
+    /// libvirt domain XML
+    Libvirt,
+    /// DPDK's testpmd with a virtio-user device
+    Testpmd,
+}
+
+/// Arguments of `snippet`.
+#[derive(Args, Debug)]
+pub(crate) struct SnippetArgs {
+    /// Name of the port
+    pub(crate) port: String,
+    /// Who plugs in
+    #[arg(long = "for", value_enum, value_name = "WHO")]
+    pub(crate) kind: GuestKind,
+    /// Take the port from this file rather than from the running switch
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Arguments of `top`.
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    /// Seconds between two readings
+    #[arg(long, short, default_value_t = 1.0, value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) interval: f64,
+    /// Print one reading as a table or JSON and leave
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How to print with --once
+    #[arg(short, long, value_enum, default_value_t, requires = "once")]
+    pub(crate) output: Output,
+}
+
+/// What to do with ports.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PortsCommand {
+    /// Show ports with their counters
+    Show(PortsShowArgs),
+    /// Add a port
+    Add(PortsAddArgs),
+    /// Remove a port; its guest is cut off
+    Remove {
+        /// Name of the port
+        name: String,
+    },
+}
+
+/// Arguments of `ports show`.
+#[derive(Args, Debug)]
+pub(crate) struct PortsShowArgs {
+    /// Only this port, in full
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `ports add`; the same words as in a `[[port]]` section.
+#[derive(Args, Debug)]
+pub(crate) struct PortsAddArgs {
+    /// Name of the new port
+    pub(crate) name: String,
+    /// Path of the vhost-user socket
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) socket: PathBuf,
+    /// Whether the switch creates the socket (server) or the guest does (client)
+    #[arg(long, default_value = "server")]
+    pub(crate) mode: String,
+    /// Bridge to join; may be left out where there is only one
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    /// Queue pairs offered to the guest
+    #[arg(long, value_name = "N")]
+    pub(crate) queue_pairs: Option<u16>,
+    /// Largest packet in bytes, without the Ethernet header
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<u16>,
+    /// Access port of this VLAN
+    #[arg(long, value_name = "VLAN", conflicts_with_all = ["trunk", "native"])]
+    pub(crate) vlan: Option<u16>,
+    /// Trunk port of these VLANs, separated by commas
+    #[arg(long, value_name = "VLANS", value_delimiter = ',')]
+    pub(crate) trunk: Vec<u16>,
+    /// VLAN of untagged frames on a trunk port
+    #[arg(long, value_name = "VLAN", requires = "trunk")]
+    pub(crate) native: Option<u16>,
+    /// Most broadcast and multicast packets a second from this port
+    #[arg(long, value_name = "PACKETS")]
+    pub(crate) broadcast_limit: Option<u32>,
+    /// Most packets a second from this port to addresses that nobody has learned
+    #[arg(long, value_name = "PACKETS")]
+    pub(crate) unknown_limit: Option<u32>,
+    /// Most addresses learned from this port
+    #[arg(long, value_name = "N")]
+    pub(crate) mac_limit: Option<u32>,
+}
+
+/// What to do with forwarding tables.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FdbCommand {
+    /// Show learned and static addresses
+    Show(FdbShowArgs),
+    /// Pin an address to a port
+    Add(FdbAddArgs),
+    /// Forget learned addresses; static entries stay
+    Flush(FdbFlushArgs),
+}
+
+/// Arguments of `fdb show`.
+#[derive(Args, Debug)]
+pub(crate) struct FdbShowArgs {
+    /// Only this bridge
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    /// Only addresses behind this port
+    #[arg(long)]
+    pub(crate) port: Option<String>,
+    /// Most entries to print
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `fdb add`.
+#[derive(Args, Debug)]
+pub(crate) struct FdbAddArgs {
+    /// The address, as 02:00:00:00:00:01
+    pub(crate) mac: String,
+    /// The port behind which it lives
+    #[arg(long)]
+    pub(crate) port: String,
+    /// Its VLAN; 0 for untagged frames of a port without VLANs
+    #[arg(long, default_value_t = 0)]
+    pub(crate) vlan: u16,
+}
+
+/// Arguments of `fdb flush`.
+#[derive(Args, Debug)]
+pub(crate) struct FdbFlushArgs {
+    /// Only this bridge
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    /// Only addresses behind this port
+    #[arg(long)]
+    pub(crate) port: Option<String>,
+}
+
+/// What to do with workers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// Show workers with their counters
+    Show(ShowArgs),
+}
+
+/// The four kinds of virtqueue that drivers use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RingKind {
+    /// Split ring, as most virtual machines use
+    #[default]
+    Split,
+    /// Split ring with `VIRTIO_F_IN_ORDER`
+    SplitInorder,
+    /// Packed ring
+    Packed,
+    /// Packed ring with `VIRTIO_F_IN_ORDER`
+    PackedInorder,
+}
+
+/// Sizes of the frames that a guest sends, in bytes without their checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameSize {
+    /// Every frame is this long.
+    Bytes(u16),
+    /// The simple Internet mix: seven of 64, four of 570, one of 1514 bytes.
+    Mix,
+}
+
+/// From the smallest Ethernet frame without checksum (IEEE 802.3 section 3.2.7) to what our guest's buffers hold.
+const FRAME: std::ops::RangeInclusive<u64> = 60..=2048;
+
+impl std::fmt::Display for FrameSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FrameSize::Bytes(bytes) => write!(f, "{bytes}"),
+            FrameSize::Mix => f.write_str("mix"),
+        }
+    }
+}
+
+impl std::str::FromStr for FrameSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "mix" {
+            return Ok(FrameSize::Mix);
+        }
+        match text.parse::<u64>() {
+            Ok(bytes) if FRAME.contains(&bytes) => Ok(FrameSize::Bytes(bytes as u16)),
+            _ => Err(format!("a size is {} to {} bytes, or `mix`", FRAME.start(), FRAME.end())),
+        }
+    }
+}
+
+/// Arguments of `demo`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DemoArgs {
+    /// Ring kind of both guests
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) ring: RingKind,
+    /// Frame size in bytes, or `mix`; repeat it for one run after another [default: 64 and mix]
+    #[arg(long = "size", value_name = "BYTES|mix")]
+    pub(crate) sizes: Vec<FrameSize>,
+    /// Seconds for each size
+    #[arg(long, default_value_t = 5.0, value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) seconds: f64,
+    /// Frames that circulate, per guest
+    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
+    pub(crate) packets: u32,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// What a guest does with packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuestMode {
+    /// Swap source and destination address and send every packet back
+    #[default]
+    Macswap,
+    /// Send every packet back as it is
+    Io,
+    /// Send only
+    Txonly,
+    /// Receive only
+    Rxonly,
+}
+
+/// Arguments of `guest`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GuestArgs {
+    #[command(flatten)]
+    pub(crate) socket: GuestSocket,
+    /// What to do with packets
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: GuestMode,
+    /// Ring kind to negotiate
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) ring: RingKind,
+    /// Size of the frames it sends in bytes, or `mix`
+    #[arg(long, default_value = "64", value_name = "BYTES|mix")]
+    pub(crate) size: FrameSize,
+    /// How long; without it, until a signal
+    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) seconds: Option<f64>,
+    /// CPU to run on
+    #[arg(long)]
+    pub(crate) cpu: Option<usize>,
+    /// Frames that each device puts into circulation (macswap and io), at most half its ring
+    #[arg(long, default_value_t = 0)]
+    pub(crate) packets: u32,
+    /// Address of the first device; each further one has the next address
+    #[arg(long, default_value = "02:00:00:00:00:01")]
+    pub(crate) mac: MacAddress,
+    /// Where frames are addressed to; without it, each device to the next one
+    #[arg(long)]
+    pub(crate) peer: Option<MacAddress>,
+    /// Queue pairs of each device
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<u16>::new().range(1..=16))]
+    pub(crate) queue_pairs: u16,
+    /// Do not ask for mergeable receive buffers
+    #[arg(long)]
+    pub(crate) no_mergeable: bool,
+    /// Ring entries: a power of two on split rings
+    #[arg(long, default_value_t = 1024, value_parser = RangedU64ValueParser::<u16>::new().range(2..=32_768))]
+    pub(crate) queue_size: u16,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// Which side makes the connection.
+#[derive(Args, Clone, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct GuestSocket {
+    /// Connect to a switch that listens on this socket; repeat it for several devices in one process
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) connect: Vec<PathBuf>,
+    /// Listen on this socket for a switch that connects; repeat it for several devices in one process
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) listen: Vec<PathBuf>,
+}
+
+/// A positive, finite number of seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 && value <= 1e9 => Ok(value),
+        _ => Err("a time is a positive number of seconds, such as 5 or 0.5".to_owned()),
+    }
+}

@@ -1,0 +1,194 @@
+//! Reads one section: each key is asked for once with its type, and what nobody asked for is a mistake.
+
+use super::mistake::{Notes, Place, Section};
+use super::node::{Entry, Node, Value};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+/// One section being read.
+pub(crate) struct Fields<'a, 'n> {
+    entries: &'a [Entry],
+    section: Section,
+    asked: Vec<&'static str>,
+    pub(crate) notes: &'n mut Notes,
+}
+
+impl<'a, 'n> Fields<'a, 'n> {
+    /// Starts on `node`, which should be a table.
+    pub(crate) fn open(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
+        notes.written((section, ""), node.line);
+        let entries = match &node.value {
+            Value::Table(entries) => entries.as_slice(),
+            _ => {
+                let reason = format!("is {}, not a table", node.kind());
+                notes.wrong((section, ""), reason, "write it as a section with keys of its own");
+                &[]
+            }
+        };
+        Self { entries, section, asked: Vec::new(), notes }
+    }
+
+    /// Starts on a table inside a section: mistakes are the section's.
+    pub(crate) fn open_inner(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
+        let entries = match &node.value {
+            Value::Table(entries) => entries.as_slice(),
+            _ => &[],
+        };
+        Self { entries, section, asked: Vec::new(), notes }
+    }
+
+    /// The place of `key` in this section.
+    pub(crate) fn place(&self, key: &'static str) -> Place {
+        (self.section, key)
+    }
+
+    /// The value of `key`, if it is written.
+    pub(crate) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.asked.push(key);
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        self.notes.written((self.section, key), entry.line);
+        Some(&entry.node)
+    }
+
+    /// A string.
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
+        let node = self.node(key)?;
+        match &node.value {
+            Value::Text(text) => Some(text),
+            _ => self.not(key, node, "a string"),
+        }
+    }
+
+    /// A string that must be there.
+    pub(crate) fn required(&mut self, key: &'static str, example: &str) -> &'a str {
+        let found = self.text(key);
+        if found.is_none() {
+            self.notes.wrong(
+                (self.section, key),
+                format!("`{key}` is missing"),
+                format!("add a line such as: {key} = \"{example}\""),
+            );
+        }
+        found.unwrap_or_default()
+    }
+
+    /// An integer within `range`.
+    pub(crate) fn number<T: TryFrom<i128>>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<i128>,
+        unit: &str,
+    ) -> Option<T> {
+        let node = self.node(key)?;
+        match node.value {
+            Value::Integer(number) => self.within(key, number, &range, unit),
+            _ => self.not(key, node, "an integer"),
+        }
+    }
+
+    /// `number`, if it is within `range`.
+    pub(crate) fn within<T: TryFrom<i128>>(
+        &mut self,
+        key: &'static str,
+        number: i128,
+        range: &RangeInclusive<i128>,
+        unit: &str,
+    ) -> Option<T> {
+        let found = range.contains(&number).then(|| T::try_from(number).ok()).flatten();
+        if found.is_none() {
+            self.notes.wrong(
+                (self.section, key),
+                format!("`{key}` is {number}, which is out of range"),
+                format!("give {} to {} {unit}", range.start(), range.end()),
+            );
+        }
+        found
+    }
+
+    /// True or false.
+    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let node = self.node(key)?;
+        match node.value {
+            Value::Flag(flag) => Some(flag),
+            _ => self.not(key, node, "true or false"),
+        }
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let text = self.text(key)?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(*value);
+        }
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let remedy = format!("write {}", one_of(&words));
+        self.wrong(key, format!("`{key}` is \"{text}\", which it cannot be"), remedy)
+    }
+
+    /// A value of the wrong type.
+    pub(crate) fn not<T>(&mut self, key: &'static str, node: &Node, wanted: &str) -> Option<T> {
+        let remedy = format!("write {wanted}");
+        self.wrong(key, format!("`{key}` is {}, not {wanted}", node.kind()), remedy)
+    }
+
+    /// A mistake about `key`; nothing is read.
+    pub(crate) fn wrong<T>(&mut self, key: &'static str, reason: impl Display, remedy: String) -> Option<T> {
+        self.notes.wrong((self.section, key), reason, remedy);
+        None
+    }
+
+    /// Names every key that nobody asked for, with the nearest one that exists.
+    pub(crate) fn finish(mut self) {
+        self.report_unknown();
+    }
+
+    /// As [`Fields::finish`], with more to say afterwards.
+    pub(crate) fn report_unknown(&mut self) {
+        for entry in self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str())) {
+            let remedy = nearest(&entry.key, &self.asked);
+            self.notes.wrong_at(self.section, entry.line, format!("unknown key `{}`", entry.key), remedy);
+        }
+    }
+}
+
+/// "a", "b" or "c".
+pub(crate) fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// What to write instead of an unknown word.
+pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
+    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(word, name), name));
+    match scored.min() {
+        Some((_, name)) if alike(word, name) => format!("did you mean `{name}`?"),
+        _ => format!("remove it; what may stand here: {}", known.join(", ")),
+    }
+}
+
+/// Whether `word` may be `name` with a slip of the finger.
+pub(crate) fn alike(word: &str, name: &str) -> bool {
+    let distance = strsim::damerau_levenshtein(word, name);
+    distance <= 1 + name.len() / 3 && 2 * distance <= name.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_answered_with_the_word_that_was_meant() {
+        assert_eq!(nearest("sokcet", &["name", "socket"]), "did you mean `socket`?");
+        assert_eq!(nearest("colour", &["name", "socket"]), "remove it; what may stand here: name, socket");
+    }
+
+    #[test]
+    fn words_are_listed_as_people_do() {
+        assert_eq!(one_of(&["a"]), "\"a\"");
+        assert_eq!(one_of(&["a", "b", "c"]), "\"a\", \"b\" or \"c\"");
+    }
+}

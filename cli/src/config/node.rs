@@ -1,0 +1,119 @@
+//! The tree of values that the reader walks, whether it was written as TOML or as JSON.
+
+use std::borrow::Cow;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value and the line that it was written on.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) line: Option<usize>,
+    pub(crate) value: Value,
+}
+
+/// The kinds of value that the configuration uses; every other kind only has a name.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i128),
+    Flag(bool),
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+    Other(&'static str),
+}
+
+/// One key of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) line: Option<usize>,
+    pub(crate) node: Node,
+}
+
+impl Node {
+    /// The kind of value, for people.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Text(_) => "a string",
+            Value::Integer(_) => "an integer",
+            Value::Flag(_) => "true or false",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+            Value::Other(kind) => kind,
+        }
+    }
+}
+
+/// Where lines begin, to turn an offset into a line number.
+#[derive(Debug)]
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
+    }
+
+    /// The line, counted from 1, of the byte at `offset`.
+    pub(crate) fn at(&self, offset: usize) -> usize {
+        self.0.partition_point(|newline| *newline < offset) + 1
+    }
+}
+
+/// A TOML table as a node's value.
+pub(crate) fn from_toml(table: &DeTable<'_>, lines: &Lines) -> Value {
+    let entries = table.iter().map(|(key, value)| Entry {
+        key: Cow::into_owned(key.get_ref().clone()),
+        line: Some(lines.at(key.span().start)),
+        node: toml_node(value, lines),
+    });
+    Value::Table(entries.collect())
+}
+
+fn toml_node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
+    let kind = match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => Value::Other("an integer beyond all bounds"),
+        },
+        DeValue::Array(list) => Value::List(list.iter().map(|item| toml_node(item, lines)).collect()),
+        DeValue::Table(table) => from_toml(table, lines),
+        DeValue::Boolean(flag) => Value::Flag(*flag),
+        DeValue::Float(_) => Value::Other("a number with a fraction"),
+        DeValue::Datetime(_) => Value::Other("a date"),
+    };
+    Node { line: Some(lines.at(value.span().start)), value: kind }
+}
+
+/// A JSON value as a node. JSON has no lines.
+pub(crate) fn from_json(json: &serde_json::Value) -> Node {
+    use serde_json::Value as Json;
+    let value = match json {
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Number(number) => match number.as_i128() {
+            Some(number) => Value::Integer(number),
+            None => Value::Other("a number with a fraction"),
+        },
+        Json::Array(list) => Value::List(list.iter().map(from_json).collect()),
+        Json::Object(map) => Value::Table(
+            map.iter()
+                .map(|(key, value)| Entry { key: key.clone(), line: None, node: from_json(value) })
+                .collect(),
+        ),
+        Json::Bool(flag) => Value::Flag(*flag),
+        Json::Null => Value::Other("null"),
+    };
+    Node { line: None, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_belongs_to_the_line_that_it_lies_on() {
+        let lines = Lines::of("ab\nc\n\nd");
+        let found: Vec<usize> = (0..7).map(|offset| lines.at(offset)).collect();
+        assert_eq!(found, [1, 1, 1, 2, 2, 3, 4]);
+    }
+}

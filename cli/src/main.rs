@@ -1,0 +1,73 @@
+//! The `linerate` binary: arguments in, one verb done, an exit code out.
+//!
+//! `config` turns a file into a topology, `run` turns a topology into a running plant with a control API (`api`),
+//! and every other verb asks that API. No packet passes through this crate.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod args;
+mod config;
+mod control;
+mod demo;
+mod guest;
+mod host;
+mod manual;
+mod plant;
+mod run;
+mod show;
+mod snippet;
+mod switch;
+mod top;
+mod topology;
+mod trouble;
+mod verbs;
+
+use api::client::Client;
+use args::{CheckArgs, Cli, Command, Output, WorkersCommand};
+use clap::Parser;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let Err(error) = dispatch(&cli) else { return ExitCode::SUCCESS };
+    let (code, text) = trouble::verdict(&error);
+    if let Some(text) = text {
+        eprintln!("{text}");
+    }
+    ExitCode::from(code)
+}
+
+fn dispatch(cli: &Cli) -> anyhow::Result<()> {
+    let control = cli.control.control.as_deref();
+    let client = || Client::new(control);
+    match &cli.command {
+        Command::Run(args) => run::run(args, control),
+        Command::Check(args) => check(args, control),
+        Command::Snippet(args) => show::line(&snippet::run(args, control)?),
+        Command::Status(args) => verbs::status(&client(), args.output),
+        Command::Top(args) => top::run(args, &client()),
+        Command::Ports(command) => verbs::ports(&client(), command),
+        Command::Fdb(command) => verbs::fdb(&client(), command),
+        Command::Workers(WorkersCommand::Show(args)) => verbs::workers(&client(), args.output),
+        Command::Stop => verbs::stop(&client()),
+        Command::Demo(args) => demo::run(args),
+        Command::Guest(args) => guest::run(args),
+        Command::Completions { shell } => show::raw(&manual::completions(*shell)),
+        Command::Man { dir: None } => show::raw(&manual::page()?),
+        Command::Man { dir: Some(dir) } => Ok(manual::pages(dir)?),
+    }
+}
+
+/// `linerate check`: the topology, or every mistake.
+fn check(args: &CheckArgs, control: Option<&Path>) -> anyhow::Result<()> {
+    match (config::read(&args.config, &host::Host::here(), control), args.show.output) {
+        (Ok(topology), output) => show::print(&topology, output, |topology| format!("ok\n{topology}")),
+        (Err(mistakes), Output::Table) => Err(mistakes.into()),
+        (Err(mistakes), Output::Json) => {
+            show::line(&serde_json::to_string_pretty(&mistakes)?)?;
+            Err(mistakes.into())
+        }
+    }
+}

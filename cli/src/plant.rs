@@ -1,0 +1,29 @@
+//! What runs: the engine with its pipelines, as the control API and `run` see it.
+//!
+//! Calls may wait for a burst boundary of every worker, never longer; none of them is made by a worker.
+
+use crate::api::model::{FdbEntry, Snapshot};
+use crate::topology::{PortSettings, StaticEntry};
+
+/// Why the plant could not do what was asked: the words of the room that refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct PlantError(pub(crate) String);
+
+/// A running switch.
+pub(crate) trait Plant: Send + Sync {
+    /// All counters and states.
+    fn snapshot(&self) -> Snapshot;
+    /// Every address of every bridge, static ones too.
+    fn fdb(&self) -> Vec<FdbEntry>;
+    /// How many addresses a bridge holds.
+    fn addresses(&self, bridge: &str) -> usize;
+    /// Starts a port on its bridge.
+    fn add_port(&self, port: &PortSettings) -> Result<(), PlantError>;
+    /// Stops a port and forgets what was learned from it and pinned to it.
+    fn remove_port(&self, name: &str) -> Result<(), PlantError>;
+    /// Pins an address to a port, on that port's bridge.
+    fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError>;
+    /// Forgets learned addresses, of one bridge or port or of all. Returns how many.
+    fn flush(&self, bridge: Option<&str>, port: Option<&str>) -> Result<u64, PlantError>;
+}

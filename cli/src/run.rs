@@ -1,0 +1,75 @@
+//! `linerate run`: from a file to a running switch and back to nothing.
+//!
+//! The main thread waits for signals; the control API has its thread; the plant has its own. Things end in the
+//! opposite order of their start, so that no request reaches a plant that has gone and the control socket is the
+//! last file to disappear: who waits for it knows that everything is done.
+
+use crate::api::desk::Desk;
+use crate::api::server;
+use crate::args::RunArgs;
+use crate::host::{self, Host};
+use crate::switch::Switch;
+use crate::topology::Topology;
+use crate::trouble::Trouble;
+use crate::{config, control};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs the switch until it is told to end.
+pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
+    let topology = config::read(&args.config, &Host::here(), socket)?;
+    let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
+    let mut signals = catch_signals()?;
+    let (claim, listener) = control::claim(&path)?;
+    let plant = Box::new(Switch::start(&topology)?);
+    let waker = signals.handle();
+    let greeting = greeting(&topology, &path);
+    let desk = Arc::new(Desk::new(topology, path, plant, move || waker.close()));
+    let server = server::start(listener, desk.clone())?;
+    tell(&greeting);
+    wait(&mut signals);
+    drop(server);
+    drop(desk);
+    drop(claim);
+    tell("linerate: stopped");
+    Ok(())
+}
+
+/// SIGINT and SIGTERM end the switch; while it ends, a second one ends the process at once.
+fn catch_signals() -> Result<Signals, Trouble> {
+    let catch = || {
+        let ending = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 1, ending.clone())?;
+            signal_hook::flag::register(signal, ending.clone())?;
+        }
+        Signals::new([SIGINT, SIGTERM, SIGHUP])
+    };
+    catch()
+        .map_err(|e| Trouble::failed("signal handlers", e, "allow this process to install them (seccomp?)"))
+}
+
+/// Returns when the switch should end.
+fn wait(signals: &mut Signals) {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => {
+                tell("linerate: SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`")
+            }
+            _ => return,
+        }
+    }
+}
+
+fn greeting(topology: &Topology, path: &Path) -> String {
+    format!("{topology}\nlinerate: running, control socket {}; Ctrl-C ends it", path.display())
+}
+
+/// Tells whoever started us; nobody may be listening any more.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

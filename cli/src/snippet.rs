@@ -1,0 +1,248 @@
+//! The lines that plug a guest into a port. Pure text: a port goes in, what to paste comes out.
+//!
+//! The guest takes the other side of the socket: it connects where the switch listens and listens where the
+//! switch connects. Whoever connects tries again, so that either side may be restarted.
+
+use crate::args::{GuestKind, SnippetArgs};
+use crate::config;
+use crate::topology::{Mode, PortSettings};
+use crate::trouble::Trouble;
+use crate::{api, host};
+use std::path::Path;
+use wire::MacAddress;
+
+/// The port that is asked for, from a file or from the running switch, as a snippet.
+pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<String> {
+    let port = match &args.config {
+        Some(file) => from_file(file, &args.port, control)?,
+        None => {
+            let path = format!("/v1/ports/{}", api::client::quote(&args.port));
+            api::client::Client::new(control).get::<api::model::PortReport>(&path)?.settings
+        }
+    };
+    Ok(snippet(&port, args.kind))
+}
+
+fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<PortSettings> {
+    let topology = config::read(file, &host::Host::here(), control)?;
+    let names: Vec<String> = topology.ports.iter().map(|port| port.name.clone()).collect();
+    let found = topology.ports.into_iter().find(|port| port.name == name);
+    Ok(found.ok_or_else(|| {
+        let remedy = match names.as_slice() {
+            [] => "add a [[port]] section first".to_owned(),
+            names => format!("name one of {}", names.join(", ")),
+        };
+        Trouble::bad(file.display(), format!("there is no port \"{name}\""), remedy)
+    })?)
+}
+
+/// What to paste for this kind of guest.
+pub(crate) fn snippet(port: &PortSettings, kind: GuestKind) -> String {
+    match kind {
+        GuestKind::Qemu => qemu(port),
+        GuestKind::Libvirt => libvirt(port),
+        GuestKind::Testpmd => testpmd(port),
+    }
+}
+
+/// A locally administered address that is always the same for a name (FNV-1a of the name).
+fn mac(name: &str) -> MacAddress {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [a, b, c, d, e, ..] = hash.to_be_bytes();
+    MacAddress::new([0x02, a, b, c, d, e])
+}
+
+fn qemu(port: &PortSettings) -> String {
+    let (name, pairs) = (&port.name, port.queue_pairs);
+    // QEMU reads a doubled comma as one that belongs to the value.
+    let path = port.socket.display().to_string().replace(',', ",,");
+    let side = match port.mode {
+        Mode::Server => "reconnect=1",
+        Mode::Client => "server=on,wait=off",
+    };
+    let mut device = format!("virtio-net-pci,netdev=net-{name},mac={}", mac(name));
+    if pairs > 1 {
+        // One vector for each queue, one for configuration changes, one for the control queue.
+        device += &format!(",mq=on,vectors={}", 2 * pairs + 2);
+    }
+    if let Some(mtu) = port.mtu {
+        device += &format!(",host_mtu={mtu}");
+    }
+    let mut lines = vec![
+        "-m 1G".to_owned(),
+        "-object memory-backend-memfd,id=mem0,size=1G,share=on".to_owned(),
+        "-machine memory-backend=mem0".to_owned(),
+        format!("-chardev {}", shell(&format!("socket,id=chr-{name},path={path},{side}"))),
+        format!("-netdev vhost-user,id=net-{name},chardev=chr-{name},queues={pairs}"),
+        format!("-device {device}"),
+    ];
+    let hint = match port.mode {
+        Mode::Server => "# QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1\n",
+        Mode::Client => "",
+    };
+    let last = lines.pop().unwrap_or_default();
+    format!("{hint}{} \\\n{last}\n", lines.join(" \\\n"))
+}
+
+fn libvirt(port: &PortSettings) -> String {
+    let path = xml(&port.socket.display().to_string());
+    let source = match port.mode {
+        Mode::Server => format!(
+            "    <source type='unix' path='{path}' mode='client'>\n      <reconnect enabled='yes' timeout='1'/>\n    </source>\n"
+        ),
+        Mode::Client => format!("    <source type='unix' path='{path}' mode='server'/>\n"),
+    };
+    let driver = match port.queue_pairs {
+        1 => String::new(),
+        pairs => format!("    <driver queues='{pairs}'/>\n"),
+    };
+    let mtu = match port.mtu {
+        None => String::new(),
+        Some(bytes) => format!("    <mtu size='{bytes}'/>\n"),
+    };
+    format!(
+        "<memoryBacking>\n  <source type='memfd'/>\n  <access mode='shared'/>\n</memoryBacking>\n<devices>\n  \
+         <interface type='vhostuser'>\n    <mac address='{}'/>\n{source}    <model type='virtio'/>\n\
+         {driver}{mtu}  </interface>\n</devices>\n",
+        mac(&port.name)
+    )
+}
+
+fn testpmd(port: &PortSettings) -> String {
+    let (name, pairs, path) = (&port.name, port.queue_pairs, port.socket.display());
+    let mut device = format!("net_virtio_user0,path={path},mac={},queues={pairs},queue_size=1024", mac(name));
+    if port.mode == Mode::Client {
+        device += ",server=1";
+    }
+    let mut own = format!("-i --rxq={pairs} --txq={pairs} --rxd=1024 --txd=1024");
+    if let Some(mtu) = port.mtu {
+        // testpmd counts the Ethernet header and the checksum.
+        own += &format!(" --max-pkt-len={}", u32::from(mtu) + 18);
+    }
+    format!(
+        "dpdk-testpmd --no-pci --single-file-segments --file-prefix={name} \\\n--vdev {} \\\n-- {own}\n",
+        shell(&device)
+    )
+}
+
+/// `word` as one word of a shell command.
+fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// `text` as the value of an XML attribute.
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::PortKind;
+
+    fn port(mode: Mode, queue_pairs: u16, mtu: Option<u16>) -> PortSettings {
+        PortSettings {
+            name: "guest-a".to_owned(),
+            kind: PortKind::VhostUser,
+            socket: "/run/linerate/guest-a.sock".into(),
+            mode,
+            queue_pairs,
+            mtu,
+            bridge: "main".to_owned(),
+            vlan: None,
+            broadcast_limit: None,
+            unknown_limit: None,
+            mac_limit: None,
+        }
+    }
+
+    #[test]
+    fn qemu_connects_again_and_again_to_a_port_that_listens() {
+        let expected = "\
+# QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1
+-m 1G \\
+-object memory-backend-memfd,id=mem0,size=1G,share=on \\
+-machine memory-backend=mem0 \\
+-chardev socket,id=chr-guest-a,path=/run/linerate/guest-a.sock,reconnect=1 \\
+-netdev vhost-user,id=net-guest-a,chardev=chr-guest-a,queues=1 \\
+-device virtio-net-pci,netdev=net-guest-a,mac=02:c5:3a:5d:e1:39
+";
+        assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Qemu), expected);
+    }
+
+    #[test]
+    fn qemu_listens_for_a_port_that_connects_and_gets_a_vector_for_each_queue() {
+        let expected = "\
+-m 1G \\
+-object memory-backend-memfd,id=mem0,size=1G,share=on \\
+-machine memory-backend=mem0 \\
+-chardev socket,id=chr-guest-a,path=/run/linerate/guest-a.sock,server=on,wait=off \\
+-netdev vhost-user,id=net-guest-a,chardev=chr-guest-a,queues=2 \\
+-device virtio-net-pci,netdev=net-guest-a,mac=02:c5:3a:5d:e1:39,mq=on,vectors=6,host_mtu=9000
+";
+        assert_eq!(snippet(&port(Mode::Client, 2, Some(9000)), GuestKind::Qemu), expected);
+    }
+
+    #[test]
+    fn libvirt_shares_its_memory_and_connects_to_a_port_that_listens() {
+        let expected = "\
+<memoryBacking>
+  <source type='memfd'/>
+  <access mode='shared'/>
+</memoryBacking>
+<devices>
+  <interface type='vhostuser'>
+    <mac address='02:c5:3a:5d:e1:39'/>
+    <source type='unix' path='/run/linerate/guest-a.sock' mode='client'>
+      <reconnect enabled='yes' timeout='1'/>
+    </source>
+    <model type='virtio'/>
+  </interface>
+</devices>
+";
+        assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Libvirt), expected);
+    }
+
+    #[test]
+    fn libvirt_listens_for_a_port_that_connects() {
+        let text = snippet(&port(Mode::Client, 4, Some(9000)), GuestKind::Libvirt);
+        let expected = "    <source type='unix' path='/run/linerate/guest-a.sock' mode='server'/>\n    <model type='virtio'/>\n    <driver queues='4'/>\n    <mtu size='9000'/>\n";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn testpmd_is_the_server_of_a_port_that_connects() {
+        let expected = "\
+dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
+--vdev net_virtio_user0,path=/run/linerate/guest-a.sock,mac=02:c5:3a:5d:e1:39,queues=2,queue_size=1024,server=1 \\
+-- -i --rxq=2 --txq=2 --rxd=1024 --txd=1024
+";
+        assert_eq!(snippet(&port(Mode::Client, 2, None), GuestKind::Testpmd), expected);
+    }
+
+    #[test]
+    fn testpmd_is_the_client_of_a_port_that_listens() {
+        let text = snippet(&port(Mode::Server, 1, Some(9000)), GuestKind::Testpmd);
+        assert!(!text.contains("server=1") && text.contains("--max-pkt-len=9018"), "{text}");
+    }
+
+    #[test]
+    fn names_that_mean_something_to_a_shell_or_to_xml_are_quoted() {
+        let mut odd = port(Mode::Server, 1, None);
+        odd.socket = "/tmp/it's <a>,b".into();
+        assert!(
+            snippet(&odd, GuestKind::Qemu)
+                .contains(r"'socket,id=chr-guest-a,path=/tmp/it'\''s <a>,,b,reconnect=1'")
+        );
+        assert!(snippet(&odd, GuestKind::Libvirt).contains("path='/tmp/it&apos;s &lt;a>,b'"));
+    }
+
+    #[test]
+    fn different_names_get_different_addresses_that_stations_may_have() {
+        assert_ne!(mac("a"), mac("b"));
+        assert!(mac("a").is_local() && !mac("a").is_group());
+    }
+}

@@ -1,0 +1,227 @@
+//! The real plant: an engine, and the bridges that decide for it.
+//!
+//! This is where words of the configuration become values of the rooms to the left. A port is known to its bridge
+//! before its first packet can come in, and leaves the engine before its bridge forgets it.
+
+use crate::api::model::{FdbEntry, Origin, Snapshot};
+use crate::plant::{Plant, PlantError};
+use crate::topology::{
+    BridgeSettings, Mode, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
+};
+use crate::trouble::Trouble;
+use engine::{Engine, EngineConfig, Now, WorkerConfig};
+use net::bridge::{BridgeConfig, PortConfig, Rate};
+use port::PortId;
+use port::vhost_user::{Options, VhostUser};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use wire::VlanId;
+
+/// Most ports at one time. Counters and tables for all of them are allocated at the start.
+pub(crate) const MOST_PORTS: usize = 1024;
+
+/// A running engine with its bridges.
+pub(crate) struct Switch {
+    engine: Engine,
+    bridges: net::Switch,
+    /// The addresses that a port may teach its bridge, by bridge, where a port says nothing of its own.
+    quotas: BTreeMap<String, Option<u32>>,
+    members: Mutex<Vec<Member>>,
+}
+
+/// A port that runs.
+struct Member {
+    id: PortId,
+    name: String,
+    bridge: String,
+}
+
+/// An error of a room to the left, in its own words.
+fn said(error: impl std::fmt::Display) -> PlantError {
+    PlantError(error.to_string())
+}
+
+impl Switch {
+    /// Starts everything that `topology` describes, or nothing.
+    pub(crate) fn start(topology: &Topology) -> Result<Self, Trouble> {
+        let bridges = net::Switch::new(MOST_PORTS);
+        for bridge in &topology.bridges {
+            let place = format!("bridge \"{}\"", bridge.name);
+            let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
+            added.map_err(|e| Trouble::failed(place, e, "correct this [[bridge]] section"))?;
+        }
+        let workers = topology.workers.iter().map(worker_config).collect();
+        let engine = Engine::start(EngineConfig { workers, max_ports: MOST_PORTS }, &bridges);
+        let remedy = "correct the [[worker]] sections, or give this process more threads and descriptors";
+        let engine = engine.map_err(|e| Trouble::failed("workers", e, remedy))?;
+        let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.macs_per_port));
+        let switch = Self { engine, bridges, quotas: quotas.collect(), members: Mutex::default() };
+        switch.populate(topology)?;
+        Ok(switch)
+    }
+
+    fn populate(&self, topology: &Topology) -> Result<(), Trouble> {
+        for port in &topology.ports {
+            let place = format!("port \"{}\"", port.name);
+            let remedy = "correct this [[port]] section, or end what is in its way";
+            self.add_port(port).map_err(|e| Trouble::failed(place, e, remedy))?;
+        }
+        for entry in topology.bridges.iter().flat_map(|bridge| &bridge.statics) {
+            let remedy = "correct this static entry";
+            self.pin(entry).map_err(|e| Trouble::failed(entry, e, remedy))?;
+        }
+        Ok(())
+    }
+
+    /// A panic elsewhere leaves the list as it was: it changes in one step.
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands `control` to the engine, with a number that its bridge knows already.
+    fn plug_in(&self, port: &PortSettings, control: VhostUser) -> Result<PortId, PlantError> {
+        let quota = self.quotas.get(&port.bridge).copied().flatten();
+        let id = self.engine.reserve(&port.name).map_err(said)?;
+        let joined = self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(said);
+        let started = joined.and_then(|()| self.engine.add_reserved(id, Box::new(control)).map_err(said));
+        started.map(|()| id).inspect_err(|_| self.pull_out(id))
+    }
+
+    /// Takes a port away from engine and bridge. What has gone already is what is wanted.
+    fn pull_out(&self, id: PortId) {
+        let _ = self.engine.remove_port(id);
+        let _ = self.bridges.remove_port(id);
+    }
+
+    /// The addresses of one bridge.
+    fn stations(&self, bridge: &str) -> Vec<net::bridge::Station> {
+        let now = Now(self.engine.snapshot().uptime_ns);
+        self.bridges.stations(bridge, now).unwrap_or_default()
+    }
+
+    /// How many learned addresses a flush of this bridge, or of this port alone, will find.
+    fn learned(&self, bridge: &str, port: Option<PortId>) -> u64 {
+        let stations = self.stations(bridge);
+        let counts = |s: &&net::bridge::Station| !s.pinned && port.is_none_or(|id| id.0 == s.port);
+        stations.iter().filter(counts).count() as u64
+    }
+}
+
+impl Plant for Switch {
+    fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
+    }
+
+    fn fdb(&self) -> Vec<FdbEntry> {
+        let names: BTreeMap<u16, String> = self.members().iter().map(|m| (m.id.0, m.name.clone())).collect();
+        let entry = |bridge: &str, station: net::bridge::Station| FdbEntry {
+            bridge: bridge.to_owned(),
+            mac: station.mac,
+            vlan: station.vlan,
+            port: names.get(&station.port).cloned().unwrap_or_default(),
+            origin: if station.pinned { Origin::Static } else { Origin::Learned },
+            age: station.age_seconds,
+        };
+        let bridges = self.quotas.keys();
+        bridges.flat_map(|bridge| self.stations(bridge).into_iter().map(move |s| entry(bridge, s))).collect()
+    }
+
+    fn addresses(&self, bridge: &str) -> usize {
+        let all = self.bridges.statistics();
+        all.iter().find(|statistics| statistics.name == bridge).map_or(0, |statistics| statistics.stations)
+    }
+
+    fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
+        let mut members = self.members();
+        let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Options::default() };
+        let control = match port.mode {
+            Mode::Server => VhostUser::listen(&port.socket, options),
+            Mode::Client => VhostUser::connect(&port.socket, options, Instant::now()),
+        };
+        let id = self.plug_in(port, control.map_err(said)?)?;
+        members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
+        Ok(())
+    }
+
+    fn remove_port(&self, name: &str) -> Result<(), PlantError> {
+        let mut members = self.members();
+        let index = members.iter().position(|member| member.name == name);
+        let index = index.ok_or_else(|| PlantError(format!("port \"{name}\" does not run")))?;
+        self.pull_out(members.remove(index).id);
+        Ok(())
+    }
+
+    fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {
+        let members = self.members();
+        let member = members.iter().find(|member| member.name == entry.port);
+        let member = member.ok_or_else(|| PlantError(format!("port \"{}\" does not run", entry.port)))?;
+        let vlan = VlanId::new(entry.vlan);
+        self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id).map_err(said)
+    }
+
+    fn flush(&self, bridge: Option<&str>, port: Option<&str>) -> Result<u64, PlantError> {
+        let wanted = |name: &&String| bridge.is_none_or(|bridge| bridge == *name);
+        let Some(port) = port else {
+            return self.quotas.keys().filter(wanted).try_fold(0, |sum, bridge| {
+                let found = self.learned(bridge, None);
+                self.bridges.flush(bridge).map_err(said)?;
+                Ok(sum + found)
+            });
+        };
+        let members = self.members();
+        let member = members.iter().find(|member| member.name == port && wanted(&&member.bridge));
+        let Some(member) = member else { return Ok(0) };
+        let found = self.learned(&member.bridge, Some(member.id));
+        self.bridges.flush_port(member.id).map_err(said)?;
+        Ok(found)
+    }
+}
+
+fn worker_config(worker: &WorkerSettings) -> WorkerConfig {
+    WorkerConfig {
+        cpu: worker.cpu,
+        polling: match worker.polling {
+            Polling::Adaptive => engine::Polling::Adaptive,
+            Polling::Busy => engine::Polling::Busy,
+        },
+        queue_full: match worker.queue_full {
+            QueueFull::Drop => engine::QueueFull::Drop,
+            QueueFull::Wait => engine::QueueFull::Wait,
+        },
+    }
+}
+
+fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
+    BridgeConfig {
+        capacity: bridge.table as usize,
+        ageing_seconds: bridge.ageing,
+        forward_reserved: bridge.forward_reserved,
+    }
+}
+
+fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
+    let rate = |limit: Option<u32>| limit.and_then(NonZeroU32::new).map(Rate::per_second);
+    PortConfig {
+        vlan: vlan(port.vlan.as_ref()),
+        learn_limit: port.mac_limit.or(quota),
+        broadcast_limit: rate(port.broadcast_limit),
+        unknown_limit: rate(port.unknown_limit),
+    }
+}
+
+/// The configuration has been judged: every number is a VLAN's.
+fn vlan(vlan: Option<&Vlan>) -> net::bridge::Vlan {
+    match vlan {
+        None => net::bridge::Vlan::Transparent,
+        Some(Vlan::Access(own)) => VlanId::new(*own).map_or_else(Default::default, net::bridge::Vlan::Access),
+        Some(Vlan::Trunk { trunk, native }) => net::bridge::Vlan::Trunk {
+            allowed: trunk.iter().copied().filter_map(VlanId::new).collect(),
+            native: native.and_then(VlanId::new),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

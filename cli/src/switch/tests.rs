@@ -1,0 +1,100 @@
+use super::*;
+use crate::topology::{PortKind, SwitchSettings};
+use std::path::Path;
+
+fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
+    PortSettings {
+        name: name.to_owned(),
+        kind: PortKind::VhostUser,
+        socket: dir.join(name),
+        mode: Mode::Server,
+        queue_pairs: 1,
+        mtu: None,
+        bridge: "main".to_owned(),
+        vlan,
+        broadcast_limit: Some(10),
+        unknown_limit: None,
+        mac_limit: None,
+    }
+}
+
+fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, Trouble> {
+    Switch::start(&Topology {
+        switch: SwitchSettings::default(),
+        workers: vec![WorkerSettings::default()],
+        bridges: vec![BridgeSettings { statics, macs_per_port: Some(7), ..BridgeSettings::named("main") }],
+        ports,
+    })
+}
+
+fn pin(last: u8, port: &str, vlan: u16) -> StaticEntry {
+    StaticEntry { mac: wire::MacAddress::new([2, 0, 0, 0, 0, last]), port: port.to_owned(), vlan }
+}
+
+#[test]
+fn ports_and_static_entries_of_the_topology_run_and_their_sockets_go_with_the_switch() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = vec![port(dir.path(), "a", Some(Vlan::Access(10))), port(dir.path(), "b", None)];
+    let switch = switch(ports, vec![pin(1, "a", 0)]).unwrap();
+    let fdb = switch.fdb();
+    assert_eq!((fdb[0].port.as_str(), fdb[0].vlan, fdb[0].origin), ("a", 10, Origin::Static));
+    assert_eq!(switch.addresses("main"), 1);
+    let names: Vec<String> = switch.snapshot().ports.into_iter().map(|port| port.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(dir.path().join("a").exists() && dir.path().join("b").exists());
+    drop(switch);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_ports_own_limit_goes_before_its_bridges_and_absent_ones_are_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = port(dir.path(), "a", None);
+    let own = PortSettings { mac_limit: Some(0), ..plain.clone() };
+    assert_eq!(port_config(&plain, Some(7)).learn_limit, Some(7));
+    assert_eq!(port_config(&own, Some(7)).learn_limit, Some(0));
+    assert_eq!(port_config(&plain, None).learn_limit, None);
+    assert_eq!(port_config(&plain, None).broadcast_limit, Rate::new(10, 64));
+    assert_eq!(port_config(&plain, None).unknown_limit, None);
+}
+
+#[test]
+fn a_trunk_keeps_its_vlans_and_its_native_one() {
+    let native = VlanId::new(1);
+    let trunk = vlan(Some(&Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
+    let allowed = [10, 20].into_iter().filter_map(VlanId::new).collect();
+    assert_eq!(trunk, net::bridge::Vlan::Trunk { allowed, native });
+}
+
+#[test]
+fn a_port_that_cannot_start_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let switch = switch(vec![port(dir.path(), "a", None)], Vec::new()).unwrap();
+    let homeless = PortSettings { bridge: "nowhere".to_owned(), ..port(dir.path(), "b", None) };
+    let error = switch.add_port(&homeless).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    assert!(!dir.path().join("b").exists());
+    assert_eq!(switch.snapshot().ports.len(), 1);
+    switch.add_port(&port(dir.path(), "b", None)).unwrap();
+}
+
+#[test]
+fn removing_a_port_takes_its_socket_and_its_addresses_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
+    let switch = switch(ports, vec![pin(1, "a", 0), pin(2, "b", 0)]).unwrap();
+    switch.remove_port("a").unwrap();
+    assert!(!dir.path().join("a").exists());
+    let left: Vec<String> = switch.fdb().into_iter().map(|entry| entry.port).collect();
+    assert_eq!(left, ["b"]);
+    assert!(switch.remove_port("a").is_err());
+}
+
+#[test]
+fn a_flush_keeps_static_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let switch = switch(vec![port(dir.path(), "a", None)], vec![pin(1, "a", 0)]).unwrap();
+    assert_eq!(switch.flush(None, None), Ok(0));
+    assert_eq!(switch.flush(Some("main"), Some("a")), Ok(0));
+    assert_eq!(switch.addresses("main"), 1);
+}

@@ -1,0 +1,120 @@
+//! The verbs that ask a running switch: one request each, then one print.
+
+use crate::api::client::{Client, quote};
+use crate::api::model::{FdbReport, Flushed, PortReport, Status, WorkersReport};
+use crate::args::{FdbAddArgs, FdbCommand, FdbShowArgs, Output, PortsAddArgs, PortsCommand, PortsShowArgs};
+use crate::show::{self, tables};
+use crate::topology::{PortSettings, StaticEntry};
+use crate::trouble::Trouble;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// How long `stop` waits for the switch to be gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// `linerate status`
+pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
+    show::print(&client.get::<Status>("/v1/status")?, output, tables::status)
+}
+
+/// `linerate workers show`
+pub(crate) fn workers(client: &Client, output: Output) -> anyhow::Result<()> {
+    show::print(&client.get::<WorkersReport>("/v1/workers")?, output, tables::workers)
+}
+
+/// `linerate ports ...`
+pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<()> {
+    match command {
+        PortsCommand::Show(args) => show_ports(client, args),
+        PortsCommand::Add(args) => add_port(client, args),
+        PortsCommand::Remove { name } => {
+            let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(name)))?;
+            show::line(&format!("removed {port}"))
+        }
+    }
+}
+
+fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
+    match &args.name {
+        Some(name) => {
+            let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
+            show::print(&port, args.show.output, tables::port)
+        }
+        None => show::print(&client.get("/v1/ports")?, args.show.output, tables::ports),
+    }
+}
+
+fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
+    let port: PortReport = client.post("/v1/ports", &port_request(args)?)?;
+    show::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))
+}
+
+/// The request's body: what was given, under the names of the configuration file.
+fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
+    let vlan = match (args.vlan, args.trunk.as_slice(), args.native) {
+        (Some(vlan), ..) => json!(vlan),
+        (None, [], _) => Value::Null,
+        (None, trunk, None) => json!({ "trunk": trunk }),
+        (None, trunk, Some(native)) => json!({ "trunk": trunk, "native": native }),
+    };
+    let fields = [
+        ("name", json!(args.name)),
+        ("socket", json!(std::path::absolute(&args.socket)?)),
+        ("mode", json!(args.mode)),
+        ("bridge", json!(args.bridge)),
+        ("queue_pairs", json!(args.queue_pairs)),
+        ("mtu", json!(args.mtu)),
+        ("vlan", vlan),
+        ("broadcast_limit", json!(args.broadcast_limit)),
+        ("unknown_limit", json!(args.unknown_limit)),
+        ("mac_limit", json!(args.mac_limit)),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+    Ok(given.map(|(key, value)| (key.to_owned(), value)).collect::<serde_json::Map<_, _>>().into())
+}
+
+/// `linerate fdb ...`
+pub(crate) fn fdb(client: &Client, command: &FdbCommand) -> anyhow::Result<()> {
+    match command {
+        FdbCommand::Show(args) => show_fdb(client, args),
+        FdbCommand::Add(args) => pin(client, args),
+        FdbCommand::Flush(args) => {
+            let path = format!("/v1/fdb?{}", filter(args.bridge.as_deref(), args.port.as_deref()));
+            let Flushed { flushed } = client.delete(&path)?;
+            show::line(&format!("forgot {flushed} learned addresses"))
+        }
+    }
+}
+
+fn show_fdb(client: &Client, args: &FdbShowArgs) -> anyhow::Result<()> {
+    let filter = filter(args.bridge.as_deref(), args.port.as_deref());
+    let report: FdbReport = client.get(&format!("/v1/fdb?limit={}&{filter}", args.limit))?;
+    show::print(&report, args.show.output, tables::fdb)
+}
+
+fn pin(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
+    let body = json!({ "mac": args.mac, "port": args.port, "vlan": args.vlan });
+    show::line(&format!("added {}", client.post::<StaticEntry>("/v1/fdb", &body)?))
+}
+
+fn filter(bridge: Option<&str>, port: Option<&str>) -> String {
+    let given = [("bridge", bridge), ("port", port)];
+    let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote((*value)?))));
+    given.collect::<Vec<_>>().join("&")
+}
+
+/// `linerate stop`: returns when the switch has gone.
+pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
+    client.order("/v1/shutdown")?;
+    let until = Instant::now() + PATIENCE;
+    while client.socket().exists() {
+        if Instant::now() > until {
+            let place = format!("the switch at {}", client.socket().display());
+            let remedy =
+                "look at its process; SIGKILL ends it, and its sockets are replaced at the next start";
+            return Err(Trouble::failed(place, "it has not ended within 10 seconds", remedy).into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    show::line("stopped")
+}
