@@ -56,13 +56,6 @@ impl MapCell {
         if self.generation() == *seen {
             return None;
         }
-        self.refresh_slowly(seen)
-    }
-
-    #[cold]
-    fn refresh_slowly(&self, seen: &mut u64) -> Option<Translator> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = self.generation.load(Ordering::Acquire);
-        Some(Translator::new(current.clone()))
+        Some(self.current(seen))
     }
 }
