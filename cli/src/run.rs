@@ -58,7 +58,7 @@ fn wait(signals: &mut Signals) {
     for signal in signals.forever() {
         match signal {
             SIGHUP => {
-                tell("linerate: SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`")
+                tell("linerate: SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`");
             }
             _ => return,
         }

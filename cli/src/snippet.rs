@@ -13,12 +13,11 @@ use wire::MacAddress;
 
 /// The port that is asked for, from a file or from the running switch, as a snippet.
 pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<String> {
-    let port = match &args.config {
-        Some(file) => from_file(file, &args.port, control)?,
-        None => {
-            let path = format!("/v1/ports/{}", api::client::quote(&args.port));
-            api::client::Client::new(control).get::<api::model::PortReport>(&path)?.settings
-        }
+    let port = if let Some(file) = &args.config {
+        from_file(file, &args.port, control)?
+    } else {
+        let path = format!("/v1/ports/{}", api::client::quote(&args.port));
+        api::client::Client::new(control).get::<api::model::PortReport>(&path)?.settings
     };
     Ok(snippet(&port, args.kind))
 }
@@ -50,8 +49,8 @@ fn mac(name: &str) -> MacAddress {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    let [a, b, c, d, e, ..] = hash.to_be_bytes();
-    MacAddress::new([0x02, a, b, c, d, e])
+    let [hash @ .., _, _, _] = hash.to_be_bytes();
+    MacAddress::new([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
 }
 
 fn qemu(port: &PortSettings) -> String {
@@ -62,21 +61,19 @@ fn qemu(port: &PortSettings) -> String {
         Mode::Server => "reconnect=1",
         Mode::Client => "server=on,wait=off",
     };
-    let mut device = format!("virtio-net-pci,netdev=net-{name},mac={}", mac(name));
+    let mut device = vec![format!("virtio-net-pci,netdev=net-{name},mac={}", mac(name))];
     if pairs > 1 {
         // One vector for each queue, one for configuration changes, one for the control queue.
-        device += &format!(",mq=on,vectors={}", 2 * pairs + 2);
+        device.push(format!("mq=on,vectors={}", 2 * pairs + 2));
     }
-    if let Some(mtu) = port.mtu {
-        device += &format!(",host_mtu={mtu}");
-    }
+    device.extend(port.mtu.map(|mtu| format!("host_mtu={mtu}")));
     let mut lines = vec![
         "-m 1G".to_owned(),
         "-object memory-backend-memfd,id=mem0,size=1G,share=on".to_owned(),
         "-machine memory-backend=mem0".to_owned(),
         format!("-chardev {}", shell(&format!("socket,id=chr-{name},path={path},{side}"))),
         format!("-netdev vhost-user,id=net-{name},chardev=chr-{name},queues={pairs}"),
-        format!("-device {device}"),
+        format!("-device {}", device.join(",")),
     ];
     let hint = match port.mode {
         Mode::Server => "# QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1\n",
@@ -116,11 +113,9 @@ fn testpmd(port: &PortSettings) -> String {
     if port.mode == Mode::Client {
         device += ",server=1";
     }
-    let mut own = format!("-i --rxq={pairs} --txq={pairs} --rxd=1024 --txd=1024");
-    if let Some(mtu) = port.mtu {
-        // testpmd counts the Ethernet header and the checksum.
-        own += &format!(" --max-pkt-len={}", u32::from(mtu) + 18);
-    }
+    // testpmd counts the Ethernet header and the checksum.
+    let longest = port.mtu.map(|mtu| format!(" --max-pkt-len={}", u32::from(mtu) + 18)).unwrap_or_default();
+    let own = format!("-i --rxq={pairs} --txq={pairs} --rxd=1024 --txd=1024") + &longest;
     format!(
         "dpdk-testpmd --no-pci --single-file-segments --file-prefix={name} \\\n--vdev {} \\\n-- {own}\n",
         shell(&device)

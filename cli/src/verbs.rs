@@ -35,13 +35,12 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
 }
 
 fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
-    match &args.name {
-        Some(name) => {
-            let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
-            show::print(&port, args.show.output, tables::port)
-        }
-        None => show::print(&client.get("/v1/ports")?, args.show.output, tables::ports),
+    if let Some(name) = &args.name {
+        let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
+        return show::print(&port, args.show.output, tables::port);
     }
+    let ports: Vec<PortReport> = client.get("/v1/ports")?;
+    show::print(&ports, args.show.output, |ports| tables::ports(ports))
 }
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@
 //! fast path holds a [`Translator`], which tries the region of the last hit first and owns its map, so that
 //! every segment it hands out stays mapped for as long as the translator, or a clone of its map, lives.
 
-use crate::{Region, Seg};
+use crate::{Region, Seg, sigbus};
 use std::sync::Arc;
 
 /// Most regions one front end may have, as the vhost-user `CONFIGURE_MEM_SLOTS` reply says.
@@ -96,18 +96,36 @@ pub struct Translator {
     guest: u64,
     len: u64,
     base: Seg,
+    /// The count of losses at the last look, none before the first.
+    trips: Option<u64>,
 }
 
 impl Translator {
     /// A translator over `map`.
     pub fn new(map: Arc<Map>) -> Self {
-        Self { map, guest: 0, len: 0, base: Seg::EMPTY }
+        Self { map, guest: 0, len: 0, base: Seg::EMPTY, trips: None }
     }
 
     /// The map whose segments this translator hands out.
     #[inline(always)]
     pub fn map(&self) -> &Arc<Map> {
         &self.map
+    }
+
+    /// Whether any region's file was cut under us. Cheap while no file of any front end is: meant for once per
+    /// sweep.
+    #[inline(always)]
+    pub fn is_lost(&mut self) -> bool {
+        let trips = sigbus::trips();
+        self.trips != Some(trips) && self.look_for_loss(trips)
+    }
+
+    #[cold]
+    fn look_for_loss(&mut self, trips: u64) -> bool {
+        let lost = self.map.is_lost();
+        // What is lost stays lost: the next question looks again.
+        self.trips = (!lost).then_some(trips);
+        lost
     }
 
     /// `len` bytes at guest address `guest`, if one region holds them all.

@@ -1,4 +1,5 @@
 //! What the fuzz targets of the rings have found interesting, played again.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 #[path = "../../fuzz/src/device.rs"]
 mod device;
@@ -17,20 +18,28 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn split_rings_survive_every_script() {
-    corpus("split_device").iter().for_each(|script| device::play::<Split>(false, script));
+    for script in corpus("split_device") {
+        device::play::<Split>(false, &script);
+    }
 }
 
 #[test]
 fn packed_rings_survive_every_script() {
-    corpus("packed_device").iter().for_each(|script| device::play::<Packed>(true, script));
+    for script in corpus("packed_device") {
+        device::play::<Packed>(true, &script);
+    }
 }
 
 #[test]
 fn split_rings_survive_being_rewritten_meanwhile() {
-    corpus("split_race").iter().for_each(|script| race::play::<Split>(false, script));
+    for script in corpus("split_race") {
+        race::play::<Split>(false, &script);
+    }
 }
 
 #[test]
 fn packed_rings_survive_being_rewritten_meanwhile() {
-    corpus("packed_race").iter().for_each(|script| race::play::<Packed>(true, script));
+    for script in corpus("packed_race") {
+        race::play::<Packed>(true, &script);
+    }
 }

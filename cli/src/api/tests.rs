@@ -37,7 +37,7 @@ fn running() -> Running {
     let stopped = Arc::new(AtomicBool::new(false));
     let told = stopped.clone();
     let desk = Desk::new(topology, control.clone(), Box::new(Fake::default()), move || {
-        told.store(true, Ordering::SeqCst)
+        told.store(true, Ordering::SeqCst);
     });
     let server = server::start(UnixListener::bind(&control).unwrap(), Arc::new(desk)).unwrap();
     Running { client: Client::new(Some(&control)), stopped, server, dir }
@@ -60,7 +60,7 @@ fn a_port_is_added_shown_and_removed() {
     let added = switch.add("a");
     assert_eq!((added.settings.mode, added.settings.bridge.as_str()), (Mode::Client, "main"));
     assert_eq!(switch.client.get::<PortReport>("/v1/ports/a").unwrap(), added);
-    assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), [added.clone()]);
+    assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), vec![added.clone()]);
     assert_eq!(switch.client.delete::<PortSettings>("/v1/ports/a").unwrap(), added.settings);
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), []);
 }

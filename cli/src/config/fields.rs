@@ -17,15 +17,11 @@ impl<'a, 'n> Fields<'a, 'n> {
     /// Starts on `node`, which should be a table.
     pub(crate) fn open(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
         notes.written((section, ""), node.line);
-        let entries = match &node.value {
-            Value::Table(entries) => entries.as_slice(),
-            _ => {
-                let reason = format!("is {}, not a table", node.kind());
-                notes.wrong((section, ""), reason, "write it as a section with keys of its own");
-                &[]
-            }
-        };
-        Self { entries, section, asked: Vec::new(), notes }
+        if !matches!(node.value, Value::Table(_)) {
+            let reason = format!("is {}, not a table", node.kind());
+            notes.wrong((section, ""), reason, "write it as a section with keys of its own");
+        }
+        Self::open_inner(node, section, notes)
     }
 
     /// Starts on a table inside a section: mistakes are the section's.

@@ -49,7 +49,7 @@ pub(crate) fn reasons(drops: &BTreeMap<String, u64>) -> String {
 }
 
 /// `linerate ports show`
-pub(crate) fn ports(ports: &Vec<PortReport>) -> String {
+pub(crate) fn ports(ports: &[PortReport]) -> String {
     let titles = ["PORT", "STATE", "BRIDGE", "MODE", ">QUEUES", ">IN", ">OUT", ">LOST", "SOCKET"];
     let row = |port: &PortReport| {
         let (settings, live) = (&port.settings, port.live.as_ref());

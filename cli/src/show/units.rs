@@ -27,10 +27,10 @@ pub(crate) fn scaled(value: f64) -> String {
 /// Bytes with a binary prefix: 512 B, 64.0 KiB, 1.00 GiB.
 pub(crate) fn bytes(value: u64) -> String {
     const PREFIXES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let step = (value.max(1).ilog2() / 10).min(4) as usize;
+    let step = (value.max(1).ilog2() / 10).min(4);
     match step {
         0 => format!("{value} B"),
-        _ => format!("{:.2} {}", value as f64 / 1024_f64.powi(step as i32), PREFIXES[step]),
+        _ => format!("{:.2} {}", value as f64 / (1_u64 << (10 * step)) as f64, PREFIXES[step as usize]),
     }
 }
 

@@ -3,7 +3,8 @@
 //! Touching a page of a mapping whose file has been truncated raises SIGBUS, and by default that ends the
 //! process. A [`Watch`] names a mapping for which it must not: the handler puts zero pages of our own in the
 //! place of the whole mapping, remembers that it did, and returns, so that the access is repeated and succeeds.
-//! Whoever owns the mapping asks [`Watch::tripped`] at a burst boundary and stops the port that it belongs to.
+//! Whoever uses the mapping compares [`trips`] after each burst, asks [`Watch::tripped`] when it has moved, and
+//! stops the port that the mapping belongs to.
 //!
 //! Protocol: registering and unregistering take a lock; the handler takes none, allocates nothing and reads
 //! atomics only. Slots live in chunks that are published once and never freed. Each slot carries a version
@@ -52,6 +53,14 @@ impl Drop for Watch {
     fn drop(&mut self) {
         table::unregister(self.slot);
     }
+}
+
+/// How many losses there were in this process, of any mapping: one load of a line that is hardly ever written.
+/// Who finds a number other than the last time asks each of its own mappings whether it is the one.
+#[inline(always)]
+pub fn trips() -> u64 {
+    // Acquire pairs with the Release addition in `trip`, so that the mark of the mapping is seen too.
+    table::TRIPS.load(std::sync::atomic::Ordering::Acquire)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! The standard library's atomics are used directly: the table is a static and a signal handler is one of its
 //! parties, and loom models neither.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::line::Padded;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
 const SLOTS: usize = 512;
@@ -23,6 +24,8 @@ struct Chunk {
 }
 
 static NEWEST: AtomicPtr<Chunk> = AtomicPtr::new(std::ptr::null_mut());
+/// Losses so far, on a line that everybody reads and that is written only when one happens.
+pub(super) static TRIPS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 impl Slot {
@@ -44,6 +47,8 @@ impl Slot {
     pub(super) fn trip(&self) {
         // Release pairs with the Acquire load in `tripped`.
         self.tripped.store(true, Ordering::Release);
+        // Release orders the mark before the count: who sees the count move and then asks every slot finds it.
+        TRIPS.0.fetch_add(1, Ordering::Release);
     }
 
     /// The range, unless it is just being changed.

@@ -61,6 +61,22 @@ fn a_file_cut_during_copies_costs_its_own_region_and_no_other() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
+fn a_loss_moves_the_count_and_a_translator_finds_its_own_only() {
+    let (cut, whole) = (memfd(LEN), memfd(LEN));
+    let translator =
+        |fd| crate::Translator::new(crate::Map::new(vec![region(fd, LEN).into()]).unwrap().into());
+    let (mut lost, mut kept) = (translator(&cut), translator(&whole));
+    assert!(!lost.is_lost() && !kept.is_lost());
+    let before = trips();
+    ftruncate(&cut, 0).unwrap();
+    last_page(&lost.map().regions()[0]);
+    assert!(trips() > before);
+    assert!(lost.is_lost() && lost.is_lost(), "what is lost stays lost");
+    assert!(!kept.is_lost());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
 fn every_kernel_survives_on_either_side() {
     for choice in crate::copy::supported() {
         for foreign_source in [false, true] {

@@ -18,6 +18,9 @@ const SHORTEST: usize = 14;
 /// Longest frame: 64 KiB, the largest that any offload makes.
 const LONGEST: usize = 65_550;
 
+/// Descriptors of chains after which a call takes no further sweep, so that nobody keeps a worker with long ones.
+const MOST_WALKED: usize = 1024;
+
 /// Makes receive queues. The ring's kind is chosen here, once.
 #[derive(Debug)]
 pub(super) struct VhostRx;
@@ -37,7 +40,8 @@ struct Rx<R> {
     memory: Arc<MapCell>,
     generation: u64,
     translator: Translator,
-    sweep: Sweep,
+    /// Lent out while a burst is taken, so that the queue's other parts stay free; never absent between calls.
+    sweep: Option<Box<Sweep>>,
     segs: Vec<Seg>,
     header: usize,
     kick: Option<Arc<OwnedFd>>,
@@ -53,7 +57,7 @@ impl<R: DeviceRing> Rx<R> {
             memory: setup.memory.clone(),
             generation,
             translator,
-            sweep: Sweep::default(),
+            sweep: Some(Box::default()),
             segs: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
             header: setup.features.header_len(),
             kick: setup.kick.clone(),
@@ -143,13 +147,15 @@ impl<R: DeviceRing> RxQueue for Rx<R> {
     }
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        let mut sweep = std::mem::take(&mut self.sweep);
+        let Some(mut sweep) = self.sweep.take() else { return Ok(()) };
         let mut taken = self.take(&mut sweep, burst, tally);
         // A sweep ends with a chain; what follows it is taken too, as long as chains still fit.
-        while taken.is_ok() && sweep.has_chain() && burst.has_chain_room() {
+        let mut walked = 0;
+        while taken.is_ok() && sweep.has_chain() && walked < MOST_WALKED && burst.has_chain_room() {
+            walked += sweep.chain.len();
             taken = self.take(&mut sweep, burst, tally);
         }
-        self.sweep = sweep;
+        self.sweep = Some(sweep);
         taken
     }
 
@@ -198,7 +204,12 @@ impl<R: DeviceRing> RxQueue for Rx<R> {
 impl<R: DeviceRing> Rx<R> {
     #[inline]
     fn take(&mut self, sweep: &mut Sweep, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        self.ring.sweep(burst.room(), sweep, &mut self.translator)?;
+        let swept = self.ring.sweep(burst.room(), sweep, &mut self.translator);
+        // Zeros that stand for lost memory may look like any other fault.
+        if self.translator.is_lost() {
+            return Err(PortFault::MemoryLost);
+        }
+        swept?;
         if sweep.len == 0 {
             return Ok(());
         }
@@ -209,9 +220,6 @@ impl<R: DeviceRing> Rx<R> {
         }
         if sweep.has_chain() {
             self.chain(&sweep.chain, sweep.tokens[plain], burst, tally)?;
-        }
-        if self.translator.map().is_lost() {
-            return Err(PortFault::MemoryLost);
         }
         Ok(())
     }

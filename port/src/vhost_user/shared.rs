@@ -72,7 +72,10 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
     }
 
     pub(super) fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        let (ticket, done, mut parcel) = self.reserve(burst, picks, tally)?;
+        let (ticket, done, mut parcel) = match self.reserve(burst, picks, tally) {
+            Ok(reserved) => reserved,
+            Err(fault) => return Err(self.abandon(fault)),
+        };
         let header_len = self.header_len;
         let Some(map) = &self.pin else { return Ok(0) };
         for (pick, work) in &self.work {
@@ -127,6 +130,14 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         Ok((ticket, done, parcel))
     }
 
+    /// Forgets the places that were taken before `fault`; they lie in a map that is pinned no longer than this
+    /// burst.
+    #[cold]
+    fn abandon(&mut self, fault: PortFault) -> PortFault {
+        self.work.clear();
+        self.lock().core.check_memory().err().unwrap_or(fault)
+    }
+
     /// Step three: used entries, in the order of the tickets.
     fn deliver(&mut self, ticket: u64, parcel: Parcel) -> Result<(), PortFault> {
         let common = self.common.clone();
@@ -137,7 +148,8 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
             }
         }
         common.deliver(ticket, parcel);
-        common.core.stock_up()
+        let stocked = common.core.stock_up();
+        common.core.check_memory().and(stocked)
     }
 }
 

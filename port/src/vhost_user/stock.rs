@@ -2,7 +2,7 @@
 //!
 //! Only what stands at the front of the ring can be given out, so the stock is a queue: first the plain buffers
 //! of the last sweep, then at most one chain with which that sweep ended. Taking for a frame that needs several
-//! buffers is all or nothing; what was gathered in vain stays at the front. Nothing here writes to the guest.
+//! buffers is all or nothing; what was gathered in vain goes back. Nothing here writes to the guest.
 
 use super::setup::{Features, QueueSetup};
 use crate::PortFault;
@@ -128,6 +128,12 @@ impl<R: DeviceRing> Core<R> {
         self.translator.map()
     }
 
+    /// Whether what was read and written so far was the guest's memory.
+    #[inline(always)]
+    pub(super) fn check_memory(&mut self) -> Result<(), PortFault> {
+        if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { Ok(()) }
+    }
+
     /// A place for a frame of `len` bytes.
     #[inline(always)]
     pub(super) fn take(&mut self, len: usize) -> Result<Place, PortFault> {
@@ -157,11 +163,18 @@ impl<R: DeviceRing> Core<R> {
                 return Ok(Place::TooSmall);
             }
             if !self.gather_one()? {
+                self.ungather();
                 return Ok(Place::Full);
             }
         }
         let empty = self.spare.pop().unwrap_or_default();
         Ok(Place::Several(std::mem::replace(&mut self.gathered, empty)))
+    }
+
+    /// What was gathered in vain goes back to the ring, with nothing behind it: the next frame may need less.
+    fn ungather(&mut self) {
+        self.gathered.buffers.iter().rev().for_each(|(token, _)| self.ring.untake(&[*token]));
+        self.gathered.clear();
     }
 
     fn gather_one(&mut self) -> Result<bool, PortFault> {

@@ -52,7 +52,11 @@ impl<R: DeviceRing, K: Kernel> Owned<R, K> {
 impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
     fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
         match (&mut self.core, &mut self.shared) {
-            (Some(core), _) => send_alone::<R, K>(core, burst, picks, tally),
+            (Some(core), _) => {
+                let sent = send_alone::<R, K>(core, burst, picks, tally);
+                // Zeros that stand for lost memory may look like any other fault.
+                core.check_memory().and(sent)
+            }
             (None, Some(shared)) => shared.tx(burst, picks, tally),
             (None, None) => Ok(0),
         }

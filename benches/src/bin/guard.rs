@@ -1,0 +1,100 @@
+//! Forwards a fixed number of packets, for callgrind to count what the switch executes for them.
+//!
+//! One thread plays two guests and steps the switch between them. Only [`switch_part`] is meant to be counted:
+//! `valgrind --tool=callgrind --toggle-collect='*guard*switch_part*'`. The clock that the bridge sees stands still,
+//! so that two runs execute the same instructions; ageing, which would run once a second, is not in the count.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use benches::Ring;
+use benches::rig::{BURST, Rig, Shape};
+use benches::stations::Stations;
+use clap::{Parser, ValueEnum};
+use engine::bench::SteppedWorker;
+use mem::copy::{Choice, supported};
+
+/// Rounds before the count starts: every buffer of every ring has been used by then.
+const WARM_UP: usize = 16;
+const QUEUE_SIZE: u16 = 256;
+
+/// What to forward.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The guests' rings
+    #[arg(value_enum)]
+    ring: Ring,
+    /// Bytes of each frame, without its checksum
+    size: usize,
+    /// Who talks to whom
+    #[arg(value_enum)]
+    traffic: Traffic,
+    /// Full bursts that each of the two guests sends while the count runs
+    #[arg(long, default_value_t = 200)]
+    bursts: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Traffic {
+    /// One station behind each port: the bridge repeats its last answer
+    Pair,
+    /// 1,024 stations: the bridge looks every address up
+    Many,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(packets) => {
+            println!("{packets}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("guard: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Packets forwarded while the count ran.
+fn run(arguments: &Arguments) -> Result<u64> {
+    let count = if arguments.traffic == Traffic::Many { 1024 } else { 2 };
+    let stations = Stations::new(count, 2);
+    // Valgrind 3.19 knows no AVX-512, so the guard uses what every CPU under test and valgrind have.
+    let kernel = if supported().contains(&Choice::Avx2) { Choice::Avx2 } else { Choice::Portable };
+    let ticks_per_ns = f64::INFINITY;
+    let mut rig =
+        Rig::new(&Shape { ring: arguments.ring, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns })?;
+    for n in 0..WARM_UP {
+        load(&mut rig, n, arguments.size);
+        rig.worker.round();
+        rig.collect()?;
+    }
+    let before = rig.worker.counts();
+    for n in WARM_UP..WARM_UP + arguments.bursts {
+        load(&mut rig, n, arguments.size);
+        switch_part(&mut rig.worker);
+        rig.collect()?;
+    }
+    let after = rig.worker.counts();
+    if after.sent - before.sent != (2 * BURST * arguments.bursts) as u64 || after.dropped != before.dropped {
+        bail!("not every packet arrived, so there is nothing to divide by: {before:?} to {after:?}");
+    }
+    Ok(after.sent - before.sent)
+}
+
+/// Each guest sends the other one a full burst.
+fn load(rig: &mut Rig, round: usize, size: usize) {
+    for (port, guest) in rig.guests.iter_mut().enumerate() {
+        for n in round * BURST..(round + 1) * BURST {
+            let stations = &rig.stations;
+            guest.send(stations.mac(1 - port, n), stations.mac(port, n), size);
+        }
+        guest.publish();
+    }
+}
+
+/// What is counted: one round of the worker over both ports.
+#[inline(never)]
+fn switch_part(worker: &mut SteppedWorker) {
+    worker.round();
+}

@@ -1,0 +1,121 @@
+//! Measures how the switch scales: cost per packet with ports and addresses, memory per port, start-up, idle CPU,
+//! and how long a sleeping switch takes to wake. It prints what it found and judges nothing.
+//!
+//! Costs are taken in this process, in one thread, so that nothing but the switch's own code and caches is in
+//! them. Everything else is asked of a switch in a process of its own: `linerate run`, or with `--library` the
+//! same engine and bridge without configuration file and control API.
+
+mod cost;
+mod process;
+mod readings;
+mod serve;
+mod table;
+mod wake;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use process::Which;
+use serde_json::Value;
+
+/// What to measure, and on which CPUs.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Only these tables [default: all]
+    #[arg(long = "only", value_enum)]
+    only: Vec<Part>,
+    /// The program to measure
+    #[arg(long, env = "LINERATE_BIN", default_value = "target/release/linerate", value_name = "FILE")]
+    linerate: PathBuf,
+    /// Measure engine and bridge as a library in a process of its own, instead of the program
+    #[arg(long)]
+    library: bool,
+    /// The CPU of the switch
+    #[arg(long, default_value_t = 0)]
+    switch_cpu: usize,
+    /// The CPU of the guests
+    #[arg(long, default_value_t = 1)]
+    guest_cpu: usize,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(subcommand)]
+    hidden: Option<Hidden>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Hidden {
+    /// The switch of `--library`
+    #[command(hide = true)]
+    Serve(serve::ServeArguments),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Cost per packet
+    Cost,
+    /// Memory per port
+    Memory,
+    /// Start-up time
+    Start,
+    /// CPU of a switch whose guests are silent
+    Idle,
+    /// From one packet into a sleeping switch to its arrival
+    Wake,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match &arguments.hidden {
+        Some(Hidden::Serve(serve)) => serve::run(serve),
+        None => run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scale: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let which = Which {
+        program: (!arguments.library).then(|| arguments.linerate.clone()),
+        cpu: arguments.switch_cpu,
+        guest_cpu: arguments.guest_cpu,
+    };
+    let mut tables = Vec::new();
+    for part in Part::value_variants() {
+        if !arguments.only.is_empty() && !arguments.only.contains(part) {
+            continue;
+        }
+        eprintln!("measuring: {part:?}");
+        tables.push(match part {
+            Part::Cost => process::pinned(which.guest_cpu, cost::table)?,
+            Part::Memory => readings::memory(&which)?,
+            Part::Start => readings::start(&which)?,
+            Part::Idle => readings::idle(&which)?,
+            Part::Wake => wake::table(&which)?,
+        });
+    }
+    match arguments.output {
+        Output::Table => tables.iter().for_each(|table| println!("{}", table.text())),
+        Output::Json => {
+            println!("{:#}", Value::Object(tables.iter().map(table::Table::json).collect()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! The switch of `--library`: engine and bridge in a process, with as many listening ports as asked for.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use engine::{Engine, EngineConfig, Polling, WorkerConfig};
+use net::Switch;
+use net::bridge::{BridgeConfig, PortConfig};
+use port::vhost_user::{Options, VhostUser};
+
+/// What to serve.
+#[derive(Args, Debug)]
+pub(crate) struct ServeArguments {
+    /// The worker's CPU
+    pub(crate) cpu: usize,
+    /// Poll without sleeping
+    #[arg(long)]
+    pub(crate) busy: bool,
+    /// Where to listen
+    pub(crate) sockets: Vec<PathBuf>,
+}
+
+/// Forwards until the process is ended.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
+    let switch = Switch::new(arguments.sockets.len());
+    switch.add_bridge("br0", BridgeConfig::default())?;
+    let polling = if arguments.busy { Polling::Busy } else { Polling::Adaptive };
+    let worker = WorkerConfig { cpu: Some(arguments.cpu), polling, ..WorkerConfig::default() };
+    let config = EngineConfig { workers: vec![worker], max_ports: arguments.sockets.len() };
+    let engine = Engine::start(config, &switch)?;
+    for socket in &arguments.sockets {
+        let id = engine.reserve(&socket.display().to_string())?;
+        switch.add_port(id, "br0", &PortConfig::default())?;
+        engine.add_reserved(id, Box::new(VhostUser::listen(socket, Options::default())?))?;
+    }
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,86 @@
+//! From the moment a guest makes one packet available to its arrival at the other guest, with a switch that has
+//! gone to sleep meanwhile and with one that never does. The guests poll; their time is in the reading.
+
+use std::hint::spin_loop;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use benches::Ring;
+use benches::guest::{Guest, Mac, guest};
+use mem::ticks;
+use serde_json::json;
+
+use crate::cost::calibrate;
+use crate::process::{Which, pinned};
+use crate::table::{Table, quantile};
+
+const SAMPLES: usize = 1000;
+const QUEUE_SIZE: u16 = 256;
+/// Long enough for an adaptive worker to fall asleep, which it does after 50 us without packets.
+const SILENCE: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_secs(1);
+const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
+/// Both ways of polling.
+pub(crate) fn table(which: &Which) -> Result<Table> {
+    let ticks_per_us = calibrate() * 1e3;
+    let mut rows = Vec::new();
+    for (name, busy) in [("adaptive, asleep", false), ("busy", true)] {
+        let (mut took, sleeps) = samples(which, busy)?;
+        let us = |share| json!(quantile(&mut took, share) / ticks_per_us);
+        let readings: Vec<_> = [0.0, 0.5, 0.99, 1.0].map(us).to_vec();
+        rows.push([vec![json!(name)], readings, vec![json!(sleeps)]].concat());
+    }
+    Ok(Table {
+        name: "wake",
+        title: format!(
+            "One packet, guest to guest, in us, {}, {SAMPLES} packets {SILENCE:?} apart",
+            which.name()
+        ),
+        columns: vec!["polling", "best", "median", "p99", "worst", "times asleep"],
+        rows,
+    })
+}
+
+/// What each packet took, and how often the switch slept meanwhile: once per packet, or never.
+fn samples(which: &Which, busy: bool) -> Result<(Vec<f64>, u64)> {
+    let switch = which.start(2, busy)?;
+    let mut guests = [guest(Ring::Split, QUEUE_SIZE)?, guest(Ring::Split, QUEUE_SIZE)?];
+    for (guest, socket) in guests.iter_mut().zip(&switch.sockets) {
+        guest.plug_in(socket)?;
+    }
+    pinned(which.guest_cpu, || {
+        let [from, to] = &mut guests;
+        // The bridge learns where both stations are; what is flooded meanwhile arrives and is forgotten.
+        for _ in 0..10 {
+            one(to.as_mut(), from.as_mut(), MACS[0], MACS[1])?;
+            one(from.as_mut(), to.as_mut(), MACS[1], MACS[0])?;
+        }
+        let sample = |_| one(from.as_mut(), to.as_mut(), MACS[1], MACS[0]).map(|ticks| ticks as f64);
+        let before = switch.sleeps()?;
+        let took = (0..SAMPLES).map(sample).collect::<Result<_>>()?;
+        Ok((took, switch.sleeps()? - before))
+    })
+}
+
+/// Ticks of one packet's way.
+fn one(from: &mut dyn Guest, to: &mut dyn Guest, destination: Mac, source: Mac) -> Result<u64> {
+    let silent = Instant::now();
+    while silent.elapsed() < SILENCE {
+        spin_loop();
+    }
+    from.collect()?;
+    to.collect()?;
+    let start = ticks();
+    from.send(destination, source, 64);
+    from.publish();
+    from.kick();
+    let sent = Instant::now();
+    while to.collect()? == 0 {
+        if sent.elapsed() > PATIENCE {
+            bail!("a packet did not arrive within {} s", PATIENCE.as_secs());
+        }
+        spin_loop();
+    }
+    Ok(ticks() - start)
+}

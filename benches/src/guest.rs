@@ -1,0 +1,181 @@
+//! A guest that sends what a bench says, when it says so, and counts what arrives.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use port::vhost_user::Features;
+use port::vhost_user::setup::QueueSetup;
+use port::virtio_user::{FrontEnd, VringSetup};
+use ring::Direction;
+use ring::driver::{DriverRing, Packed, Post, Split, Used};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{Ordering, fence};
+
+use crate::Ring;
+use crate::memory::{HEADER, Memory, Way};
+
+/// How long a back end may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// A guest's side of one queue pair.
+pub trait Guest: Send {
+    /// Puts a frame of `len` bytes into the ring; `false` when no buffer is free.
+    fn send(&mut self, destination: Mac, source: Mac, len: usize) -> bool;
+    /// Makes what was sent visible.
+    fn publish(&mut self);
+    /// Takes sent buffers back, counts received ones and makes them available again. Returns how many arrived.
+    fn collect(&mut self) -> Result<usize>;
+    /// The rings as a switch in this process takes them: the one it receives from, the one it sends to.
+    fn setups(&self) -> Result<[QueueSetup; 2]>;
+    /// Plugs into the switch that listens at `socket`; the connection lives as long as the guest.
+    fn plug_in(&mut self, socket: &Path) -> Result<()>;
+    /// Kicks the switch if it wants to be kicked.
+    fn kick(&mut self);
+}
+
+/// A guest with rings of `size` entries, a power of two.
+pub fn guest(ring: Ring, size: u16) -> Result<Box<dyn Guest>> {
+    if ring.is_packed() {
+        return Ok(Box::new(Device::<Packed>::new(ring, size)?));
+    }
+    Ok(Box::new(Device::<Split>::new(ring, size)?))
+}
+
+struct Device<R> {
+    kind: Ring,
+    memory: Memory,
+    receive: R,
+    send: R,
+    /// Buffers of the ring that sends which are not on their way.
+    free: Vec<u16>,
+    kicks: [OwnedFd; 2],
+    front_end: Option<FrontEnd>,
+}
+
+fn features(ring: Ring) -> Features {
+    let packed = if ring.is_packed() { Features::RING_PACKED } else { 0 };
+    let in_order = if ring.is_in_order() { Features::IN_ORDER } else { 0 };
+    Features(Features::VERSION_1 | packed | in_order)
+}
+
+impl<R: DriverRing> Device<R> {
+    fn new(kind: Ring, size: u16) -> Result<Self> {
+        let memory = Memory::new(size)?;
+        let ring = |way| R::new(&memory.layout(way, kind), &memory.map);
+        let (receive, send) = (ring(Way::Receive)?, ring(Way::Send)?);
+        let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+        let kicks = [event()?, event()?];
+        let free = (0..size).rev().collect();
+        let mut device = Self { kind, memory, receive, send, free, kicks, front_end: None };
+        (0..size).for_each(|id| device.offer(id));
+        device.receive.publish();
+        Ok(device)
+    }
+
+    fn offer(&mut self, id: u16) {
+        let (address, len) = self.memory.buffer(Way::Receive, id);
+        self.receive.post(Post { id, address, len, direction: Direction::Write });
+    }
+
+    fn setup(&self, way: Way) -> Result<QueueSetup> {
+        let layout = self.memory.layout(way, self.kind);
+        Ok(QueueSetup {
+            memory: self.memory.cell()?,
+            size: layout.size,
+            descriptors: layout.descriptors,
+            driver: layout.driver,
+            device: layout.device,
+            base: layout.base,
+            features: features(self.kind),
+            kick: None,
+            call: None,
+        })
+    }
+
+    fn vring(&self, way: Way, base: u32) -> VringSetup<'_> {
+        let layout = self.memory.layout(way, self.kind);
+        VringSetup {
+            size: layout.size,
+            descriptors: layout.descriptors,
+            driver: layout.driver,
+            device: layout.device,
+            base,
+            kick: Some(self.kicks[way as usize].as_fd()),
+            call: None,
+        }
+    }
+}
+
+impl<R: DriverRing> Guest for Device<R> {
+    fn send(&mut self, destination: Mac, source: Mac, len: usize) -> bool {
+        let Some(id) = self.free.pop() else { return false };
+        let mut start = [0; 14];
+        start[..6].copy_from_slice(&destination);
+        start[6..12].copy_from_slice(&source);
+        start[12..].copy_from_slice(&[0x08, 0x00]);
+        self.memory.write(id, &start);
+        let address = self.memory.buffer(Way::Send, id).0;
+        self.send.post(Post { id, address, len: len as u32 + HEADER as u32, direction: Direction::Read });
+        true
+    }
+
+    fn publish(&mut self) {
+        self.send.publish();
+    }
+
+    fn collect(&mut self) -> Result<usize> {
+        let mut used = [Used::default(); 64];
+        loop {
+            let n = self.send.take(&mut used)?;
+            self.free.extend(used[..n].iter().map(|u| u.id));
+            if n < used.len() {
+                break;
+            }
+        }
+        let mut arrived = 0;
+        loop {
+            let n = self.receive.take(&mut used)?;
+            used[..n].iter().for_each(|u| self.offer(u.id));
+            arrived += n;
+            if n < used.len() {
+                break;
+            }
+        }
+        self.receive.publish();
+        Ok(arrived)
+    }
+
+    fn setups(&self) -> Result<[QueueSetup; 2]> {
+        Ok([self.setup(Way::Send)?, self.setup(Way::Receive)?])
+    }
+
+    fn plug_in(&mut self, socket: &Path) -> Result<()> {
+        let mut front_end = FrontEnd::connect(socket, PATIENCE)?;
+        let wanted = Features(features(self.kind).0 | Features::PROTOCOL);
+        let agreed = front_end.negotiate(wanted)?;
+        if !agreed.features.has(features(self.kind).0) {
+            return Err(anyhow!("the switch does not offer {} rings", self.kind.name()));
+        }
+        front_end.share(&[self.memory.shared()]).context("sharing memory")?;
+        let base = front_end.fresh_base();
+        front_end.start(&[Way::Receive, Way::Send].map(|way| self.vring(way, base)))?;
+        self.front_end = Some(front_end);
+        Ok(())
+    }
+
+    fn kick(&mut self) {
+        // Orders our available index before our load of the device's suppression field.
+        fence(Ordering::SeqCst);
+        for (wanted, kick) in [self.receive.should_kick(), self.send.should_kick()].iter().zip(&self.kicks) {
+            if *wanted {
+                // A full counter is a kick that is already pending.
+                let _ = rustix::io::write(kick, &1u64.to_ne_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A learning switch with guests around it, all in one thread: the worker's code is the engine's, the queues are the
+//! vhost-user port's, and nothing asks the kernel for anything.
+
+use anyhow::{Result, bail};
+use engine::Pipelines;
+use engine::bench::{StepConfig, SteppedWorker};
+use mem::copy::Choice;
+use net::Switch;
+use net::bridge::{BridgeConfig, PortConfig};
+use port::PortId;
+use port::vhost_user::QUEUES;
+
+use crate::Ring;
+use crate::guest::{Guest, guest};
+use crate::stations::Stations;
+
+/// Packets of a full burst.
+pub const BURST: usize = port::BURST;
+
+/// What to build.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Every guest's rings.
+    pub ring: Ring,
+    /// Entries of each ring.
+    pub queue_size: u16,
+    /// Who is where.
+    pub stations: Stations,
+    /// The copy kernel; the first rig of a process settles it for all.
+    pub kernel: Choice,
+    /// Ticks per nanosecond; infinity stops the bridge's clock, so that nothing ages.
+    pub ticks_per_ns: f64,
+}
+
+/// Guests around a switch.
+pub struct Rig {
+    /// The switch.
+    pub worker: SteppedWorker,
+    /// The guests, by port.
+    pub guests: Vec<Box<dyn Guest>>,
+    /// Who is where.
+    pub stations: Stations,
+    _switch: Switch,
+}
+
+impl Rig {
+    /// Builds it and has the bridge learn every station.
+    pub fn new(shape: &Shape) -> Result<Self> {
+        let settled = mem::copy::settle(shape.kernel);
+        if settled != shape.kernel {
+            bail!("the copy kernel is {settled} already; one process measures one kernel");
+        }
+        let ports = shape.stations.ports;
+        let switch = bridge(shape.stations)?;
+        let config = StepConfig { max_ports: ports, kernel: settled, ticks_per_ns: shape.ticks_per_ns };
+        let mut worker = SteppedWorker::new(&config, switch.worker(0))?;
+        let mut guests = Vec::new();
+        for port in 0..ports {
+            let guest = guest(shape.ring, shape.queue_size)?;
+            let [from, to] = guest.setups()?;
+            worker.start(PortId(port as u16), (QUEUES.rx)(&from)?, (QUEUES.tx)(&to)?);
+            guests.push(guest);
+        }
+        let mut rig = Self { worker, guests, stations: shape.stations, _switch: switch };
+        rig.teach()?;
+        Ok(rig)
+    }
+
+    /// Every station sends a frame to itself, which the bridge learns from and forwards nowhere.
+    fn teach(&mut self) -> Result<()> {
+        for first in (0..self.stations.per_port()).step_by(BURST) {
+            for (port, guest) in self.guests.iter_mut().enumerate() {
+                for n in first..self.stations.per_port().min(first + BURST) {
+                    let mac = self.stations.mac(port, n);
+                    guest.send(mac, mac, 64);
+                }
+                guest.publish();
+            }
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Runs the switch until nothing is left to do.
+    pub fn settle(&mut self) -> Result<()> {
+        while self.worker.round() {
+            self.collect()?;
+        }
+        self.collect()?;
+        Ok(())
+    }
+
+    /// Has every guest take back what is its own. Returns how many packets arrived at all of them.
+    pub fn collect(&mut self) -> Result<usize> {
+        if let Some((port, fault)) = self.worker.fault() {
+            bail!("the queue of port {} broke: {fault}", port.0);
+        }
+        self.guests.iter_mut().map(|guest| guest.collect()).sum()
+    }
+}
+
+fn bridge(stations: Stations) -> Result<Switch> {
+    let switch = Switch::new(stations.ports);
+    let capacity = (stations.count() * 5 / 4).max(65_536);
+    switch.add_bridge("br0", BridgeConfig { capacity, ..BridgeConfig::default() })?;
+    let config = PortConfig { learn_limit: Some(capacity as u32), ..PortConfig::default() };
+    for port in 0..stations.ports {
+        switch.add_port(PortId(port as u16), "br0", &config)?;
+    }
+    Ok(switch)
+}

@@ -1,0 +1,56 @@
+//! Who is where: a number of stations dealt out over the ports, and sequences of pairs that talk.
+
+use crate::guest::Mac;
+
+/// Stations 0, 1, 2 and so on; station `s` lives behind port `s % ports`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stations {
+    /// How many ports there are.
+    pub ports: usize,
+    per_port: usize,
+}
+
+impl Stations {
+    /// About `count` stations: the same number behind each port, and at least one.
+    pub fn new(count: usize, ports: usize) -> Self {
+        Self { ports, per_port: count.div_ceil(ports).max(1) }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.per_port * self.ports
+    }
+
+    /// How many are behind each port.
+    pub fn per_port(&self) -> usize {
+        self.per_port
+    }
+
+    /// The address of the `n`-th station behind `port`, counted round and round.
+    pub fn mac(&self, port: usize, n: usize) -> Mac {
+        let number = (n % self.per_port * self.ports + port) as u32;
+        let mut mac = [0x02, 0, 0, 0, 0, 0];
+        mac[2..].copy_from_slice(&number.to_be_bytes());
+        mac
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_station_has_an_address_of_its_own_and_every_port_as_many() {
+        let stations = Stations::new(10, 4);
+        let all = (0..4).flat_map(|port| (0..stations.per_port()).map(move |n| stations.mac(port, n)));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!((all.len(), stations.count(), stations.per_port()), (12, 12, 3));
+    }
+
+    #[test]
+    fn there_is_at_least_one_station_behind_each_port() {
+        assert_eq!(Stations::new(10, 64).count(), 64);
+    }
+}

@@ -1,0 +1,4 @@
+//! Frames of any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| scripts::frames::play(script));

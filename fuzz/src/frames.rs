@@ -1,0 +1,49 @@
+//! Frames of any bytes, parsed, tagged and untagged.
+
+use wire::{Ethernet, HEADER_LEN, MacAddress, TAG_LEN, Tag, VlanId, insert_tag, remove_tag};
+
+/// Reads and edits the bytes as a frame and as texts.
+///
+/// # Panics
+/// When a view disagrees with the bytes, or an edit cannot be undone: that is what a fuzzer looks for.
+pub fn play(bytes: &[u8]) {
+    read(bytes);
+    edit(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        parse(text);
+    }
+}
+
+fn read(bytes: &[u8]) {
+    let Ok(view) = Ethernet::new(bytes) else {
+        assert!(bytes.len() < HEADER_LEN);
+        return;
+    };
+    assert_eq!(view.destination().octets(), bytes[..6]);
+    assert_eq!(view.source().octets(), bytes[6..12]);
+    let tagged = if view.tag().is_some() { TAG_LEN } else { 0 };
+    assert_eq!(view.payload(), &bytes[HEADER_LEN + tagged..]);
+    assert_eq!(view.inner_ethertype().0.to_be_bytes(), bytes[12 + tagged..14 + tagged]);
+}
+
+fn edit(bytes: &[u8]) {
+    let mut room = vec![0; TAG_LEN];
+    room.extend_from_slice(bytes);
+    let tag = Tag(u16::from_le_bytes([room[TAG_LEN.min(room.len() - 1)], room[room.len() - 1]]));
+    if !insert_tag(&mut room, tag) {
+        assert!(bytes.len() < HEADER_LEN);
+        return;
+    }
+    assert_eq!(Ethernet::new(&room).map(|view| view.tag()), Ok(Some(tag)));
+    assert!(remove_tag(&mut room));
+    assert_eq!(&room[TAG_LEN..], bytes);
+}
+
+fn parse(text: &str) {
+    if let Ok(address) = text.parse::<MacAddress>() {
+        assert_eq!(address.to_string().parse(), Ok(address));
+    }
+    if let Ok(vlan) = text.parse::<VlanId>() {
+        assert_eq!(VlanId::new(vlan.get()), Some(vlan));
+    }
+}

@@ -1,0 +1,169 @@
+//! The front end changes its memory while packets flow.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+mod hand;
+
+use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
+use mem::{Map, Region};
+use port::vhost_user::Features;
+use port::{Burst, PortFault, RxQueue, TxQueue};
+use ring::RingFault;
+use ring::mock::{BUFFERS, REGION, USER};
+use std::sync::{Arc, Weak};
+
+const MERGEABLE: u64 = Features::VERSION_1 | Features::MRG_RXBUF;
+const NEW: u64 = BUFFERS + 0x100_0000;
+
+/// Adds a region beside those of the guest.
+fn add(guest: &Guest) -> Weak<Region> {
+    let region = Arc::new(Region::heap(NEW, NEW + USER, REGION));
+    let seen = Arc::downgrade(&region);
+    guest.memory.replace(guest.memory.load().with(region).unwrap());
+    seen
+}
+
+fn remove(guest: &Guest, at: u64) {
+    drop(guest.memory.replace(guest.memory.load().without(at, at + USER, REGION).unwrap()));
+}
+
+#[test]
+fn queues_go_on_under_a_changed_map() {
+    for packed in KINDS {
+        let (mut from, mut to) = (Guest::new(packed, MERGEABLE), Guest::new(packed, MERGEABLE));
+        let (mut rx, mut tx) = (from.rx(), to.tx());
+        // A stock of every kind: plain buffers, then one over a region edge, then plain ones again.
+        for k in 0..8 {
+            to.offer(&[(if k == 4 { REGION - 8 } else { k * 64 }, 40)], WRITE);
+        }
+        for n in 0..4 {
+            let whole = [vec![0; 12], frame(60, n)].concat();
+            from.write(0, &whole);
+            from.offer(&[(0, 72)], 0);
+            let (burst, _) = receive(rx.as_mut()).unwrap();
+            assert_eq!(send(tx.as_mut(), &burst).unwrap().0, 1);
+            rx.complete(&burst);
+            assert_eq!((from.used().len(), to.used().len()), (n + 1, 2 * n + 2));
+            if n % 2 == 0 {
+                add(&from);
+                add(&to);
+            } else {
+                remove(&from, NEW);
+                remove(&to, NEW);
+            }
+            rx.refresh().unwrap();
+            tx.refresh().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_buffer_in_memory_that_comes_later_is_used_then() {
+    for packed in KINDS {
+        let mut guest = Guest::new(packed, MERGEABLE);
+        let (mut rx, burst) = (guest.rx(), burst_of(&[frame(60, 0)]));
+        add(&guest);
+        rx.refresh().unwrap();
+        guest.offer(&[(NEW - BUFFERS, 100)], 0);
+        assert_eq!(receive(rx.as_mut()).unwrap().0.len(), 1);
+        let mut guest = Guest::new(packed, MERGEABLE);
+        let mut tx = guest.tx();
+        add(&guest);
+        tx.refresh().unwrap();
+        guest.offer(&[(NEW - BUFFERS, 100)], WRITE);
+        assert_eq!(send(tx.as_mut(), &burst).unwrap().0, 1);
+    }
+}
+
+#[test]
+fn a_removed_region_that_holds_a_buffer_of_the_stock_is_a_named_fault() {
+    let outside = PortFault::Ring(RingFault::Outside { address: NEW, len: 2048 });
+    for packed in KINDS {
+        for forked in [false, true] {
+            let mut guest = Guest::new(packed, MERGEABLE);
+            add(&guest);
+            guest.offer(&[(0, 2048)], WRITE);
+            guest.offer(&[(NEW - BUFFERS, 2048)], WRITE);
+            let mut tx = guest.tx();
+            let mut other = forked.then(|| tx.fork());
+            assert_eq!(send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap().0, 1);
+            remove(&guest, NEW);
+            let fault = other.as_mut().map_or_else(|| tx.refresh(), |other| other.refresh());
+            assert_eq!(fault.unwrap_err(), outside);
+        }
+    }
+}
+
+#[test]
+fn removed_rings_are_a_named_fault() {
+    for packed in KINDS {
+        let guest = Guest::new(packed, MERGEABLE);
+        let (mut rx, mut tx) = (guest.rx(), guest.tx());
+        guest.memory.replace(Map::new(vec![]).unwrap());
+        assert_eq!(rx.refresh().unwrap_err(), PortFault::Ring(RingFault::Area("descriptor")));
+        assert_eq!(tx.refresh().unwrap_err(), PortFault::Ring(RingFault::Area("descriptor")));
+    }
+}
+
+/// A queue of each kind that has touched the new region, and the burst that holds a packet of it.
+struct Holders {
+    rx: Box<dyn RxQueue>,
+    tx: Vec<Box<dyn TxQueue>>,
+    burst: Burst,
+}
+
+fn touch(guest: &mut Guest, to: &mut Guest, forks: usize) -> Holders {
+    let (mut rx, mut tx) = (guest.rx(), vec![to.tx()]);
+    for _ in 0..forks {
+        let another = tx[0].fork();
+        tx.push(another);
+    }
+    guest.offer(&[(NEW - BUFFERS, 100)], 0);
+    to.offer(&[(NEW - BUFFERS, 2048)], WRITE);
+    to.offer(&[(0, 2048)], WRITE);
+    let (burst, _) = receive(rx.as_mut()).unwrap();
+    for tx in &mut tx {
+        send(tx.as_mut(), &burst).unwrap();
+    }
+    rx.complete(&burst);
+    Holders { rx, tx, burst }
+}
+
+#[test]
+fn memory_goes_exactly_when_its_last_holder_lets_go() {
+    for packed in KINDS {
+        for forks in [0, 1, 2] {
+            let (mut from, mut to) = (Guest::new(packed, MERGEABLE), Guest::new(packed, MERGEABLE));
+            let (of_from, of_to) = (add(&from), add(&to));
+            let mut holders = touch(&mut from, &mut to, forks);
+            remove(&from, NEW);
+            remove(&to, NEW);
+            let alive = || (of_from.strong_count() > 0, of_to.strong_count() > 0);
+            assert_eq!(alive(), (true, true), "queues hold the old maps");
+            holders.rx.refresh().unwrap();
+            assert!(alive().0, "the burst still holds a packet of it");
+            holders.burst.unpin();
+            assert!(!alive().0, "nobody holds it any more");
+            for n in 0..holders.tx.len() {
+                assert!(alive().1, "{} of {} handles have refreshed", n, holders.tx.len());
+                holders.tx[n].refresh().unwrap();
+            }
+            assert!(!alive().1);
+        }
+    }
+}
+
+#[test]
+fn two_holders_that_refresh_at_once_both_get_the_new_map() {
+    for _ in 0..200 {
+        let guest = Guest::new(false, MERGEABLE);
+        let seen = add(&guest);
+        let mut queues: Vec<_> = (0..4).map(|_| guest.rx()).collect();
+        remove(&guest, NEW);
+        std::thread::scope(|s| {
+            for queue in &mut queues {
+                s.spawn(|| queue.refresh().unwrap());
+            }
+        });
+        assert_eq!(seen.strong_count(), 0, "somebody kept the old map");
+    }
+}

@@ -1,0 +1,38 @@
+//! Finds the `linerate` binary that the stories run, and builds it where nobody named one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The environment variable that names a binary to use instead of the one built from this tree.
+pub const VARIABLE: &str = "LINERATE_BIN";
+
+/// The path of the binary under test, in the profile that the stories themselves were built with.
+pub fn linerate() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match std::env::var_os(VARIABLE) {
+        Some(path) => existing(PathBuf::from(path)),
+        None => built(),
+    })
+}
+
+fn existing(path: PathBuf) -> PathBuf {
+    assert!(path.is_file(), "{VARIABLE} names {}, which is no file", path.display());
+    path
+}
+
+/// A story's executable is `TARGET/PROFILE/deps/story-HASH`; the binary belongs two levels up.
+fn built() -> PathBuf {
+    let story = std::env::current_exe().unwrap_or_else(|error| panic!("no path of this test: {error}"));
+    let folder = story.ancestors().nth(2).unwrap_or_else(|| panic!("{} is too short", story.display()));
+    let target = folder.parent().unwrap_or_else(|| panic!("{} has no parent", folder.display()));
+    let profile = if folder.ends_with("release") { "release" } else { "dev" };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "linerate", "--profile", profile, "--target-dir"])
+        .arg(target)
+        .status()
+        .unwrap_or_else(|error| panic!("cannot run cargo to build linerate: {error}"));
+    assert!(status.success(), "linerate does not build, so there is nothing to tell a story about");
+    existing(folder.join("linerate"))
+}

@@ -1,0 +1,129 @@
+//! A child process that cannot outlive its story: it leads a process group that is killed on drop, and runs under
+//! `timeout`, which ends it even where the story itself was killed. What it prints goes to a log file, and the log
+//! goes to standard error when the story panics.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::{REMEDY, wait};
+
+const HARD_LIMIT_SECONDS: u32 = 600;
+const DUMPED_LINES: usize = 200;
+
+/// A running child.
+pub struct Process {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program` with its output in `folder`/`name`.log; panics where the program cannot be started.
+    pub fn spawn<S: AsRef<OsStr>>(
+        folder: &Path,
+        name: &str,
+        program: impl AsRef<OsStr>,
+        arguments: &[S],
+    ) -> Process {
+        let log = folder.join(format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log);
+        let output = output.unwrap_or_else(|error| panic!("no log file {}: {error}", log.display()));
+        let errors = output.try_clone().unwrap_or_else(|error| panic!("no second handle on a log: {error}"));
+        let mut child = Command::new("timeout")
+            .args(["--foreground", "--kill-after=5", &HARD_LIMIT_SECONDS.to_string()])
+            .arg(&program)
+            .args(arguments)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}; {REMEDY}"));
+        let stdin = child.stdin.take();
+        Process { name: name.to_owned(), child, stdin, log }
+    }
+
+    /// Everything printed so far, one character per byte, so that an offset stays one.
+    pub fn output(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        bytes.iter().map(|byte| if byte.is_ascii() { *byte as char } else { '?' }).collect()
+    }
+
+    /// Writes one line to the standard input.
+    pub fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap_or_else(|| panic!("{} has no standard input", self.name));
+        let written = stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush());
+        written.unwrap_or_else(|error| panic!("{} does not read {line:?}: {error}", self.name));
+    }
+
+    /// Waits until `text` was printed behind byte `from`, and returns what stands from there on; panics with the
+    /// log when the child ends or `limit` passes first.
+    pub fn wait_for(&mut self, text: &str, from: usize, limit: Duration) -> String {
+        let found = wait::until(limit, || {
+            let ended = self.ended().is_some();
+            let fresh = self.output().get(from..).unwrap_or_default().to_owned();
+            (ended || fresh.contains(text)).then_some(fresh)
+        });
+        match found {
+            Some(fresh) if fresh.contains(text) => fresh,
+            Some(_) => panic!("{} ended without printing {text:?}", self.name),
+            None => panic!("{} did not print {text:?} in {limit:?}", self.name),
+        }
+    }
+
+    /// How it ended, when it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap_or_else(|error| panic!("cannot wait for {}: {error}", self.name))
+    }
+
+    /// Waits until it ends by itself; panics when `limit` passes first.
+    pub fn finish(&mut self, limit: Duration) -> ExitStatus {
+        drop(self.stdin.take());
+        let status = wait::until(limit, || self.ended());
+        status.unwrap_or_else(|| panic!("{} still runs after {limit:?}", self.name))
+    }
+
+    /// Asks it to end (SIGTERM) and waits; panics when it ignores that for `limit`. `timeout` passes the signal
+    /// on, so the group must not have it as well: a second one means haste to many programs.
+    pub fn terminate(&mut self, limit: Duration) -> ExitStatus {
+        if self.ended().is_none() {
+            // Ended in between is as good as told.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+        self.finish(limit)
+    }
+
+    /// Ends it at once (SIGKILL), as a crash would.
+    pub fn kill(&mut self) {
+        if self.ended().is_none() {
+            // Ended in between is as good as killed.
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
+        // Only reaps what is certainly dead: the result of the wait tells nothing new.
+        let _ = self.child.wait();
+    }
+
+    fn dump(&self) {
+        let output = self.output();
+        let lines: Vec<&str> = output.lines().collect();
+        let tail = lines[lines.len().saturating_sub(DUMPED_LINES)..].join("\n");
+        eprintln!("--- {} printed at last ({}):\n{tail}\n---", self.name, self.log.display());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.dump();
+        }
+        self.kill();
+    }
+}

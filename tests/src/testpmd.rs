@@ -1,0 +1,257 @@
+//! DPDK's `dpdk-testpmd` as a process that a story talks to: with `net_virtio_user` ports it is a guest, with
+//! `net_vhost` ports it is a switch. Nobody of this project wrote either.
+//!
+//! It runs without huge pages: DPDK then backs its memory with one memfd, which vhost-user can share.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::process::Process;
+use crate::wait;
+
+const START: Duration = Duration::from_secs(40);
+const REPLY: Duration = Duration::from_secs(20);
+const CALM: Duration = Duration::from_millis(500);
+
+/// The ring that a guest's driver asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// What most virtual machines use.
+    Split,
+    /// Split, used in the order made available.
+    SplitInOrder,
+    /// One descriptor ring, VIRTIO 1.1.
+    Packed,
+    /// Packed, in order, with DPDK's vectorised driver where the CPU has AVX-512.
+    PackedVec,
+}
+
+impl Ring {
+    /// Every kind.
+    pub const ALL: [Ring; 4] = [Ring::Split, Ring::SplitInOrder, Ring::Packed, Ring::PackedVec];
+
+    fn options(self) -> &'static str {
+        match self {
+            Ring::Split => "",
+            Ring::SplitInOrder => ",in_order=1",
+            Ring::Packed => ",packed_vq=1",
+            Ring::PackedVec => ",packed_vq=1,in_order=1,vectorized=1",
+        }
+    }
+}
+
+/// One virtio-user port.
+#[derive(Clone, Debug)]
+pub struct VirtioUser<'a> {
+    /// The vhost-user socket.
+    pub socket: &'a Path,
+    /// Whether the guest listens and the switch connects.
+    pub server: bool,
+    /// The last byte of the port's MAC address, 02:00:00:00:00:xx.
+    pub mac: u8,
+    /// The ring to ask for.
+    pub ring: Ring,
+    /// Whether received packets may span buffers.
+    pub mergeable: bool,
+    /// Pairs of queues.
+    pub pairs: u16,
+    /// Descriptors per queue.
+    pub size: u16,
+}
+
+impl VirtioUser<'_> {
+    fn device(&self, index: usize) -> String {
+        let Self { mac, pairs, size, .. } = self;
+        let server = if self.server { ",server=1" } else { "" };
+        let mergeable = u8::from(self.mergeable);
+        let (socket, ring) = (self.socket.display(), self.ring.options());
+        format!(
+            "net_virtio_user{index},path={socket},queues={pairs},queue_size={size},\
+             mac=02:00:00:00:00:{mac:02x},mrg_rxbuf={mergeable}{ring}{server}"
+        )
+    }
+}
+
+/// One `net_vhost` port: the other side of a [`VirtioUser`], or of linerate's own guest.
+#[derive(Clone, Debug)]
+pub struct Vhost<'a> {
+    /// The vhost-user socket.
+    pub socket: &'a Path,
+    /// Whether it connects instead of listening.
+    pub client: bool,
+    /// Pairs of queues.
+    pub pairs: u16,
+}
+
+impl Vhost<'_> {
+    fn device(&self, index: usize) -> String {
+        let client = u8::from(self.client);
+        format!("net_vhost{index},iface={},queues={},client={client}", self.socket.display(), self.pairs)
+    }
+}
+
+/// What one port counted since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+}
+
+/// A running testpmd with its prompt.
+pub struct Testpmd {
+    process: Process,
+    ports: usize,
+}
+
+impl Testpmd {
+    /// A guest with one port per item, on CPU `cpu`. Its prompt appears when every back end has connected, so
+    /// call [`Testpmd::ready`] once the switch is there.
+    pub fn guest(folder: &Path, name: &str, cpu: usize, ports: &[VirtioUser]) -> Testpmd {
+        let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
+        let pairs = ports.iter().map(|p| p.pairs).max().unwrap_or(1);
+        let size = ports.iter().map(|p| p.size).min().unwrap_or(256);
+        // Each port sends to the other one, so that a learning switch has exactly one way for a frame.
+        let peers: Vec<String> = (0..ports.len())
+            .map(|i| format!("--eth-peer={i},02:00:00:00:00:{:02x}", ports[i ^ 1].mac))
+            .collect();
+        Testpmd::spawn(folder, name, cpu, &devices, pairs, size, &peers)
+    }
+
+    /// A switch without look-up between the ports of each pair (0 and 1, 2 and 3), on CPU `cpu`.
+    pub fn switch(folder: &Path, name: &str, cpu: usize, ports: &[Vhost]) -> Testpmd {
+        let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
+        let pairs = ports.iter().map(|p| p.pairs).max().unwrap_or(1);
+        Testpmd::spawn(folder, name, cpu, &devices, pairs, 256, &[])
+    }
+
+    fn spawn(
+        folder: &Path,
+        name: &str,
+        cpu: usize,
+        devices: &[String],
+        pairs: u16,
+        size: u16,
+        more: &[String],
+    ) -> Testpmd {
+        // Line by line, or nothing could be read before testpmd ends.
+        let mut arguments: Vec<String> =
+            ["-oL", "dpdk-testpmd", "--no-pci", "--no-huge", "-m", "192"].map(str::to_owned).to_vec();
+        // It shares nothing with other DPDK processes, not even with one of its name that is about to end.
+        arguments.extend(["--no-telemetry", "--no-shconf"].map(str::to_owned));
+        arguments.extend(["--lcores".into(), format!("(0)@{cpu},(1)@{cpu}")]);
+        arguments.extend(devices.iter().flat_map(|device| ["--vdev".into(), device.clone()]));
+        arguments.extend(["--", "-i", "--nb-cores=1", "--total-num-mbufs=8192"].map(str::to_owned));
+        arguments.extend([format!("--rxq={pairs}"), format!("--txq={pairs}")]);
+        arguments.extend([format!("--rxd={size}"), format!("--txd={size}")]);
+        arguments.extend(more.iter().cloned());
+        Testpmd { process: Process::spawn(folder, name, "stdbuf", &arguments), ports: devices.len() }
+    }
+
+    /// Waits for the first prompt.
+    pub fn ready(&mut self) {
+        self.process.wait_for("testpmd>", 0, START);
+    }
+
+    /// Types one command.
+    pub fn say(&mut self, command: &str) {
+        self.process.say(command);
+    }
+
+    /// Sends `bursts` bursts of 32 frames of `length` bytes from every port and lets them circulate: each frame
+    /// that arrives goes back out of the next port, addressed to that port's peer.
+    pub fn circulate(&mut self, length: usize, bursts: usize) {
+        self.say("set fwd mac");
+        self.say(&format!("set txpkts {length}"));
+        self.say(&format!("start tx_first {bursts}"));
+    }
+
+    /// Stops forwarding; frames that are still on their way wait in the rings.
+    pub fn stop(&mut self) {
+        let from = self.process.output().len();
+        self.say("stop");
+        self.process.wait_for("Accumulated forward statistics", from, REPLY);
+    }
+
+    /// Takes everything that waits in the rings, until nothing more comes.
+    pub fn drain(&mut self) {
+        self.say("set fwd rxonly");
+        self.say("start");
+        wait::settled(CALM, REPLY, || self.counters());
+        self.stop();
+    }
+
+    /// The counters of every port, in order.
+    pub fn counters(&mut self) -> Vec<Counters> {
+        let from = self.process.output().len();
+        self.say("show port stats all");
+        let last = format!("NIC statistics for port {} ", self.ports - 1);
+        let seen = self.process.wait_for(&last, from, REPLY);
+        let start = from + seen.find(&last).unwrap_or_default();
+        self.process.wait_for("Tx-bps:", start, REPLY);
+        parse(&self.process.output()[from..])
+    }
+
+    /// Everything printed so far.
+    pub fn output(&self) -> String {
+        self.process.output()
+    }
+
+    /// Ends it in order: its ports are stopped and closed.
+    pub fn quit(mut self) {
+        self.say("quit");
+        let status = self.process.finish(REPLY);
+        assert!(status.success(), "testpmd ended with {status}");
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(mut self) {
+        self.process.kill();
+    }
+}
+
+fn parse(text: &str) -> Vec<Counters> {
+    let blocks = text.split("NIC statistics for port").skip(1);
+    blocks
+        .map(|block| Counters {
+            rx_packets: number(block, "RX-packets:"),
+            rx_bytes: number(block, "RX-bytes:"),
+            tx_packets: number(block, "TX-packets:"),
+            tx_bytes: number(block, "TX-bytes:"),
+        })
+        .collect()
+}
+
+fn number(text: &str, label: &str) -> u64 {
+    let rest = text.split_once(label).map_or("", |(_, rest)| rest);
+    let word = rest.split_whitespace().next().unwrap_or_default();
+    word.parse().unwrap_or_else(|_| panic!("testpmd printed no number behind {label}, but {word:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_of_both_ports_are_read_from_a_listing() {
+        let listing = "
+  ######################## NIC statistics for port 0  ########################
+  RX-packets: 32         RX-missed: 0          RX-bytes:  2048
+  TX-packets: 160        TX-errors: 0          TX-bytes:  10240
+  ######################## NIC statistics for port 1  ########################
+  RX-packets: 1          RX-missed: 0          RX-bytes:  64
+  TX-packets: 2          TX-errors: 0          TX-bytes:  128
+";
+        let counters = parse(listing);
+        assert_eq!(
+            counters[0],
+            Counters { rx_packets: 32, rx_bytes: 2048, tx_packets: 160, tx_bytes: 10240 }
+        );
+        assert_eq!(counters[1], Counters { rx_packets: 1, rx_bytes: 64, tx_packets: 2, tx_bytes: 128 });
+    }
+}

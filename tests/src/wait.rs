@@ -1,0 +1,35 @@
+//! Waiting with a limit: the only clock of the stories. A limit is a safety net and never an assertion about speed.
+
+use std::time::{Duration, Instant};
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Calls `probe` until it yields something; `None` once `limit` has passed.
+pub fn until<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(found) = probe() {
+            return Some(found);
+        }
+        if Instant::now() >= end {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Reads `value` until it stays the same for `calm`; the last value read, calm or not, once `limit` has passed.
+pub fn settled<T: PartialEq>(calm: Duration, limit: Duration, mut value: impl FnMut() -> T) -> T {
+    let end = Instant::now() + limit;
+    let mut last = value();
+    let mut since = Instant::now();
+    while since.elapsed() < calm && Instant::now() < end {
+        std::thread::sleep(PAUSE);
+        let now = value();
+        if now != last {
+            last = now;
+            since = Instant::now();
+        }
+    }
+    last
+}

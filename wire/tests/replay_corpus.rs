@@ -1,0 +1,16 @@
+//! What the fuzz target of the frames has found interesting, played again.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+#[path = "../../fuzz/src/frames.rs"]
+mod frames;
+
+#[test]
+fn views_and_edits_survive_every_frame() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/wire");
+    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let bytes: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
+    assert!(!bytes.is_empty(), "there is a corpus");
+    for bytes in bytes {
+        frames::play(&bytes);
+    }
+}

@@ -1,0 +1,173 @@
+//! `cargo xtask bench peers`: our switch and another one in turn, on the same machine, in the same minute, with the
+//! same guest; only the ratio of two such readings means anything.
+
+mod report;
+mod round;
+mod scale;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::command;
+use crate::hugepages::HugePages;
+use crate::packages;
+use report::Row;
+use round::Bench;
+pub(crate) use scale::{ScaleArguments, scale};
+
+const HUGE_PAGES: u64 = 1024;
+
+/// What to measure.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PeersArguments {
+    /// The folder that holds the scripts `compare`, `host-testpmd` and `host-ovs`
+    #[arg(long, env = "LINERATE_PEERS", default_value = "../shared/peers", value_name = "FOLDER")]
+    peers: PathBuf,
+    /// How often each pair is measured; the median counts
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Rings of the guest [default: split and packed-vec]
+    #[arg(long = "ring", value_enum)]
+    rings: Vec<Ring>,
+    /// Sizes of the frames in bytes, without their checksum [default: 64 and 1514]
+    #[arg(long = "size", value_name = "BYTES")]
+    sizes: Vec<u16>,
+    /// Whom to measure beside [default: both]
+    #[arg(long = "peer", value_enum)]
+    against: Vec<Peer>,
+    /// The CPU of the switches
+    #[arg(long, default_value_t = 0)]
+    host_cpu: usize,
+    /// The CPU of the guest
+    #[arg(long, default_value_t = 1)]
+    guest_cpu: usize,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// The guest's ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Ring {
+    /// What most virtual machines use
+    Split,
+    /// Split, in order
+    SplitInorder,
+    /// Packed
+    Packed,
+    /// Packed, in order, with DPDK's vectorised driver
+    PackedVec,
+}
+
+/// The other switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Peer {
+    /// DPDK's vhost library, port to port without look-up
+    Testpmd,
+    /// Open vSwitch with DPDK, learning
+    Ovs,
+}
+
+/// How to print the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+impl Ring {
+    fn name(self) -> &'static str {
+        match self {
+            Ring::Split => "split",
+            Ring::SplitInorder => "split-inorder",
+            Ring::Packed => "packed",
+            Ring::PackedVec => "packed-vec",
+        }
+    }
+}
+
+impl Peer {
+    fn name(self) -> &'static str {
+        match self {
+            Peer::Testpmd => "testpmd",
+            Peer::Ovs => "ovs",
+        }
+    }
+}
+
+/// The ratio that we promise, where we do.
+fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
+    match (ring, size, peer) {
+        (Ring::Split, 64, Peer::Testpmd) => Some(1.4),
+        (Ring::PackedVec, 64, Peer::Testpmd) => Some(1.1),
+        (Ring::PackedVec, 64, Peer::Ovs) => Some(2.3),
+        (Ring::Split | Ring::PackedVec, 1514, Peer::Testpmd) => Some(2.0),
+        (Ring::Split, 64 | 1514, Peer::Ovs) | (Ring::PackedVec, 1514, Peer::Ovs) => Some(3.0),
+        _ => None,
+    }
+}
+
+/// Measures every combination, prints each round as it comes and the table at the end.
+pub(crate) fn peers(arguments: &PeersArguments) -> Result<()> {
+    let arguments = completed(arguments.clone())?;
+    packages::ensure(packages::PEERS)?;
+    command::build_linerate()?;
+    let pages = HugePages::reserve(HUGE_PAGES)?;
+    let bench = Bench::new(&arguments)?;
+    let mut rows = Vec::new();
+    for (ring, size, peer) in combinations(&arguments) {
+        let mut readings = Vec::new();
+        for number in 1..=arguments.rounds {
+            let reading = bench.round(ring, size, peer)?;
+            pages.sweep();
+            // Standard output stays clean for the result.
+            eprintln!("{} {size} B, {}, round {number}: {reading}", ring.name(), peer.name());
+            readings.push(reading);
+        }
+        rows.push(Row::new(ring, size, peer, &readings));
+    }
+    match arguments.output {
+        Output::Table => print!("{}", report::table(&rows)),
+        Output::Json => println!("{:#}", report::json(&rows)),
+    }
+    if rows.iter().any(Row::is_empty) {
+        bail!("some combinations gave no reading: the logs are in {}", bench.kept().display());
+    }
+    Ok(())
+}
+
+fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
+    let folder = &arguments.peers;
+    let found = fs::canonicalize(command::root().join(folder));
+    let hint = "name the folder by --peers FOLDER or LINERATE_PEERS";
+    arguments.peers = found.with_context(|| format!("no peers in {}: {hint}", folder.display()))?;
+    if !arguments.peers.join("compare").is_file() {
+        bail!("{} holds no script `compare`: {hint}", arguments.peers.display());
+    }
+    if arguments.rings.is_empty() {
+        arguments.rings = vec![Ring::Split, Ring::PackedVec];
+    }
+    if arguments.sizes.is_empty() {
+        arguments.sizes = vec![64, 1514];
+    }
+    if arguments.against.is_empty() {
+        arguments.against = vec![Peer::Testpmd, Peer::Ovs];
+    }
+    if arguments.rounds == 0 {
+        bail!("no round, no reading: --rounds starts at 1");
+    }
+    Ok(arguments)
+}
+
+fn combinations(arguments: &PeersArguments) -> impl Iterator<Item = (Ring, u16, Peer)> + '_ {
+    let PeersArguments { rings, sizes, against, .. } = arguments;
+    rings.iter().flat_map(move |ring| {
+        sizes.iter().flat_map(move |size| against.iter().map(move |peer| (*ring, *size, *peer)))
+    })
+}

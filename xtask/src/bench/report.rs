@@ -1,0 +1,153 @@
+//! What the rounds amount to: medians, ratios beside the targets, as a table and as JSON.
+
+use serde_json::{Value, json};
+
+use super::round::Reading;
+use super::{Peer, Ring, target};
+
+/// One combination of ring, size and peer.
+pub(super) struct Row {
+    ring: Ring,
+    size: u16,
+    peer: Peer,
+    rounds: usize,
+    ratio: Option<f64>,
+    ours: Option<f64>,
+    theirs: Option<f64>,
+    cycles_per_packet: Option<f64>,
+    empty_polls: Option<f64>,
+}
+
+impl Row {
+    pub(super) fn new(ring: Ring, size: u16, peer: Peer, readings: &[Reading]) -> Row {
+        let over =
+            |field: &dyn Fn(&Reading) -> Option<f64>| median(readings.iter().filter_map(field).collect());
+        Row {
+            ring,
+            size,
+            peer,
+            rounds: readings.iter().filter(|reading| reading.ratio().is_some()).count(),
+            ratio: over(&Reading::ratio),
+            ours: over(&|reading| reading.ours),
+            theirs: over(&|reading| reading.theirs),
+            cycles_per_packet: over(&|reading| Some(reading.load?.cycles_per_packet)),
+            empty_polls: over(&|reading| Some(reading.load?.empty_polls)),
+        }
+    }
+
+    /// Whether no round gave a ratio.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rounds == 0
+    }
+
+    fn target(&self) -> Option<f64> {
+        target(self.ring, self.size, self.peer)
+    }
+
+    fn is_met(&self) -> Option<bool> {
+        Some(self.ratio? >= self.target()?)
+    }
+}
+
+/// The median: the ratio of each round counts, not the ratio of medians, since a round shares one minute.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+const HEADINGS: [&str; 11] = [
+    "ring",
+    "bytes",
+    "peer",
+    "rounds",
+    "ours Mpps",
+    "theirs Mpps",
+    "ratio",
+    "target",
+    "result",
+    "cycles",
+    "empty",
+];
+
+/// One line per combination. Cycles are the worker's busy cycles per packet, empty its share of empty polls.
+pub(super) fn table(rows: &[Row]) -> String {
+    let headings = HEADINGS.map(str::to_owned);
+    let lines = std::iter::once(headings).chain(rows.iter().map(Row::cells));
+    lines.map(|cells| line(&cells) + "\n").collect()
+}
+
+fn line([ring, bytes, peer, rest @ ..]: &[String; 11]) -> String {
+    let rest: Vec<String> = rest.iter().map(|cell| format!("{cell:>11}")).collect();
+    format!("{ring:<14} {bytes:>5}  {peer:<8} {}", rest.join(" "))
+}
+
+impl Row {
+    fn cells(&self) -> [String; 11] {
+        let number = |value: Option<f64>, digits| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
+        let result = self.is_met().map_or("-", |met| if met { "met" } else { "missed" });
+        [
+            self.ring.name().to_owned(),
+            self.size.to_string(),
+            self.peer.name().to_owned(),
+            self.rounds.to_string(),
+            number(self.ours, 3),
+            number(self.theirs, 3),
+            number(self.ratio, 3),
+            number(self.target(), 1),
+            result.to_owned(),
+            number(self.cycles_per_packet, 0),
+            self.empty_polls.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+        ]
+    }
+}
+
+/// The same for programs.
+pub(super) fn json(rows: &[Row]) -> Value {
+    let row = |row: &Row| {
+        json!({
+            "ring": row.ring.name(),
+            "bytes": row.size,
+            "peer": row.peer.name(),
+            "rounds": row.rounds,
+            "ours_mpps": row.ours,
+            "theirs_mpps": row.theirs,
+            "ratio": row.ratio,
+            "target": row.target(),
+            "met": row.is_met(),
+            "busy_cycles_per_packet": row.cycles_per_packet,
+            "empty_polls_share": row.empty_polls,
+        })
+    };
+    Value::Array(rows.iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(ours: f64, theirs: f64) -> Reading {
+        Reading { ours: Some(ours), theirs: Some(theirs), load: None }
+    }
+
+    #[test]
+    fn the_median_of_the_ratios_counts() {
+        let readings = [reading(3.0, 1.0), reading(1.0, 1.0), reading(2.0, 1.0), Reading::default()];
+        let row = Row::new(Ring::Split, 64, Peer::Testpmd, &readings);
+        assert_eq!((row.rounds, row.ratio), (3, Some(2.0)));
+        assert_eq!(row.is_met(), Some(true));
+        assert_eq!(json(&[row])[0]["met"], true);
+    }
+
+    #[test]
+    fn a_combination_without_target_or_reading_says_neither_met_nor_missed() {
+        let row = Row::new(Ring::Packed, 64, Peer::Ovs, &[]);
+        assert!(row.is_empty());
+        assert_eq!(row.is_met(), None);
+        assert!(table(&[row]).contains("packed"));
+    }
+}

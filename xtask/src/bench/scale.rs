@@ -1,0 +1,29 @@
+//! `cargo xtask bench scale`: builds the switch and the program that measures it, and runs that.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::command::{self, cargo};
+
+const BUILD: Duration = Duration::from_mins(30);
+const MEASURE: Duration = Duration::from_mins(10);
+
+/// What to hand to the program.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ScaleArguments {
+    /// Its arguments: see `cargo xtask bench scale -- --help`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Measures; the program prints.
+pub(crate) fn scale(arguments: &ScaleArguments) -> Result<()> {
+    let packages = ["build", "--release", "--package", "linerate", "--package", "linerate-benches"];
+    command::run(&cargo(&packages), BUILD)?;
+    let mut program = std::process::Command::new(command::target().join("release/scale"));
+    program.args(&arguments.arguments).env("LINERATE_BIN", command::target().join("release/linerate"));
+    command::run(&program, MEASURE)
+}

@@ -1,0 +1,198 @@
+//! The guard of the fast path: instructions per packet, counted by callgrind, which unlike a clock gives the same
+//! number on every machine. What is counted is one round of the engine's worker over two vhost-user ports, without
+//! the guests that a bench plays around it.
+//!
+//! Valgrind 3.19 knows no AVX-512, so the copy kernel is the one of AVX2, whatever the machine has.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::command::{self, cargo};
+use crate::steps::Outcome;
+
+const BUILD: Duration = Duration::from_mins(15);
+const RINGS: [&str; 4] = ["split", "split-in-order", "packed", "packed-in-order"];
+const SIZES: [&str; 2] = ["64", "1514"];
+const TRAFFIC: [&str; 2] = ["pair", "many"];
+/// The function whose instructions count, with all that it calls.
+const COUNTED: &str = "--toggle-collect=*guard*switch_part*";
+/// A limit is what was measured and this much more, so that another release of the compiler does not trip over it.
+const SLACK: f64 = 1.05;
+
+/// What to do with the counts.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct CallgrindArguments {
+    /// Take the counts of now, and five per cent more, as the new limits
+    #[arg(long)]
+    update: bool,
+}
+
+/// Most instructions per packet: by ring, bytes of a frame, traffic.
+type Limits = BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>;
+
+struct Row {
+    ring: &'static str,
+    size: &'static str,
+    traffic: &'static str,
+    measured: f64,
+    limit: Option<f64>,
+}
+
+/// Counts, prints the table and compares.
+pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
+    if !command::exists("valgrind") {
+        return Ok(Outcome::Skipped("valgrind is not installed; as root: apt-get install valgrind".into()));
+    }
+    command::run(&cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "guard"]), BUILD)?;
+    let limits = if arguments.update { Limits::new() } else { limits()? };
+    let mut rows = Vec::new();
+    for (ring, size, traffic) in cases() {
+        let limit = limits.get(ring).and_then(|sizes| sizes.get(size)?.get(traffic).copied());
+        rows.push(Row { ring, size, traffic, measured: count(ring, size, traffic)?, limit });
+    }
+    print!("{}", table(&rows));
+    if arguments.update {
+        std::fs::write(file(), text(&rows)).context("the limits could not be written")?;
+        println!("wrote {}", file().display());
+        return Ok(Outcome::Passed);
+    }
+    judge(&rows).map(|()| Outcome::Passed)
+}
+
+fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let of_ring =
+        |ring| SIZES.iter().flat_map(move |size| TRAFFIC.iter().map(move |traffic| (ring, *size, *traffic)));
+    RINGS.iter().flat_map(move |ring| of_ring(*ring))
+}
+
+fn file() -> PathBuf {
+    command::root().join("benches/guard.toml")
+}
+
+fn limits() -> Result<Limits> {
+    let path = file();
+    let text = std::fs::read_to_string(&path);
+    let text = text.with_context(|| {
+        format!("no limits in {}: `cargo xtask callgrind --update` writes them", path.display())
+    })?;
+    toml::from_str(&text).with_context(|| format!("{} is not what `--update` writes", path.display()))
+}
+
+/// Instructions per packet of one case.
+fn count(ring: &str, size: &str, traffic: &str) -> Result<f64> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED]);
+    valgrind.arg(command::target().join("release/guard")).args([ring, size, traffic]);
+    let output = valgrind.output().context("cannot run valgrind")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("counting {ring}, {size} B, {traffic} ended with {}: {}", output.status, said.trim());
+    }
+    let packets = String::from_utf8_lossy(&output.stdout).trim().parse::<f64>();
+    let packets = packets.context("the guard did not say how many packets it forwarded")?;
+    let instructions = collected(&said).context("callgrind did not say what it collected")?;
+    if instructions == 0.0 {
+        bail!("callgrind counted nothing: the release build has no function that {COUNTED} names");
+    }
+    Ok(instructions / packets)
+}
+
+/// `==123== Collected : 4567`
+fn collected(said: &str) -> Option<f64> {
+    let line = said.lines().find(|line| line.contains("Collected :"))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+impl Row {
+    fn is_met(&self) -> bool {
+        self.limit.is_some_and(|limit| self.measured <= limit)
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<16} {:>5}  {:<7} {:>12} {:>7}  result\n",
+        "ring", "bytes", "traffic", "instructions", "limit"
+    );
+    for row in rows {
+        let Row { ring, size, traffic, measured, .. } = row;
+        let limit = row.limit.map_or("-".to_owned(), |limit| format!("{limit:.0}"));
+        let result = if row.limit.is_none() {
+            "-"
+        } else if row.is_met() {
+            "ok"
+        } else {
+            "EXCEEDED"
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{ring:<16} {size:>5}  {traffic:<7} {measured:>12.1} {limit:>7}  {result}");
+    }
+    text
+}
+
+fn judge(rows: &[Row]) -> Result<()> {
+    let missed: Vec<String> = rows
+        .iter()
+        .filter(|row| !row.is_met())
+        .map(|row| format!("{} {} B {}", row.ring, row.size, row.traffic))
+        .collect();
+    if missed.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "more instructions per packet than benches/guard.toml allows, or no limit there: {}; make the path shorter, \
+         or say in the commit why it is longer and run `cargo xtask callgrind --update`",
+        missed.join(", ")
+    )
+}
+
+fn text(rows: &[Row]) -> String {
+    let mut text = "# Most instructions per packet of the fast path: by ring, bytes of a frame, traffic.\n\
+                    # Written by `cargo xtask callgrind --update` as what was counted and five per cent more.\n"
+        .to_owned();
+    for row in rows {
+        if row.traffic == TRAFFIC[0] {
+            let _ = writeln!(text, "\n[{}.{}]", row.ring, row.size);
+        }
+        let _ = writeln!(text, "{} = {:.1}", row.traffic, row.measured * SLACK);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(limit: Option<f64>) -> Row {
+        Row { ring: "split", size: "64", traffic: "pair", measured: 100.0, limit }
+    }
+
+    #[test]
+    fn what_callgrind_collected_is_read_from_its_last_words() {
+        let said = "==7== \n==7== Events    : Ir\n==7== Collected : 11372727\n==7== \n";
+        assert_eq!(collected(said), Some(11_372_727.0));
+        assert_eq!(collected("==7== no such line"), None);
+    }
+
+    #[test]
+    fn a_count_above_its_limit_fails_and_so_does_a_case_without_limit() {
+        assert!(judge(&[row(Some(100.0))]).is_ok());
+        for bad in [row(Some(99.9)), row(None)] {
+            assert!(judge(&[bad]).unwrap_err().to_string().contains("split 64 B pair"));
+        }
+    }
+
+    #[test]
+    fn the_limits_that_update_writes_can_be_read_and_are_met() {
+        let limits: Limits = toml::from_str(&text(&[row(None)])).unwrap();
+        let limit = limits["split"]["64"]["pair"];
+        assert!((limit - 105.0).abs() < 1e-9);
+        assert!(row(Some(limit)).is_met());
+    }
+}

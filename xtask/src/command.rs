@@ -1,0 +1,122 @@
+//! Runs programs: shown before they start, ended when they hang.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// The folder of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// The folder that cargo builds into.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+const OTHER_BINARY: &str = "LINERATE_BIN";
+const BUILD: Duration = Duration::from_mins(30);
+
+/// The `linerate` to test and to measure: the one built from this tree, unless `LINERATE_BIN` names another.
+pub(crate) fn linerate() -> PathBuf {
+    std::env::var_os(OTHER_BINARY).map_or_else(|| target().join("release/linerate"), PathBuf::from)
+}
+
+/// Builds [`linerate`], unless it is another's.
+pub(crate) fn build_linerate() -> Result<()> {
+    if std::env::var_os(OTHER_BINARY).is_some() {
+        eprintln!("not built: {OTHER_BINARY} names {}", linerate().display());
+        return Ok(());
+    }
+    run(&cargo(&["build", "--release", "--package", "linerate"]), BUILD)
+}
+
+/// `cargo`, the one that runs this.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// `cargo` of another toolchain: the variables by which the running one names itself would override the choice.
+pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.arg(format!("+{toolchain}")).args(arguments).current_dir(root());
+    for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs to the end; an error when it fails, or when it is still running after `limit`.
+pub(crate) fn run(command: &Command, limit: Duration) -> Result<()> {
+    let line = shown(command);
+    eprintln!("$ {line}");
+    let mut limited = Command::new("timeout");
+    // In the foreground, so that an interrupt from the keyboard reaches the program too.
+    limited.args(["--foreground", "--kill-after=10", &limit.as_secs().to_string()]);
+    limited.arg(command.get_program()).args(command.get_args());
+    let status = inherit(&mut limited, command).stdin(Stdio::null()).status();
+    let status = status.with_context(|| format!("cannot run `{line}`"))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(124 | 137) => bail!("`{line}` was ended after {} s", limit.as_secs()),
+        Some(127) => bail!("`{line}` names a program that is not installed"),
+        _ => bail!("`{line}` ended with {status}"),
+    }
+}
+
+/// Runs to the end and returns what it printed on standard output; an error when it fails.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = shown(command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{line}`"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` ended with {}: {}", output.status, text.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether it runs and succeeds; what it prints is nobody's business.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// Whether a program of this name is on the search path.
+pub(crate) fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Not everybody's path names the folders of the administrator's tools.
+    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).any(|folder| folder.join(program).is_file())
+}
+
+/// Whether this runs as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn inherit<'a>(limited: &'a mut Command, command: &Command) -> &'a mut Command {
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        limited.current_dir(folder);
+    }
+    limited
+}
+
+fn shown(command: &Command) -> String {
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let set = set.map(|(name, value)| format!("{}='{}'", name.to_string_lossy(), value.to_string_lossy()));
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    set.chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,63 @@
+//! The chores of this repository, as `cargo xtask CHORE`. Nothing of the product depends on this crate.
+
+mod bench;
+mod callgrind;
+mod checks;
+mod command;
+mod hugepages;
+mod kernel;
+mod packages;
+mod steps;
+mod suite;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The chores of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Format, lints, documentation, then everything that `test` runs
+    Ci,
+    /// Install what the tests need from Debian's packages, then run all of them
+    Test(suite::TestArguments),
+    /// Count the instructions per packet of the fast path and compare them with the recorded ones
+    Callgrind(callgrind::CallgrindArguments),
+    /// Measure linerate beside others
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// Beside DPDK's testpmd and Open vSwitch with DPDK, with the same guest
+    Peers(bench::PeersArguments),
+    /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
+    Scale(bench::ScaleArguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().chore {
+        Chore::Ci => steps::run(&[checks::all(), suite::all(&suite::TestArguments::default())].concat()),
+        Chore::Test(arguments) => steps::run(&suite::all(&arguments)),
+        Chore::Callgrind(arguments) => {
+            steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))])
+        }
+        Chore::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
+        Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the tests and benches need from Debian's packages, and how it gets onto this machine: only what is
+//! missing, only as root, and else with the exact command to type.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::command;
+use crate::steps::Outcome;
+
+const LIMIT: Duration = Duration::from_mins(15);
+
+/// A tool, and the packages that may bring it, tried in this order: releases differ in where they put it.
+#[derive(Debug)]
+pub(crate) struct Need {
+    probe: Probe,
+    packages: &'static [&'static str],
+    recommended: bool,
+}
+
+impl Need {
+    const fn new(probe: Probe, packages: &'static [&'static str]) -> Need {
+        Need { probe, packages, recommended: false }
+    }
+}
+
+#[derive(Debug)]
+enum Probe {
+    Program(&'static str),
+    File(&'static str),
+    Package(&'static str),
+}
+
+/// What the stories drive.
+pub(crate) const TESTS: &[Need] = &[
+    TESTPMD,
+    Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
+    Need::new(Probe::Package("busybox-static"), &["busybox-static"]),
+    Need::new(Probe::Program("xz"), &["xz-utils"]),
+    Need::new(Probe::Program("valgrind"), &["valgrind"]),
+];
+
+/// What the peers of the bench are.
+pub(crate) const PEERS: &[Need] = &[
+    TESTPMD,
+    Need::new(
+        Probe::File("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
+        &["openvswitch-switch-dpdk"],
+    ),
+];
+
+// DPDK's drivers are packages that the program only recommends.
+const TESTPMD: Need =
+    Need { recommended: true, ..Need::new(Probe::Program("dpdk-testpmd"), &["dpdk", "dpdk-dev"]) };
+
+impl Need {
+    fn is_met(&self) -> bool {
+        match self.probe {
+            Probe::Program(name) => command::exists(name),
+            Probe::File(path) => Path::new(path).exists(),
+            Probe::Package(name) => is_installed(name),
+        }
+    }
+
+    /// Installs one package after the other until the tool is there.
+    fn install(&self) -> Result<()> {
+        let recommended = format!("APT::Install-Recommends={}", self.recommended);
+        for package in self.packages {
+            command::run(&apt_get(&["install", "--yes", "--option", &recommended, package]), LIMIT)?;
+            if self.is_met() {
+                return Ok(());
+            }
+        }
+        bail!("{:?} is still missing after installing {}", self.probe, self.packages.join(" and "))
+    }
+}
+
+/// Installs what is missing of `needs`; an error that names the command where this user may not.
+pub(crate) fn ensure(needs: &[Need]) -> Result<Outcome> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
+    if missing.is_empty() {
+        eprintln!("everything needed is installed");
+        return Ok(Outcome::Passed);
+    }
+    if !command::exists("apt-get") {
+        let tools: Vec<_> = missing.iter().map(|need| &need.probe).collect();
+        bail!("this is no Debian machine, so install these yourself: {tools:?}");
+    }
+    if !command::is_root() {
+        let packages: Vec<_> = missing.iter().flat_map(|need| need.packages).copied().collect();
+        let packages = packages.join(" ");
+        bail!("packages are missing; run as root: apt-get update && apt-get install --yes {packages}");
+    }
+    command::run(&apt_get(&["update", "--quiet"]), LIMIT)?;
+    missing.iter().try_for_each(|need| need.install())?;
+    Ok(Outcome::Passed)
+}
+
+/// `apt-get`, which must ask nothing.
+pub(crate) fn apt_get(arguments: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+fn is_installed(package: &str) -> bool {
+    let query = ["--show", "--showformat=${db:Status-Status}", package];
+    command::output(Command::new("dpkg-query").args(query)).is_ok_and(|status| status == "installed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABSENT: Need = Need::new(Probe::File("/nonexistent/tool"), &["no-such-package"]);
+
+    #[test]
+    fn a_need_that_is_met_installs_nothing() {
+        let shell = Need::new(Probe::Program("sh"), &["no-such-package"]);
+        assert_eq!(ensure(&[shell]).unwrap(), Outcome::Passed);
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_a_need() {
+        assert!(!ABSENT.is_met());
+        assert!(!is_installed("no-such-package"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Runs named steps one after the other and ends with a table of what became of each.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// How a step that did not fail ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ran and found nothing wrong.
+    Passed,
+    /// It could not run here; the text says why, and what would let it run.
+    Skipped(String),
+}
+
+type Action = std::rc::Rc<dyn Fn() -> Result<Outcome>>;
+
+/// One step.
+#[derive(Clone)]
+pub(crate) struct Step {
+    name: &'static str,
+    action: Action,
+    needed_by_all: bool,
+}
+
+impl Step {
+    /// A step that later ones do not depend on.
+    pub(crate) fn new(name: &'static str, action: impl Fn() -> Result<Outcome> + 'static) -> Step {
+        Step { name, action: std::rc::Rc::new(action), needed_by_all: false }
+    }
+
+    /// Without this step, no later one can run.
+    pub(crate) fn needed(self) -> Step {
+        Step { needed_by_all: true, ..self }
+    }
+}
+
+struct Row {
+    name: &'static str,
+    seconds: Duration,
+    result: Result<Outcome>,
+}
+
+/// Runs every step, prints the table, and fails with the names of the steps that failed.
+pub(crate) fn run(steps: &[Step]) -> Result<()> {
+    let mut rows = Vec::new();
+    for step in steps {
+        println!("\n=== {}", step.name);
+        let start = Instant::now();
+        let result = (step.action)();
+        report(&result);
+        let stop = step.needed_by_all && result.is_err();
+        rows.push(Row { name: step.name, seconds: start.elapsed(), result });
+        if stop {
+            break;
+        }
+    }
+    println!("\n{}", table(&rows, steps.len()));
+    let failed: Vec<&str> = rows.iter().filter(|row| row.result.is_err()).map(|row| row.name).collect();
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn report(result: &Result<Outcome>) {
+    match result {
+        Ok(Outcome::Passed) => {}
+        Ok(Outcome::Skipped(reason)) => println!("skipped: {reason}"),
+        Err(error) => eprintln!("failed: {error:#}"),
+    }
+}
+
+fn table(rows: &[Row], planned: usize) -> String {
+    let mut lines = vec![format!("{:<24} {:>8}  result", "step", "seconds")];
+    lines.extend(rows.iter().map(Row::line));
+    if rows.len() < planned {
+        let left = planned - rows.len();
+        lines.push(format!("{left} later steps did not run: they need the one that failed"));
+    }
+    lines.join("\n")
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let result = match &self.result {
+            Ok(Outcome::Passed) => "passed".to_owned(),
+            Ok(Outcome::Skipped(reason)) => format!("skipped: {reason}"),
+            Err(error) => format!("FAILED: {error:#}"),
+        };
+        format!("{:<24} {:>8.1}  {result}", self.name, self.seconds.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_failure_is_named_and_does_not_stop_the_others() {
+        let ran = Rc::new(Cell::new(false));
+        let seen = ran.clone();
+        let second = move || {
+            seen.set(true);
+            Ok(Outcome::Passed)
+        };
+        let error = run(&[Step::new("first", || bail!("no")), Step::new("second", second)]).unwrap_err();
+        assert_eq!(error.to_string(), "failed: first");
+        assert!(ran.get());
+    }
+
+    #[test]
+    fn nothing_runs_behind_a_needed_step_that_failed() {
+        let first = Step::new("first", || bail!("no")).needed();
+        let error = run(&[first, Step::new("second", || panic!("must not run"))]).unwrap_err();
+        assert_eq!(error.to_string(), "failed: first");
+    }
+
+    #[test]
+    fn a_skipped_step_is_no_failure_but_says_why() {
+        let skipped = || Ok(Outcome::Skipped("no tool".to_owned()));
+        assert!(run(&[Step::new("only", skipped)]).is_ok());
+        let row = Row { name: "only", seconds: Duration::ZERO, result: skipped() };
+        assert!(table(&[row], 1).contains("skipped: no tool"));
+    }
+}

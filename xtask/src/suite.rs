@@ -1,0 +1,113 @@
+//! Everything that `cargo xtask test` runs: installation, the ordinary tests, the stories with real clients, loom,
+//! Miri, another architecture, and the count of instructions.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::command::{self, cargo, cargo_of};
+use crate::steps::{Outcome, Step};
+use crate::{callgrind, kernel, packages};
+
+const LIMIT: Duration = Duration::from_mins(30);
+
+/// Crates whose concurrency loom explores.
+const LOOM: [&str; 3] = ["linerate-mem", "linerate-ring", "linerate-engine"];
+/// Crates whose raw memory Miri watches.
+const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
+const OTHER: &str = "aarch64-unknown-linux-gnu";
+
+/// What to leave out or to pick.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TestArguments {
+    /// Only the stories with real clients, and of those only the ones whose name contains this
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    stories: Option<String>,
+}
+
+/// The steps, in order.
+pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
+    let install = Step::new("packages", || packages::ensure(packages::TESTS)).needed();
+    let kernel = Step::new("guest kernel", kernel::ensure).needed();
+    let build = Step::new("build", || command::build_linerate().map(|()| Outcome::Passed));
+    let name = arguments.stories.clone().unwrap_or_default();
+    let stories = Step::new("stories", move || passed(&stories(&name)));
+    let mut steps = vec![install, kernel, build.needed()];
+    if arguments.stories.is_some() {
+        steps.push(stories);
+        return steps;
+    }
+    steps.push(Step::new("tests", || passed(&cargo(&["test", "--workspace", "--no-fail-fast"]))));
+    steps.push(stories);
+    steps.push(Step::new("loom", loom));
+    steps.push(Step::new("miri", miri));
+    steps.push(Step::new("other architecture", other_architecture));
+    steps.push(Step::new("callgrind", || callgrind::run(callgrind::CallgrindArguments::default())));
+    steps
+}
+
+fn passed(command: &Command) -> Result<Outcome> {
+    command::run(command, LIMIT).map(|()| Outcome::Passed)
+}
+
+/// The tests that ordinary runs ignore, one at a time: each has the machine's CPUs and clients for itself.
+fn stories(name: &str) -> Command {
+    let mut command = cargo(&["test", "--package", "linerate-tests", "--tests", "--no-fail-fast", "--"]);
+    command.args(["--include-ignored", "--test-threads=1", name]);
+    command.env("LINERATE_BIN", command::linerate());
+    command.env("LINERATE_KERNEL", kernel::folder());
+    command
+}
+
+/// The models of loom, which replaces the atomics at compile time and so needs a build of its own.
+fn loom() -> Result<Outcome> {
+    for package in LOOM {
+        if loom_models(package)? == 0 {
+            println!("{package} has no loom model");
+            continue;
+        }
+        command::run(&loom_command(package, &["--test-threads=1"]), LIMIT)?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn loom_models(package: &str) -> Result<usize> {
+    let listing = command::output(&mut loom_command(package, &["--list"]))?;
+    Ok(listing.lines().filter(|line| line.ends_with(": test")).count())
+}
+
+fn loom_command(package: &str, more: &[&str]) -> Command {
+    let mut command = cargo(&["test", "--release", "--package", package, "--lib", "--target-dir"]);
+    command.arg(command::target().join("loom")).arg("loom").arg("--").args(more);
+    command.env("RUSTFLAGS", "--cfg loom");
+    command
+}
+
+fn miri() -> Result<Outcome> {
+    if !command::succeeds(&mut cargo_of("nightly", &["miri", "--version"])) {
+        let remedy = "rustup toolchain install nightly --component miri --component rust-src";
+        return Ok(Outcome::Skipped(format!("Miri is not installed; to have it: {remedy}")));
+    }
+    let mut command = cargo_of("nightly", &["miri", "test", "--lib", "--target-dir"]);
+    command.arg(command::target().join("miri"));
+    command.args(MIRI.iter().flat_map(|package| ["--package", package]));
+    // Property tests keep their seeds in files, and Miri isolates a test from the file system.
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-permissive-provenance");
+    command.env("PROPTEST_CASES", "8");
+    passed(&command)
+}
+
+fn other_architecture() -> Result<Outcome> {
+    let print = ["--print", "target-libdir", "--target", OTHER];
+    let folder = command::output(Command::new("rustc").args(print).current_dir(command::root()))?;
+    if !std::path::Path::new(folder.trim()).is_dir() {
+        let reason = format!("no standard library for {OTHER}; to have it: rustup target add {OTHER}");
+        return Ok(Outcome::Skipped(reason));
+    }
+    if cfg!(target_arch = "aarch64") {
+        bail!("{OTHER} is this machine's own architecture: choose another one to check");
+    }
+    passed(&cargo(&["check", "--workspace", "--target", OTHER]))
+}
