@@ -246,7 +246,7 @@ impl<R: DeviceRing> Play<R> {
         let max = usize::from(script.byte()) % (SWEEP + 2);
         let before = self.seal();
         let swept = self.ring.sweep(max, &mut self.sweep, &mut self.translator);
-        self.check_seal(before);
+        self.check_seal(&before);
         if let Err(fault) = swept {
             return self.broken(fault);
         }
@@ -289,12 +289,14 @@ impl<R: DeviceRing> Play<R> {
         if how & 1 == 0 {
             self.ring.push_read(&tokens);
         } else {
-            tokens.iter().for_each(|token| self.ring.push_used(*token, u32::from(how)));
+            for token in &tokens {
+                self.ring.push_used(*token, u32::from(how));
+            }
         }
         if how & 2 == 0 {
             self.ring.publish();
         }
-        self.check_seal(before);
+        self.check_seal(&before);
     }
 
     fn ask(&mut self, script: &mut Script<'_>) {
@@ -309,7 +311,7 @@ impl<R: DeviceRing> Play<R> {
             }
             _ => self.ring.prefetch(),
         }
-        self.check_seal(before);
+        self.check_seal(&before);
     }
 
     fn untake(&mut self, script: &mut Script<'_>) {
@@ -378,7 +380,7 @@ impl<R: DeviceRing> Play<R> {
             .collect()
     }
 
-    fn check_seal(&self, before: Vec<u64>) {
+    fn check_seal(&self, before: &[u64]) {
         assert!(self.seal() == before, "the device wrote where only the driver may");
     }
 }

@@ -30,11 +30,12 @@ impl Ring {
     /// Every kind.
     pub const ALL: [Ring; 4] = [Ring::Split, Ring::SplitInOrder, Ring::Packed, Ring::PackedVec];
 
+    /// The driver uses a ring in order unless told otherwise.
     fn options(self) -> &'static str {
         match self {
-            Ring::Split => "",
+            Ring::Split => ",in_order=0",
             Ring::SplitInOrder => ",in_order=1",
-            Ring::Packed => ",packed_vq=1",
+            Ring::Packed => ",packed_vq=1,in_order=0",
             Ring::PackedVec => ",packed_vq=1,in_order=1,vectorized=1",
         }
     }

@@ -1,5 +1,6 @@
 //! What the fuzz target of the frames has found interesting, played again.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+#![allow(unreachable_pub, reason = "the bodies are shared with the fuzz targets, where they are public")]
 
 #[path = "../../fuzz/src/frames.rs"]
 mod frames;
