@@ -1,20 +1,17 @@
-//! A child process that cannot outlive its story: it leads a process group that is killed on drop, and runs under
-//! `timeout`, which ends it even where the story itself was killed. What it prints goes to a log file, and the log
-//! goes to standard error when the story panics.
+//! A child process that cannot outlive its story: it is killed on drop, and the kernel kills it where the story itself
+//! was killed. What it prints goes to a log file, and the log goes to standard error when the story panics.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{REMEDY, wait};
 
-const HARD_LIMIT_SECONDS: u32 = 600;
 const DUMPED_LINES: usize = 200;
 
 /// A running child.
@@ -37,11 +34,11 @@ impl Process {
         let output = File::options().create(true).append(true).open(&log);
         let output = output.unwrap_or_else(|error| panic!("no log file {}: {error}", log.display()));
         let errors = output.try_clone().unwrap_or_else(|error| panic!("no second handle on a log: {error}"));
-        let mut child = Command::new("timeout")
-            .args(["--foreground", "--kill-after=5", &HARD_LIMIT_SECONDS.to_string()])
+        // It replaces itself by the program, so that the program is our own child, to signal and to reap.
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
             .arg(&program)
             .args(arguments)
-            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)
@@ -91,8 +88,7 @@ impl Process {
         status.unwrap_or_else(|| panic!("{} still runs after {limit:?}", self.name))
     }
 
-    /// Asks it to end (SIGTERM) and waits; panics when it ignores that for `limit`. `timeout` passes the signal
-    /// on, so the group must not have it as well: a second one means haste to many programs.
+    /// Asks it to end (SIGTERM) and waits; panics when it ignores that for `limit`.
     pub fn terminate(&mut self, limit: Duration) -> ExitStatus {
         if self.ended().is_none() {
             // Ended in between is as good as told.
@@ -101,13 +97,10 @@ impl Process {
         self.finish(limit)
     }
 
-    /// Ends it at once (SIGKILL), as a crash would.
+    /// Ends it at once (SIGKILL), as a crash would; when this returns, all that it held is free.
     pub fn kill(&mut self) {
-        if self.ended().is_none() {
-            // Ended in between is as good as killed.
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-        }
-        // Only reaps what is certainly dead: the result of the wait tells nothing new.
+        // Ended in between is as good as killed, and the wait only reaps what is certainly dead.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
