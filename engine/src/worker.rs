@@ -195,9 +195,15 @@ impl Worker {
         slot.dirty = true;
     }
 
+    /// The time that pipelines see.
+    #[inline(always)]
+    fn now(&self) -> Now {
+        Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64)
+    }
+
     #[inline]
     fn judge(&mut self, index: usize, from: PortId) {
-        let now = Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64);
+        let now = self.now();
         let burst = &mut self.bursts[index];
         mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
         self.outputs.clear();
@@ -369,7 +375,7 @@ impl Worker {
         }
         let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
         self.counters.ports[port.0 as usize].count_rx(&tally);
-        let now = Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64);
+        let now = self.now();
         self.outputs.clear();
         self.pipeline.process(&mut self.bursts[index], port, now, &mut self.outputs);
         self.send_all(index, from);

@@ -16,6 +16,7 @@ mod fault;
 #[cfg(feature = "mock")]
 pub mod mock;
 pub mod mpmc;
+mod offsets;
 pub mod spsc;
 
 pub use area::Layout;

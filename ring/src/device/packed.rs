@@ -8,15 +8,11 @@ use super::indirect::{self, Joined};
 use super::{DeviceRing, SWEEP, Sweep};
 use crate::area::{Area, Layout};
 use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
+use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
 use crate::{Descriptor, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
 use mem::{Map, Translator};
 use std::sync::Arc;
-
-const EVENT_FLAGS: usize = 2;
-const EVENT_ENABLE: u16 = 0;
-const EVENT_DISABLE: u16 = 1;
-const EVENT_DESC: u16 = 2;
 
 /// A place in a packed ring: index and wrap counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,18 +7,11 @@ use super::indirect::{self, Joined};
 use super::{DeviceRing, SWEEP, Sweep};
 use crate::area::{Area, Layout};
 use crate::chain::{DESC, INDIRECT, NEXT};
+use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
 use crate::{Descriptor, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
 use mem::{Map, Translator};
 use std::sync::Arc;
-
-const FLAGS: usize = 0;
-const INDEX: usize = 2;
-const RING: usize = 4;
-const NO_INTERRUPT: u16 = 1;
-const NO_NOTIFY: u16 = 1;
-/// Bytes of one used element: id and length.
-const ELEMENT: usize = 8;
 
 /// A split virtqueue, device side.
 #[derive(Debug)]

@@ -6,15 +6,11 @@ use super::{DriverRing, Post, Used};
 use crate::area::{Area, Layout};
 use crate::chain::{AVAIL, DESC, USED, WRITE};
 use crate::device::Place;
+use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
 use crate::{Direction, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::Map;
 use std::sync::Arc;
-
-const EVENT_FLAGS: usize = 2;
-const EVENT_ENABLE: u16 = 0;
-const EVENT_DISABLE: u16 = 1;
-const EVENT_DESC: u16 = 2;
 
 /// A packed virtqueue, driver side.
 #[derive(Debug)]

@@ -3,16 +3,11 @@
 use super::{DriverRing, Post, Used};
 use crate::area::{Area, Layout};
 use crate::chain::{DESC, WRITE};
+use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
 use crate::{Direction, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::Map;
 use std::sync::Arc;
-
-const INDEX: usize = 2;
-const RING: usize = 4;
-const NO_INTERRUPT: u16 = 1;
-const NO_NOTIFY: u16 = 1;
-const ELEMENT: usize = 8;
 
 /// A split virtqueue, driver side.
 #[derive(Debug)]
@@ -138,7 +133,7 @@ impl DriverRing for Split {
             return false;
         }
         if !self.layout.event_idx {
-            return self.used.load16(0, Ordering::Relaxed) & NO_NOTIFY == 0;
+            return self.used.load16(FLAGS, Ordering::Relaxed) & NO_NOTIFY == 0;
         }
         let event = self.used.load16(RING + usize::from(self.layout.size) * ELEMENT, Ordering::Relaxed);
         self.published.wrapping_sub(event).wrapping_sub(1) < self.published.wrapping_sub(old)
@@ -170,7 +165,7 @@ impl DriverRing for Split {
             let offset = RING + usize::from(self.layout.size) * 2;
             self.available.store16(offset, self.taken, Ordering::Relaxed);
         } else {
-            self.available.store16(0, 0, Ordering::Relaxed);
+            self.available.store16(FLAGS, 0, Ordering::Relaxed);
         }
         // Pairs with the device's fence between its store of the used index and its load of our event.
         fence(Ordering::SeqCst);
@@ -179,7 +174,7 @@ impl DriverRing for Split {
 
     fn disarm(&mut self) {
         if !self.layout.event_idx {
-            self.available.store16(0, NO_INTERRUPT, Ordering::Relaxed);
+            self.available.store16(FLAGS, NO_INTERRUPT, Ordering::Relaxed);
         }
     }
 
