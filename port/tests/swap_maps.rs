@@ -4,11 +4,13 @@
 mod hand;
 
 use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
-use mem::{Map, Region};
+use mem::{Map, MapCell, Region, RegionSpec};
 use port::vhost_user::Features;
 use port::{Burst, PortFault, RxQueue, TxQueue};
 use ring::RingFault;
 use ring::mock::{BUFFERS, REGION, USER};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::sync::{Arc, Weak};
 
 const MERGEABLE: u64 = Features::VERSION_1 | Features::MRG_RXBUF;
@@ -89,6 +91,58 @@ fn a_removed_region_that_holds_a_buffer_of_the_stock_is_a_named_fault() {
             remove(&guest, NEW);
             let fault = other.as_mut().map_or_else(|| tx.refresh(), |other| other.refresh());
             assert_eq!(fault.unwrap_err(), outside);
+        }
+    }
+}
+
+/// Puts the first region of buffers into a file.
+fn on_file(guest: &mut Guest) -> OwnedFd {
+    let file = memfd_create("swap-maps", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, REGION).unwrap();
+    let mut regions = guest.mock.map.regions().to_vec();
+    regions[1] = part(&file, 0, REGION);
+    guest.mock.map = Arc::new(Map::new(regions.clone()).unwrap());
+    guest.memory = Arc::new(MapCell::new(Map::new(regions).unwrap()));
+    file
+}
+
+fn part(file: &OwnedFd, from: u64, to: u64) -> Arc<Region> {
+    let guest = BUFFERS + from;
+    let spec = RegionSpec { guest, user: guest + USER, len: to - from, offset: from };
+    Arc::new(Region::map(file.as_fd(), spec).unwrap())
+}
+
+/// The same bytes at the same addresses, as two regions that meet at `edge`.
+fn cut(guest: &Guest, file: &OwnedFd, edge: u64) {
+    let rest = guest.memory.load().without(BUFFERS, BUFFERS + USER, REGION).unwrap();
+    let halves = rest.with(part(file, 0, edge)).unwrap().with(part(file, edge, REGION)).unwrap();
+    guest.memory.replace(halves);
+}
+
+#[test]
+fn a_buffer_of_the_stock_that_lies_over_a_new_edge_is_taken_again() {
+    const EDGE: u64 = 0x1000;
+    // The third lies over the edge. Behind it a plain one and a chain, which the stock holds as well.
+    let buffers: [&[(u64, u32)]; 5] =
+        [&[(0, 256)], &[(256, 256)], &[(EDGE - 30, 256)], &[(0x2000, 256)], &[(0x3000, 40), (0x3100, 216)]];
+    for packed in KINDS {
+        for forked in [false, true] {
+            let mut guest = Guest::new(packed, Features::VERSION_1);
+            let file = on_file(&mut guest);
+            buffers.iter().for_each(|buffer| guest.offer(buffer, WRITE));
+            let mut tx = guest.tx();
+            let mut other = forked.then(|| tx.fork());
+            let tx = other.as_mut().unwrap_or(&mut tx);
+            assert_eq!(send(tx.as_mut(), &burst_of(&[frame(200, 0)])).unwrap().0, 1);
+            cut(&guest, &file, EDGE);
+            tx.refresh().unwrap();
+            let frames: Vec<_> = (1..6).map(|n| frame(200, n)).collect();
+            assert_eq!(send(tx.as_mut(), &burst_of(&frames)).unwrap().0, 4, "four buffers were left");
+            assert_eq!(guest.used(), (0..5).map(|k| (k, 212)).collect::<Vec<_>>(), "each once, in order");
+            let all = guest.dump();
+            let (over, last) = (EDGE as usize - 30 + 12, 0x3100);
+            assert_eq!(all[over..][..200], frames[1], "written over the edge");
+            assert_eq!(all[last..][..172], frames[3][28..], "the chain behind it");
         }
     }
 }

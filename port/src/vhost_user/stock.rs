@@ -263,20 +263,39 @@ impl<R: DeviceRing> Core<R> {
         self.chain_descriptors.push(self.sweep.heads[k]);
     }
 
-    /// Takes over a changed map: the stock is translated anew, its buffers stay taken.
+    /// Takes over a changed map: the stock is translated anew. Its buffers stay taken, except from the first one on
+    /// that lies over a region's edge now: nothing of those was written, so they are taken and judged again.
     pub(super) fn refresh(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         self.translator = translator;
         self.ring.remap(self.translator.map())?;
         for k in 0..self.held {
             let plain = &mut self.plain[(self.first + k) % CAPACITY];
-            let len = plain.seg.len() as u32;
-            let outside = RingFault::Outside { address: plain.address, len };
-            plain.seg = self.translator.translate(plain.address, len).ok_or(outside)?;
+            let Some(seg) = self.translator.translate(plain.address, plain.seg.len() as u32) else {
+                // What lies nowhere any more is named here; what lies in two regions is no fault.
+                let described = [plain.descriptor()];
+                resolve(&described, Direction::Write, &mut self.translator, &mut Vec::new())?;
+                self.untake_from(k);
+                break;
+            };
+            plain.seg = seg;
         }
         self.gathered.pieces.clear();
         let gathered = &mut self.gathered;
         resolve(&gathered.descriptors, Direction::Write, &mut self.translator, &mut gathered.pieces)?;
         Ok(())
+    }
+
+    /// Gives the stock back to the ring, newest first, down to the `k`-th plain buffer.
+    #[cold]
+    fn untake_from(&mut self, k: usize) {
+        if let Some(token) = self.chain.take() {
+            self.chain_descriptors.clear();
+            self.ring.untake(&[token]);
+        }
+        while self.held > k {
+            self.held -= 1;
+            self.ring.untake(&[self.plain[(self.first + self.held) % CAPACITY].token]);
+        }
     }
 }
