@@ -9,7 +9,7 @@ use crate::topology::{
     BridgeSettings, Mode, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
-use engine::{Engine, EngineConfig, Now, WorkerConfig};
+use engine::{Engine, EngineConfig, EngineError, Now, WorkerConfig};
 use net::bridge::{BridgeConfig, PortConfig, Rate};
 use port::PortId;
 use port::vhost_user::{Options, VhostUser};
@@ -86,13 +86,20 @@ impl Switch {
         let id = self.engine.reserve(&port.name).map_err(said)?;
         let joined = self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(said);
         let started = joined.and_then(|()| self.engine.add_reserved(id, Box::new(control)).map_err(said));
-        started.map(|()| id).inspect_err(|_| self.pull_out(id))
+        started.map(|()| id).inspect_err(|_| {
+            // The first error says more; a port that never ran is held by nobody.
+            let _ = self.pull_out(id);
+        })
     }
 
     /// Takes a port away from engine and bridge. What has gone already is what is wanted.
-    fn pull_out(&self, id: PortId) {
-        let _ = self.engine.remove_port(id);
+    fn pull_out(&self, id: PortId) -> Result<(), PlantError> {
+        let removed = self.engine.remove_port(id);
         let _ = self.bridges.remove_port(id);
+        match removed {
+            Err(hung @ EngineError::WorkerHung(_)) => Err(said(hung)),
+            _ => Ok(()),
+        }
     }
 
     /// The addresses of one bridge.
@@ -149,7 +156,9 @@ impl Plant for Switch {
         let mut members = self.members();
         let index = members.iter().position(|member| member.name == name);
         let index = index.ok_or_else(|| PlantError(format!("port \"{name}\" does not run")))?;
-        self.pull_out(members.remove(index).id);
+        // A port that a worker still holds stays listed, so that removing it again tells when that is over.
+        self.pull_out(members[index].id)?;
+        members.remove(index);
         Ok(())
     }
 

@@ -2,10 +2,13 @@
 //!
 //! A receive queue lives on one worker, the one with the fewest at the time. A transmit queue lives on every
 //! worker: with a single worker it is handed over as it is and needs no lock; with several it is forked.
+//!
+//! A worker that is stuck keeps what it has. What it was told to let go of is *open* until it has obeyed, and as long
+//! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
 
 use crate::command::{Command, QueueKey, Retired, Serial};
 use crate::link::Link;
-use port::{Attach, PortId, RxQueue, TxQueue};
+use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -17,16 +20,43 @@ pub(crate) struct Placement {
     /// Starts that were not stopped yet.
     running: HashSet<Serial>,
     starts: u64,
+    /// What a port still waits for: workers and their commands.
+    open: HashMap<PortId, Vec<(usize, u64)>>,
 }
 
 impl Placement {
     pub(crate) fn new(links: Vec<Arc<Link>>) -> Self {
-        Self { links, rx: HashMap::new(), tx: HashMap::new(), running: HashSet::new(), starts: 0 }
+        Self {
+            links,
+            rx: HashMap::new(),
+            tx: HashMap::new(),
+            running: HashSet::new(),
+            starts: 0,
+            open: HashMap::new(),
+        }
     }
 
     /// Whether a queue started under `serial` has not been stopped since.
     pub(crate) fn is_running(&self, serial: Serial) -> bool {
         self.running.contains(&serial)
+    }
+
+    /// The worker that may still use rings or memory of `port` although it was told to let go of them.
+    pub(crate) fn holder(&mut self, port: PortId) -> Option<usize> {
+        let open = self.open.get_mut(&port)?;
+        open.retain(|&(worker, number)| !self.links[worker].is_done(number));
+        let holder = open.first().map(|&(worker, _)| worker);
+        if holder.is_none() {
+            self.open.remove(&port);
+        }
+        holder
+    }
+
+    /// Drops what stuck workers let go of since, and returns the ports that nobody holds any more.
+    pub(crate) fn released(&mut self) -> Vec<PortId> {
+        self.links.iter().for_each(|link| drop(link.retired()));
+        let ports: Vec<_> = self.open.keys().copied().collect();
+        ports.into_iter().filter(|&port| self.holder(port).is_none()).collect()
     }
 
     fn next_serial(&mut self) -> Serial {
@@ -35,73 +65,118 @@ impl Placement {
         Serial(self.starts)
     }
 
+    /// Of the workers that answer, the one with the fewest receive queues.
     fn least_loaded(&self) -> usize {
         let load = |worker: usize| self.rx.values().filter(|placed| placed.0 == worker).count();
-        (0..self.links.len()).min_by_key(|&w| load(w)).unwrap_or(0)
+        let order = |worker: &usize| (self.links[*worker].is_out_of_service(), load(*worker));
+        (0..self.links.len()).min_by_key(order).unwrap_or(0)
     }
 
-    /// Has every worker obey what `command` makes, and waits until all have.
-    fn order_all(&self, mut command: impl FnMut() -> Command) {
-        let numbers: Vec<_> = self.links.iter().map(|link| link.post(command())).collect();
-        for (link, number) in self.links.iter().zip(numbers) {
-            link.wait(number);
-        }
+    /// Leaves every worker what `command` makes for it; the numbers to wait for.
+    fn post_all(&self, command: impl FnMut() -> Command) -> Vec<(usize, u64)> {
+        self.links.iter().zip(std::iter::repeat_with(command)).map(|(l, c)| l.post(c)).enumerate().collect()
+    }
+
+    fn has_queues(&self, port: PortId) -> bool {
+        self.rx.keys().chain(self.tx.keys()).any(|key| key.port == port)
     }
 }
 
 /// The engine, for one port.
 pub(crate) struct Attachment<'a> {
-    pub(crate) placement: &'a mut Placement,
-    pub(crate) port: PortId,
+    placement: &'a mut Placement,
+    port: PortId,
+    failure: Option<PortFault>,
 }
 
-impl Attachment<'_> {
+impl<'a> Attachment<'a> {
+    pub(crate) fn new(placement: &'a mut Placement, port: PortId) -> Self {
+        Self { placement, port, failure: None }
+    }
+
     fn key(&self, pair: u16) -> QueueKey {
         QueueKey { port: self.port, pair }
+    }
+
+    /// Whether something of this port is still open; then that is the failure.
+    fn is_held(&mut self) -> bool {
+        let holder = self.placement.holder(self.port);
+        self.failure = holder.map(PortFault::WorkerHung).or(self.failure.take());
+        holder.is_some()
+    }
+
+    /// Waits until every worker has obeyed. Whether all have; what is not done is open.
+    fn wait(&mut self, commands: &[(usize, u64)]) -> bool {
+        for &(worker, number) in commands {
+            if !self.placement.links[worker].wait(number) {
+                self.placement.open.entry(self.port).or_default().push((worker, number));
+            }
+        }
+        !self.is_held()
     }
 }
 
 impl Attach for Attachment<'_> {
     fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
+        if self.is_held() {
+            return;
+        }
         let (key, worker) = (self.key(pair), self.placement.least_loaded());
         let serial = self.placement.next_serial();
         self.placement.rx.insert(key, (worker, serial));
-        self.placement.links[worker].order(Command::StartRx(key, serial, queue));
+        let number = self.placement.links[worker].post(Command::StartRx(key, serial, queue));
+        self.wait(&[(worker, number)]);
     }
 
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
         let key = self.key(pair);
         let (worker, serial) = self.placement.rx.remove(&key)?;
         self.placement.running.remove(&serial);
-        let link = &self.placement.links[worker];
-        link.order(Command::StopRx(key));
+        let link = self.placement.links[worker].clone();
+        let number = link.post(Command::StopRx(key));
+        if !self.wait(&[(worker, number)]) {
+            return None;
+        }
         link.retired().into_iter().find_map(|retired| match retired {
-            Retired::Rx(queue) => Some(queue),
-            Retired::Tx(_) => None,
+            Retired::Rx(of, queue) if of == serial => Some(queue),
+            _ => None,
         })
     }
 
     fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
+        if self.is_held() {
+            return;
+        }
         let key = self.key(pair);
         let serial = self.placement.next_serial();
         self.placement.tx.insert(key, serial);
-        let mut first = queue;
-        for link in self.placement.links.iter().skip(1) {
-            link.order(Command::StartTx(key, serial, first.fork()));
+        let mut handles = vec![queue];
+        for _ in 1..self.placement.links.len() {
+            let another = handles[0].fork();
+            handles.push(another);
         }
-        self.placement.links[0].order(Command::StartTx(key, serial, first));
+        let given = self.placement.links.iter().zip(handles);
+        let commands: Vec<_> =
+            given.map(|(link, handle)| link.post(Command::StartTx(key, serial, handle))).collect();
+        for (link, number) in self.placement.links.iter().zip(commands) {
+            // A stuck worker sends nothing, so it may have its handle later.
+            let _ = link.wait(number);
+        }
     }
 
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
         let key = self.key(pair);
         let serial = self.placement.tx.remove(&key)?;
         self.placement.running.remove(&serial);
-        self.placement.order_all(|| Command::StopTx(key));
+        let commands = self.placement.post_all(|| Command::StopTx(key));
+        if !self.wait(&commands) {
+            return None;
+        }
         // All handles come back; any of them can say where the queue stopped.
         let handles = self.placement.links.iter().flat_map(|link| link.retired());
         let mut queues = handles.filter_map(|retired| match retired {
-            Retired::Tx(queue) => Some(queue),
-            Retired::Rx(_) => None,
+            Retired::Tx(of, queue) if of == serial => Some(queue),
+            _ => None,
         });
         let last = queues.next();
         queues.for_each(drop);
@@ -110,10 +185,22 @@ impl Attach for Attachment<'_> {
 
     fn refresh(&mut self) {
         let port = self.port;
-        self.placement.order_all(|| Command::Refresh(port));
+        if self.is_held() || !self.placement.has_queues(port) {
+            return;
+        }
+        let commands = self.placement.post_all(|| Command::Refresh(port));
+        self.wait(&commands);
     }
 
     fn inject(&mut self, frame: &[u8]) {
-        self.placement.links[0].order(Command::Inject(self.port, frame.into()));
+        let answering = self.placement.links.iter().find(|link| !link.is_out_of_service());
+        if let Some(link) = answering {
+            // A worker that hangs just now announces it late.
+            let _ = link.wait(link.post(Command::Inject(self.port, frame.into())));
+        }
+    }
+
+    fn failure(&self) -> Option<PortFault> {
+        self.failure.clone()
     }
 }

@@ -25,10 +25,11 @@ pub(crate) enum Command {
     Quit,
 }
 
-/// A queue that a worker has let go of. It is dropped by control, because dropping may unmap memory.
+/// A queue that a worker has let go of, and the start that it belonged to. It is dropped by control, because
+/// dropping may unmap memory.
 pub(crate) enum Retired {
-    Rx(Box<dyn RxQueue>),
-    Tx(Box<dyn TxQueue>),
+    Rx(Serial, Box<dyn RxQueue>),
+    Tx(Serial, Box<dyn TxQueue>),
 }
 
 /// From a worker to control: a queue was found broken, and the worker has stopped using it.

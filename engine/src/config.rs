@@ -48,7 +48,7 @@ pub trait Pipelines: Send + Sync {
     fn worker(&self, index: usize) -> Box<dyn Pipeline>;
 }
 
-/// Why an engine or a port did not start. Nothing was left running.
+/// Why an engine or a port did not start or end. A start that failed left nothing running.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A configuration without workers.
@@ -76,6 +76,13 @@ pub enum EngineError {
     /// No such port.
     #[error("there is no port with number {0}")]
     NoSuchPort(u16),
+    /// A worker did not answer in time.
+    #[error(
+        "worker {0} has not answered for {limit} s, so it may still use what it was given; nothing of that is freed \
+         before it answers, and if it never does, end the process",
+        limit = crate::link::LIMIT.as_secs()
+    )]
+    WorkerHung(usize),
     /// The engine is ending.
     #[error("the engine is stopping")]
     Stopping,

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 /// From outside to the control thread.
 pub(crate) enum Request {
     Add(PortId, Box<dyn PortControl>),
-    Remove(PortId, Sender<()>),
+    /// The answer names the worker that may still use what belongs to the port.
+    Remove(PortId, Sender<Option<usize>>),
     Quit,
 }
 
@@ -38,6 +39,7 @@ impl Control {
             self.bell.quiet();
             let now = Instant::now();
             self.faults(now);
+            self.released();
             for port in ready {
                 self.with_port(port, |control, engine| control.handle(now, engine));
             }
@@ -80,9 +82,18 @@ impl Control {
         }
     }
 
+    /// Ports that were removed while a stuck worker held something of them, and that it has let go of.
+    fn released(&mut self) {
+        for port in self.placement.released() {
+            if !self.ports.contains_key(&port) {
+                self.registry.remove(port);
+            }
+        }
+    }
+
     fn with_port(&mut self, port: PortId, act: impl FnOnce(&mut dyn PortControl, &mut Attachment<'_>)) {
         let Some(control) = self.ports.get_mut(&port) else { return };
-        act(control.as_mut(), &mut Attachment { placement: &mut self.placement, port });
+        act(control.as_mut(), &mut Attachment::new(&mut self.placement, port));
         self.registry.update(port, control.status());
     }
 
@@ -95,9 +106,13 @@ impl Control {
             Request::Remove(port, reply) => {
                 self.with_port(port, |control, engine| control.close(engine));
                 self.ports.remove(&port);
-                self.registry.remove(port);
+                let holder = self.placement.holder(port);
+                match holder {
+                    Some(_) => self.registry.hide(port),
+                    None => self.registry.remove(port),
+                }
                 // Whoever asked may have given up waiting.
-                let _ = reply.send(());
+                let _ = reply.send(holder);
             }
             Request::Quit => return false,
         }

@@ -116,6 +116,7 @@ impl Engine {
             // The starter waits for this answer, so it is there to take it.
             let _ = pinned.send(result);
             if runs {
+                port::prepare_thread();
                 Worker::new(config, parts).run();
             }
         };
@@ -144,13 +145,20 @@ impl Engine {
     }
 
     /// Closes a port: its queues stop, its memory and its sockets go.
+    ///
+    /// # Errors
+    /// With [`EngineError::WorkerHung`] the port is closed, but a worker may still use its rings and memory, which
+    /// are kept until it answers; its number stays taken so long. Asked again, this says whether that is over.
     pub fn remove_port(&self, id: PortId) -> Result<(), EngineError> {
         if !self.registry.contains(id) {
             return Err(EngineError::NoSuchPort(id.0));
         }
         let (reply, closed) = channel();
         self.request(Request::Remove(id, reply))?;
-        closed.recv().map_err(|_| EngineError::Stopping)
+        match closed.recv().map_err(|_| EngineError::Stopping)? {
+            Some(worker) => Err(EngineError::WorkerHung(worker)),
+            None => Ok(()),
+        }
     }
 
     fn request(&self, request: Request) -> Result<(), EngineError> {
@@ -173,28 +181,36 @@ impl Engine {
     }
 
     /// Closes every port and ends every thread.
-    pub fn stop(mut self) {
-        self.end();
+    ///
+    /// # Errors
+    /// With [`EngineError::WorkerHung`] everything has ended but that worker, which keeps what it holds.
+    pub fn stop(mut self) -> Result<(), EngineError> {
+        self.end()
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), EngineError> {
         // Errors mean that the thread has ended already, which is what is wanted.
         let _ = self.request(Request::Quit);
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }
-        self.links.iter().for_each(|link| {
-            link.post(Command::Quit);
-        });
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
+        let quits: Vec<_> = self.links.iter().map(|link| link.post(Command::Quit)).collect();
+        let mut ended = Ok(());
+        for (index, worker) in self.workers.drain(..).enumerate() {
+            if self.links[index].wait(quits[index]) {
+                let _ = worker.join();
+            } else {
+                ended = Err(EngineError::WorkerHung(index));
+            }
         }
+        ended
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.end();
+        // Nobody is left to be told of a worker that hangs.
+        let _ = self.end();
     }
 }
 

@@ -1,13 +1,22 @@
 //! One worker as control sees it: where to leave commands, how to wake it, and what it has let go of.
+//!
+//! Control waits for a burst boundary, and no longer than a limit: what keeps a worker for seconds (a page that a
+//! disk does not deliver, a debugger) may keep it for ever. A worker beyond the limit is *stuck* from the command
+//! that it did not obey, and is not waited for again until it has obeyed that one. Nothing is taken from it: what
+//! it holds stays alive by its own references, and commands wait in its mailbox in their order.
 
 use crate::command::{Command, Event, Retired};
 use crate::mailbox::Mailbox;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long control waits for one burst boundary. A burst takes microseconds, but on a crowded machine a worker
+/// may wait for its CPU; this is far beyond either.
+pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
 /// A wake-up that can be waited for with other descriptors.
 #[derive(Clone, Debug)]
@@ -41,6 +50,9 @@ pub(crate) struct Link {
     events: Mutex<Sender<Event>>,
     control: Bell,
     ended: AtomicBool,
+    /// The command that the worker did not obey within the limit; 0 is none. Control's own.
+    stuck: AtomicU64,
+    limit: Duration,
 }
 
 impl Link {
@@ -52,6 +64,8 @@ impl Link {
             events: Mutex::new(events),
             control,
             ended: AtomicBool::new(false),
+            stuck: AtomicU64::new(0),
+            limit: LIMIT,
         })
     }
 
@@ -60,10 +74,19 @@ impl Link {
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// Control's side: has the worker obey `command` and waits until it has passed a burst boundary.
-    pub(crate) fn order(&self, command: Command) {
-        let number = self.post(command);
-        self.wait(number);
+    /// Control's side: whether the worker has obeyed command `number`, or is over and has let go of everything.
+    pub(crate) fn is_done(&self, number: u64) -> bool {
+        self.mailbox.is_done(number) || self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Control's side: whether the worker was waited for in vain and has not come back since.
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.is_done(self.stuck.load(Ordering::Relaxed))
+    }
+
+    /// Control's side: whether new work is better given to another worker.
+    pub(crate) fn is_out_of_service(&self) -> bool {
+        self.ended.load(Ordering::Relaxed) || self.is_stuck()
     }
 
     /// Control's side: leaves `command` and wakes the worker.
@@ -73,17 +96,26 @@ impl Link {
         number
     }
 
-    /// Control's side: waits for a command. A burst takes microseconds, so this looks again soon.
-    pub(crate) fn wait(&self, number: u64) {
-        let mut looks = 0u32;
-        while !self.mailbox.is_done(number) && !self.ended.load(Ordering::Relaxed) {
+    /// Control's side: waits for a command. A burst takes microseconds, so this looks again soon. `false`: the
+    /// worker is stuck, and the command will be obeyed when it comes back.
+    pub(crate) fn wait(&self, number: u64) -> bool {
+        if self.is_stuck() {
+            return false;
+        }
+        let (began, mut looks) = (Instant::now(), 0u32);
+        while !self.is_done(number) {
             looks += 1;
             match looks {
                 0..100 => std::hint::spin_loop(),
                 100..200 => std::thread::yield_now(),
+                _ if began.elapsed() > self.limit => {
+                    self.stuck.store(number, Ordering::Relaxed);
+                    return false;
+                }
                 _ => std::thread::sleep(Duration::from_micros(20)),
             }
         }
+        true
     }
 
     /// Control's side: what the worker has let go of.
@@ -91,9 +123,10 @@ impl Link {
         std::mem::take(&mut *self.retired.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The worker's side, only while it obeys a command: lets go of a queue.
+    /// The worker's side, only while it obeys a command: lets go of a queue. Control may have given up waiting.
     pub(crate) fn retire(&self, queue: Retired) {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        self.control.ring();
     }
 
     /// The worker's side, only when a queue is broken.

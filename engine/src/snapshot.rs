@@ -135,6 +135,11 @@ impl Registry {
         });
     }
 
+    /// The port is gone for everybody, but its number is not free yet.
+    pub(crate) fn hide(&self, id: PortId) {
+        self.with(|ports| ports.insert(id, (String::new(), None)));
+    }
+
     pub(crate) fn remove(&self, id: PortId) {
         self.with(|ports| ports.remove(&id));
     }

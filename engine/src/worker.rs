@@ -276,14 +276,14 @@ impl Worker {
     #[cold]
     fn lose_rx(&mut self, at: usize, fault: PortFault) {
         let slot = self.take_rx(at);
-        let retired = Some(Retired::Rx(slot.queue));
+        let retired = Some(Retired::Rx(slot.serial, slot.queue));
         self.link.report(Event { port: slot.key.port, serial: slot.serial, fault, retired });
     }
 
     #[cold]
     fn lose_tx(&mut self, to: PortId, pair: usize, fault: PortFault) {
         let slot = self.tx[to.0 as usize].queues.remove(pair);
-        let retired = Some(Retired::Tx(slot.queue));
+        let retired = Some(Retired::Tx(slot.serial, slot.queue));
         self.link.report(Event { port: to, serial: slot.serial, fault, retired });
     }
 
@@ -318,7 +318,7 @@ impl Worker {
             Command::StopRx(key) => {
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
                     let slot = self.take_rx(at);
-                    self.link.retire(Retired::Rx(slot.queue));
+                    self.link.retire(Retired::Rx(slot.serial, slot.queue));
                 }
             }
             Command::StartTx(key, serial, queue) => {
@@ -329,7 +329,8 @@ impl Worker {
             Command::StopTx(key) => {
                 let queues = &mut self.tx[key.port.0 as usize].queues;
                 if let Some(at) = queues.iter().position(|slot| slot.pair == key.pair) {
-                    self.link.retire(Retired::Tx(queues.remove(at).queue));
+                    let TxSlot { serial, queue, .. } = queues.remove(at);
+                    self.link.retire(Retired::Tx(serial, queue));
                 }
             }
             Command::Refresh(port) => self.refresh(port),

@@ -15,3 +15,8 @@ pub use burst::{BURST, Burst, Frame, HEAD};
 pub use fault::{DropReason, PortFault};
 pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};
 pub use ring::Token;
+
+/// What a thread that is going to use queues does first, so that its first burst does not have to.
+pub fn prepare_thread() {
+    vhost_user::signal::prepare();
+}

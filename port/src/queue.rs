@@ -89,7 +89,8 @@ pub trait TxQueue: Send {
 }
 
 /// What a port's control side asks of the engine, for its own port only. Each call returns when every worker
-/// that is concerned has passed a burst boundary: at most one burst later.
+/// that is concerned has passed a burst boundary: at most one burst later. A worker that does not answer is waited
+/// for no longer than the engine's limit; then [`Attach::failure`] says so.
 pub trait Attach {
     /// Hands the receive queue of queue pair `pair` to a worker.
     fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>);
@@ -103,6 +104,9 @@ pub trait Attach {
     fn refresh(&mut self);
     /// A frame that the switch should see as if it had come from this port (a gratuitous or reverse ARP).
     fn inject(&mut self, frame: &[u8]);
+    /// Why a call so far did not do what it promises: a worker may still use rings or memory of this port, so its
+    /// front end must not be told otherwise.
+    fn failure(&self) -> Option<PortFault>;
 }
 
 /// What a port is doing.

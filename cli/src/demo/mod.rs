@@ -68,7 +68,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
             break;
         }
     }
-    engine.stop();
+    engine.stop()?;
     show::summary(args.output, &report)
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Both are eventfds that the control side has checked and made non-blocking, but the front end shares the file
 //! description and can make it blocking again at any time. A worker must not block on it, so neither function
-//! relies on the flag: a kick is taken with a read that never waits, a call is given only after the descriptor
-//! said that it takes one. Losing a call is impossible: a full counter is already a pending call.
+//! relies on the flag: a kick is taken with a read that never waits, a call is given by a signal that never waits.
+//! Losing a call is impossible: a full counter is already a pending call.
 
-use super::sys;
+use super::signal::signal;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags};
 
@@ -15,7 +15,7 @@ const NO_OFFSET: u64 = u64::MAX;
 /// Signals the guest, if it gave a descriptor.
 pub(super) fn call(fd: Option<&OwnedFd>) {
     if let Some(fd) = fd {
-        sys::signal(fd.as_fd());
+        signal(fd.as_fd());
     }
 }
 
@@ -51,6 +51,6 @@ mod tests {
         call(Some(&full));
         let mut count = [0u8; 8];
         rustix::io::read(&full, &mut count).unwrap();
-        assert_eq!(u64::from_ne_bytes(count), u64::MAX - 1);
+        assert!(u64::from_ne_bytes(count) >= u64::MAX - 1, "it is as full as it was");
     }
 }

@@ -19,6 +19,8 @@ pub struct FakeEngine {
     pub refreshes: usize,
     /// What the queues said to `refresh`; an engine would report these with [`crate::PortControl::fault`].
     pub faults: Vec<PortFault>,
+    /// What [`Attach::failure`] says.
+    pub failure: Option<PortFault>,
 }
 
 impl std::fmt::Debug for FakeEngine {
@@ -55,6 +57,10 @@ impl Attach for FakeEngine {
 
     fn inject(&mut self, frame: &[u8]) {
         self.injected.push(frame.to_vec());
+    }
+
+    fn failure(&self) -> Option<PortFault> {
+        self.failure.clone()
     }
 }
 

@@ -18,6 +18,7 @@ mod rx;
 mod session;
 pub mod setup;
 mod shared;
+pub(crate) mod signal;
 pub(crate) mod socket;
 mod stock;
 pub(crate) mod sys;

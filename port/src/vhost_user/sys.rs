@@ -154,18 +154,6 @@ pub(crate) fn check_event(fd: &OwnedFd) -> Result<(), String> {
     rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).map_err(|e| e.to_string())
 }
 
-/// Adds one to an event descriptor, unless its counter is full: then whoever reads it is awake anyway. The front
-/// end may have made it blocking again behind our back, so it is asked first whether it takes a write.
-pub(crate) fn signal(event: BorrowedFd<'_>) {
-    let mut fds = [PollFd::new(&event, PollFlags::OUT)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    if matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1)) && fds[0].revents().contains(PollFlags::OUT)
-    {
-        // A counter that filled up since then, or a descriptor that broke, costs its owner one wake-up.
-        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-    }
-}
-
 /// File systems of this machine's own, by their magic numbers (statfs(2)): memory, huge pages and local disks.
 const LOCAL: [i64; 6] = [
     0x0102_1994, // tmpfs and memfd

@@ -108,7 +108,12 @@ impl Session {
             .map_err(|error| PortFault::Protocol(error.to_string()))?;
         let acknowledge =
             header.need_reply && self.protocol.has(ProtocolFeatures::REPLY_ACK) && !request.has_reply();
-        let answer = match self.serve(request, descriptors, engine) {
+        let served = self.serve(request, descriptors, engine);
+        // Whatever was done, the front end would take any answer for the word that it is done.
+        if let Some(failure) = engine.failure() {
+            return Err(failure);
+        }
+        let answer = match served {
             Ok(Some(reply)) => Some(reply),
             Ok(None) => acknowledge.then_some(Reply::U64(0)),
             Err(Refusal::Failed(_)) if acknowledge => Some(Reply::U64(1)),

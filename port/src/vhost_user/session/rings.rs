@@ -11,6 +11,7 @@ use super::vring::{Kick, MAX_SIZE, Vring};
 use super::{Refusal, Served, Session, broken};
 use crate::vhost_user::message::{Reply, VringAddress, VringFile, VringState};
 use crate::vhost_user::setup::Features;
+use crate::vhost_user::signal::signal;
 use crate::vhost_user::sys;
 use crate::{Attach, PortFault};
 use rustix::fd::{AsFd, OwnedFd};
@@ -170,7 +171,7 @@ impl Session {
         vring.running = true;
         // What was published just before the stop may have been announced to the old descriptor.
         if let Some(call) = &vring.call {
-            sys::signal(call.as_fd());
+            signal(call.as_fd());
         }
         Ok(())
     }
