@@ -1,10 +1,12 @@
 //! Counters: one block per worker and port, written by that worker alone.
 //!
 //! A writer loads and stores without a locked instruction, because nobody else writes; a reader loads at any time
-//! and adds the workers up. Reading moves a line once and disturbs the writer no further.
+//! and adds the workers up. Reading moves a line once and disturbs the writer no further. Nobody sets a counter
+//! back: a port that gets a number which was used before begins at what stands there.
 
 use mem::line::Padded;
-use port::{DropReason, Tally};
+use port::{DropReason, PortId, Tally};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A number with one writer.
@@ -61,14 +63,56 @@ impl PortCounters {
             }
         }
     }
+}
 
-    /// A new port begins with nothing counted.
-    pub(crate) fn reset(&self) {
-        for counter in [&self.rx_packets, &self.rx_bytes, &self.tx_packets, &self.tx_bytes, &self.replicated]
-        {
-            counter.set(0);
+/// What all workers have counted for one port number so far, or for several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_bytes: u64,
+    pub(crate) replicated: u64,
+    pub(crate) drops: [u64; DropReason::COUNT],
+}
+
+impl Totals {
+    /// What stands under `id` now. It never shrinks: a number that is used again counts on.
+    pub(crate) fn of(id: PortId, workers: &[Arc<WorkerCounters>]) -> Self {
+        workers
+            .iter()
+            .map(|worker| Self::read(&worker.ports[id.0 as usize]))
+            .fold(Self::default(), Self::plus)
+    }
+
+    fn read(port: &PortCounters) -> Self {
+        Self {
+            rx_packets: port.rx_packets.get(),
+            rx_bytes: port.rx_bytes.get(),
+            tx_packets: port.tx_packets.get(),
+            tx_bytes: port.tx_bytes.get(),
+            replicated: port.replicated.get(),
+            drops: std::array::from_fn(|reason| port.drops[reason].get()),
         }
-        self.drops.iter().for_each(|d| d.set(0));
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        self.with(other, u64::wrapping_add)
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        self.with(other, u64::wrapping_sub)
+    }
+
+    fn with(self, other: Self, op: fn(u64, u64) -> u64) -> Self {
+        Self {
+            rx_packets: op(self.rx_packets, other.rx_packets),
+            rx_bytes: op(self.rx_bytes, other.rx_bytes),
+            tx_packets: op(self.tx_packets, other.tx_packets),
+            tx_bytes: op(self.tx_bytes, other.tx_bytes),
+            replicated: op(self.replicated, other.replicated),
+            drops: std::array::from_fn(|reason| op(self.drops[reason], other.drops[reason])),
+        }
     }
 }
 

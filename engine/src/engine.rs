@@ -133,9 +133,7 @@ impl Engine {
 
     /// Takes a number for a port named `name`, so that pipelines can learn of it before its first packet.
     pub fn reserve(&self, name: &str) -> Result<PortId, EngineError> {
-        let id = self.registry.reserve(name, self.config.max_ports)?;
-        self.counters.iter().for_each(|worker| worker.ports[id.0 as usize].reset());
-        Ok(id)
+        self.registry.reserve(name, self.config.max_ports, &self.counters)
     }
 
     /// Hands the port with a reserved number to the control thread.
@@ -171,12 +169,14 @@ impl Engine {
     pub fn snapshot(&self) -> Snapshot {
         let uptime = self.started.elapsed();
         let workers = self.counters.iter().zip(&self.config.workers).enumerate();
+        let (ports, removed) = self.registry.ports(&self.counters);
         Snapshot {
             uptime_ns: uptime.as_nanos() as u64,
             cycles_per_second: (ticks() - self.start_ticks) as f64 / uptime.as_secs_f64(),
             kernel: self.kernel.name().to_owned(),
             workers: workers.map(|(i, (c, config))| worker_snapshot(i, config.cpu, c)).collect(),
-            ports: self.registry.ports(&self.counters),
+            ports,
+            removed,
         }
     }
 

@@ -24,4 +24,4 @@ mod worker;
 pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
 pub use pipeline::{Now, Outputs, Picks, Pipeline};
-pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot, WorkerSnapshot};
+pub use snapshot::{PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot};

@@ -1,6 +1,6 @@
 //! The engine's state as one value, for people and programs.
 
-use crate::counters::{Counter, PortCounters, WorkerCounters};
+use crate::counters::{Totals, WorkerCounters};
 use port::{DropReason, PortId, PortState, PortStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +20,22 @@ pub struct Snapshot {
     pub workers: Vec<WorkerSnapshot>,
     /// Port by port, by number.
     pub ports: Vec<PortSnapshot>,
+    /// What was counted for ports that are there no more, so that the sums agree over all ports and this.
+    #[serde(default)]
+    pub removed: RemovedSnapshot,
+}
+
+/// What removed ports counted, all together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RemovedSnapshot {
+    /// Packets that came in.
+    pub rx_packets: u64,
+    /// Packets that left.
+    pub tx_packets: u64,
+    /// Copies beyond the first, of packets that came in.
+    pub replicated: u64,
+    /// Losses by reason; reasons without losses are left out.
+    pub drops: BTreeMap<String, u64>,
 }
 
 /// One worker.
@@ -101,24 +117,39 @@ pub struct QueueSnapshot {
     pub tx_running: bool,
 }
 
+/// One port as the registry knows it.
+struct Entry {
+    name: String,
+    /// `None`: not alive yet, or not any more.
+    status: Option<PortStatus>,
+    /// What stood under its number when it got it.
+    before: Totals,
+}
+
 /// Names and states of the ports; written by control, read by anyone.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<BTreeMap<PortId, (String, Option<PortStatus>)>>);
+pub(crate) struct Registry(Mutex<BTreeMap<PortId, Entry>>);
 
 impl Registry {
-    fn with<R>(&self, f: impl FnOnce(&mut BTreeMap<PortId, (String, Option<PortStatus>)>) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut BTreeMap<PortId, Entry>) -> R) -> R {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the lowest free number for `name`, below `most`.
-    pub(crate) fn reserve(&self, name: &str, most: usize) -> Result<PortId, crate::EngineError> {
+    /// Takes the lowest free number for `name`.
+    pub(crate) fn reserve(
+        &self,
+        name: &str,
+        most: usize,
+        counters: &[Arc<WorkerCounters>],
+    ) -> Result<PortId, crate::EngineError> {
         self.with(|ports| {
-            if ports.values().any(|(taken, _)| taken == name) {
+            if ports.values().any(|entry| entry.name == name) {
                 return Err(crate::EngineError::NameTaken(name.to_owned()));
             }
             let free = (0..most as u16).map(PortId).find(|id| !ports.contains_key(id));
             let id = free.ok_or(crate::EngineError::TooManyPorts(most))?;
-            ports.insert(id, (name.to_owned(), None));
+            let before = Totals::of(id, counters);
+            ports.insert(id, Entry { name: name.to_owned(), status: None, before });
             Ok(id)
         })
     }
@@ -129,34 +160,47 @@ impl Registry {
 
     pub(crate) fn update(&self, id: PortId, status: PortStatus) {
         self.with(|ports| {
-            if let Some(port) = ports.get_mut(&id) {
-                port.1 = Some(status);
+            if let Some(entry) = ports.get_mut(&id) {
+                entry.status = Some(status);
             }
         });
     }
 
     /// The port is gone for everybody, but its number is not free yet.
     pub(crate) fn hide(&self, id: PortId) {
-        self.with(|ports| ports.insert(id, (String::new(), None)));
+        self.with(|ports| {
+            if let Some(entry) = ports.get_mut(&id) {
+                (entry.name, entry.status) = (String::new(), None);
+            }
+        });
     }
 
     pub(crate) fn remove(&self, id: PortId) {
         self.with(|ports| ports.remove(&id));
     }
 
-    pub(crate) fn ports(&self, counters: &[Arc<WorkerCounters>]) -> Vec<PortSnapshot> {
+    /// The ports that live, and what was counted for all others.
+    pub(crate) fn ports(&self, counters: &[Arc<WorkerCounters>]) -> (Vec<PortSnapshot>, RemovedSnapshot) {
         self.with(|ports| {
-            let known = ports.iter().filter_map(|(id, (name, status))| Some((*id, name, status.as_ref()?)));
-            known.map(|(id, name, status)| port_snapshot(id, name, status, counters)).collect()
+            let numbers = counters.first().map_or(0, |worker| worker.ports.len()) as u16;
+            let mut removed = Totals::default();
+            let mut shown = Vec::new();
+            for id in (0..numbers).map(PortId) {
+                let now = Totals::of(id, counters);
+                let live = ports.get(&id).and_then(|entry| Some((entry, entry.status.as_ref()?)));
+                let Some((entry, status)) = live else {
+                    removed = removed.plus(now);
+                    continue;
+                };
+                removed = removed.plus(entry.before);
+                shown.push(port_snapshot(id, &entry.name, status, &now.minus(entry.before)));
+            }
+            (shown, removed_snapshot(&removed))
         })
     }
 }
 
-fn port_snapshot(id: PortId, name: &str, status: &PortStatus, all: &[Arc<WorkerCounters>]) -> PortSnapshot {
-    let sum = |pick: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
-        all.iter().map(|w| pick(&w.ports[id.0 as usize]).get()).sum()
-    };
-    let drops = DropReason::ALL.map(|r| (r.name().to_owned(), sum(&|c| &c.drops[r as usize])));
+fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) -> PortSnapshot {
     PortSnapshot {
         id: id.0,
         name: name.to_owned(),
@@ -169,13 +213,29 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, all: &[Arc<WorkerC
         connects: status.connects,
         memory_regions: status.memory.0,
         memory_bytes: status.memory.1,
-        rx_packets: sum(&|c| &c.rx_packets),
-        rx_bytes: sum(&|c| &c.rx_bytes),
-        tx_packets: sum(&|c| &c.tx_packets),
-        tx_bytes: sum(&|c| &c.tx_bytes),
-        replicated: sum(&|c| &c.replicated),
-        drops: drops.into_iter().filter(|(_, n)| *n > 0).collect(),
+        rx_packets: counted.rx_packets,
+        rx_bytes: counted.rx_bytes,
+        tx_packets: counted.tx_packets,
+        tx_bytes: counted.tx_bytes,
+        replicated: counted.replicated,
+        drops: drops(counted),
     }
+}
+
+fn removed_snapshot(counted: &Totals) -> RemovedSnapshot {
+    RemovedSnapshot {
+        rx_packets: counted.rx_packets,
+        tx_packets: counted.tx_packets,
+        replicated: counted.replicated,
+        drops: drops(counted),
+    }
+}
+
+/// Losses by the names of their reasons.
+fn drops(counted: &Totals) -> BTreeMap<String, u64> {
+    let lost =
+        DropReason::ALL.iter().map(|&reason| (reason.name().to_owned(), counted.drops[reason as usize]));
+    lost.filter(|(_, n)| *n > 0).collect()
 }
 
 fn queue_snapshot(queue: &port::QueueStatus) -> QueueSnapshot {

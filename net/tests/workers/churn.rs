@@ -1,0 +1,76 @@
+//! Ports come and go under traffic.
+
+use crate::guest::{Ending, Guest};
+use crate::rig::{Rig, assert_sums_agree};
+use ring::driver::{DriverRing, Packed, Split};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Guests 0 and 1 talk to each other and to guests that come one after the other, at a port that is removed and
+/// added again and again.
+const CALM: [&str; 2] = ["left", "right"];
+const COMING: [u8; 6] = [10, 11, 12, 13, 14, 15];
+/// Frames that must arrive between two changes.
+const ENOUGH: u64 = 2_000;
+
+fn story<R: DriverRing>(packed: bool) {
+    let rig = Rig::new();
+    let done = AtomicBool::new(false);
+    let calm: Vec<_> = CALM.iter().map(|name| rig.add(name)).collect();
+    let guests = std::thread::scope(|s| {
+        let _ending = Ending(&done);
+        let runs: Vec<_> = (0..2u8)
+            .map(|n| {
+                let guest = Guest::<R>::plug_in(&rig.socket(CALM[usize::from(n)]), n, packed);
+                let done = &done;
+                let peers = [&[1 - n], &COMING[..]].concat();
+                s.spawn(move || guest.live(&peers, done))
+            })
+            .collect();
+        for number in COMING {
+            rig.wait_for_traffic(&CALM, ENOUGH);
+            let (port, gone) = (rig.add("guest"), AtomicBool::new(false));
+            std::thread::scope(|inner| {
+                let _ending = Ending(&gone);
+                let guest = Guest::<R>::plug_in(&rig.socket("guest"), number, packed);
+                let gone = &gone;
+                // It does not stop before its port is gone: the rings just stop moving.
+                inner.spawn(move || comes_and_goes(guest, gone));
+                rig.wait_for_traffic(&["guest"], ENOUGH);
+                rig.remove(port);
+                gone.store(true, Ordering::Relaxed);
+            });
+            assert!(rig.port("guest").is_none(), "guest {number}");
+        }
+        done.store(true, Ordering::Relaxed);
+        runs.into_iter().map(|run| run.join().unwrap()).collect::<Vec<_>>()
+    });
+    let now = rig.engine.snapshot();
+    assert_sums_agree(&now);
+    for (guest, name) in guests.iter().zip(CALM) {
+        let port = now.ports.iter().find(|port| port.name == name).unwrap();
+        assert_eq!((port.rx_packets, port.tx_packets), (guest.counts.sent, guest.counts.received), "{name}");
+        assert_eq!(port.fault, None);
+    }
+    let served: Vec<_> = now.workers.iter().map(|worker| worker.packets).collect();
+    assert!(served.iter().all(|&packets| packets > 0), "both workers carried packets: {served:?}");
+    assert!(now.removed.rx_packets > 0 && now.removed.tx_packets > 0, "{:?}", now.removed);
+    calm.into_iter().for_each(|id| rig.remove(id));
+    assert_sums_agree(&rig.engine.snapshot());
+    rig.engine.stop().unwrap();
+}
+
+fn comes_and_goes<R: DriverRing>(mut guest: Guest<R>, gone: &AtomicBool) {
+    while !gone.load(Ordering::Relaxed) {
+        guest.step(&[0, 1]);
+    }
+}
+
+#[test]
+fn the_sums_agree_while_ports_with_split_rings_come_and_go() {
+    story::<Split>(false);
+}
+
+#[test]
+fn the_sums_agree_while_ports_with_packed_rings_come_and_go() {
+    story::<Packed>(true);
+}

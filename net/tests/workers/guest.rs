@@ -1,0 +1,255 @@
+//! A guest with queue pairs over a real socket, which knows of every frame what must arrive and in which order.
+//!
+//! Each pair is a station of its own. A frame says who sent it, by which pair, and its number; so a receiver sees
+//! whether frames of one sender come in order and whole. Frames may be lost: who lost them is the switch's to say.
+
+use crate::memory::{Memory, ROOM, event};
+use port::vhost_user::Features;
+use port::virtio_user::{FrontEnd, VringSetup};
+use ring::Direction;
+use ring::driver::{DriverRing, Post, Used};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Longer than any answer takes, so that a hang is a failure and not a hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Frames that one pair sends at once.
+const BURST: usize = 24;
+const HEADER: usize = 12;
+/// Queue pairs of every guest.
+pub(crate) const PAIRS: u16 = 2;
+const SIZE: u16 = 128;
+
+/// Ends every guest's life when it is dropped, so that a failure does not leave them running.
+pub(crate) struct Ending<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The end of patience with something that a test waits for.
+pub(crate) struct Limit(Instant);
+
+impl Limit {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now() + PATIENCE)
+    }
+
+    pub(crate) fn check(&self, what: &str) {
+        assert!(Instant::now() < self.0, "waited too long for: {what}");
+    }
+}
+
+/// A guest: plugged in, sending and checking.
+pub(crate) struct Guest<R> {
+    pub(crate) number: u8,
+    pub(crate) front: FrontEnd,
+    pub(crate) memory: Memory,
+    pairs: Vec<Pair<R>>,
+    /// Numbers of the frames that came last: by own pair, and sender and its pair.
+    seen: BTreeMap<(u8, u8, u8), u64>,
+    pub(crate) counts: Counts,
+}
+
+/// What a guest has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Frames that the switch has taken.
+    pub(crate) sent: u64,
+    /// Frames that came.
+    pub(crate) received: u64,
+}
+
+struct Pair<R> {
+    /// The ring to receive by, and the one to send by.
+    rings: [Vring<R>; 2],
+    free: Vec<u16>,
+    next: u64,
+}
+
+struct Vring<R> {
+    ring: R,
+    kick: OwnedFd,
+    call: OwnedFd,
+}
+
+/// The address of one pair of a guest.
+fn mac(guest: u8, pair: u8) -> [u8; 6] {
+    [0x02, 0, 0, 0, guest, pair]
+}
+
+/// Frame `number` of a pair. Its length and every byte follow from who sent it.
+fn frame(to: [u8; 6], guest: u8, pair: u8, number: u64) -> Vec<u8> {
+    let mut frame = vec![(number * 7) as u8 ^ guest; 60 + (number as usize * 97) % 1400];
+    frame[..6].copy_from_slice(&to);
+    frame[6..12].copy_from_slice(&mac(guest, pair));
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame[14..16].copy_from_slice(&[guest, pair]);
+    frame[16..24].copy_from_slice(&number.to_le_bytes());
+    frame
+}
+
+impl<R: DriverRing> Guest<R> {
+    /// Plugs in at `socket`. `packed` is what `R` is.
+    pub(crate) fn plug_in(socket: &Path, number: u8, packed: bool) -> Self {
+        let memory = Memory::new(2 * u64::from(PAIRS), SIZE, packed);
+        let mut front = FrontEnd::connect(socket, PATIENCE).unwrap();
+        let kind = if packed { Features::RING_PACKED } else { 0 };
+        let wanted = Features(Features::VERSION_1 | Features::PROTOCOL | Features::MQ | kind);
+        assert!(front.negotiate(wanted).unwrap().features.has(wanted.0));
+        front.share(&memory.whole()).unwrap();
+        let mut pairs: Vec<_> = (0..PAIRS).map(|pair| Pair::new(&memory, pair)).collect();
+        pairs.iter_mut().zip(0..).for_each(|(pair, at)| pair.offer_all(&memory, at));
+        let mut guest =
+            Self { number, front, memory, pairs, seen: BTreeMap::new(), counts: Counts::default() };
+        guest.start();
+        guest
+    }
+
+    fn start(&mut self) {
+        let rings = self.pairs.iter().flat_map(|pair| &pair.rings);
+        let setups: Vec<_> =
+            rings.zip(0..).map(|(vring, index)| vring.setup(&self.memory.layout(index))).collect();
+        self.front.start(&setups).unwrap();
+    }
+
+    /// The descriptor by which the switch calls for ring `index`.
+    pub(crate) fn call(&self, index: u8) -> &OwnedFd {
+        &self.pairs[usize::from(index / 2)].rings[usize::from(index % 2)].call
+    }
+
+    /// Looks at every queue once, and sends to `peers` where buffers are free.
+    pub(crate) fn step(&mut self, peers: &[u8]) {
+        for at in 0..self.pairs.len() {
+            self.collect(at);
+            self.receive(at);
+            self.send(at, peers);
+            let pair = &mut self.pairs[at];
+            pair.rings.iter_mut().for_each(|vring| vring.ring.publish());
+            // Orders our available indices before our loads of the device's suppression fields.
+            fence(Ordering::SeqCst);
+            pair.rings.iter_mut().for_each(Vring::kick);
+        }
+    }
+
+    /// Takes sent buffers back.
+    fn collect(&mut self, at: usize) {
+        let mut used = [Used::default(); 64];
+        let n = self.pairs[at].rings[1].ring.take(&mut used).unwrap();
+        self.pairs[at].free.extend(used[..n].iter().map(|u| u.id));
+        self.counts.sent += n as u64;
+    }
+
+    /// Checks what came and offers its buffers again.
+    fn receive(&mut self, at: usize) {
+        let mut used = [Used::default(); 64];
+        let n = self.pairs[at].rings[0].ring.take(&mut used).unwrap();
+        for u in &used[..n] {
+            let bytes = self.memory.read(2 * at as u64, u.id, u.len);
+            self.check(at as u8, &bytes[HEADER..]);
+            self.pairs[at].offer(&self.memory, at as u64, u.id);
+        }
+        self.counts.received += n as u64;
+    }
+
+    /// What comes was sent like that, and after what came by this pair from its sender before. (Which pair it comes
+    /// by changes while the rings of a port start one after the other.)
+    fn check(&mut self, at: u8, got: &[u8]) {
+        let (from, pair) = (got[14], got[15]);
+        let mut number = [0; 8];
+        number.copy_from_slice(&got[16..24]);
+        let number = u64::from_le_bytes(number);
+        let to = [got[0], got[1], got[2], got[3], got[4], got[5]];
+        assert!(got == frame(to, from, pair, number), "frame {number} of {from}.{pair} was changed");
+        let before = self.seen.insert((at, from, pair), number);
+        assert!(before < Some(number), "{from}.{pair} at {}.{at}: {number} after {before:?}", self.number);
+    }
+
+    fn send(&mut self, at: usize, peers: &[u8]) {
+        if peers.is_empty() {
+            return;
+        }
+        for _ in 0..BURST {
+            let pair = &mut self.pairs[at];
+            let Some(id) = pair.free.pop() else { return };
+            let number = pair.next;
+            pair.next += 1;
+            let to = mac(peers[number as usize % peers.len()], at as u8);
+            let frame = frame(to, self.number, at as u8, number);
+            self.memory.write(2 * at as u64 + 1, id, &[&[0; HEADER], &frame[..]].concat());
+            let (address, len) = (self.memory.buffer(2 * at as u64 + 1, id), (HEADER + frame.len()) as u32);
+            pair.rings[1].ring.post(Post { id, address, len, direction: Direction::Read });
+        }
+    }
+
+    /// Sends and checks until `done`, and then takes what is still on its way.
+    pub(crate) fn live(mut self, peers: &[u8], done: &AtomicBool) -> Self {
+        while !done.load(Ordering::Relaxed) {
+            self.step(peers);
+        }
+        self.drain(50);
+        self
+    }
+
+    /// Takes what still comes until the switch has taken and brought everything: `quiet` looks in a row found
+    /// nothing, and every buffer that was sent is back.
+    pub(crate) fn drain(&mut self, quiet: usize) {
+        let (mut before, mut same) = (self.counts.received, 0);
+        let limit = Limit::new();
+        while same < quiet || self.pairs.iter().any(|pair| pair.free.len() < usize::from(SIZE)) {
+            limit.check("buffers that were sent");
+            self.step(&[]);
+            std::thread::sleep(Duration::from_millis(1));
+            same = if before == self.counts.received { same + 1 } else { 0 };
+            before = self.counts.received;
+        }
+    }
+}
+
+impl<R: DriverRing> Pair<R> {
+    fn new(memory: &Memory, pair: u16) -> Self {
+        let ring = |way| Vring::new(memory, 2 * u64::from(pair) + way);
+        Self { rings: [ring(0), ring(1)], free: (0..SIZE).collect(), next: 0 }
+    }
+
+    fn offer_all(&mut self, memory: &Memory, at: u64) {
+        (0..SIZE).for_each(|id| self.offer(memory, at, id));
+        self.rings[0].ring.publish();
+    }
+
+    fn offer(&mut self, memory: &Memory, at: u64, id: u16) {
+        let address = memory.buffer(2 * at, id);
+        self.rings[0].ring.post(Post { id, address, len: ROOM, direction: Direction::Write });
+    }
+}
+
+impl<R: DriverRing> Vring<R> {
+    fn new(memory: &Memory, index: u64) -> Self {
+        let ring = R::new(&memory.layout(index), &memory.map).unwrap();
+        Self { ring, kick: event(), call: event() }
+    }
+
+    fn setup(&self, layout: &ring::Layout) -> VringSetup<'_> {
+        VringSetup {
+            size: layout.size,
+            descriptors: layout.descriptors,
+            driver: layout.driver,
+            device: layout.device,
+            base: layout.base,
+            kick: Some(self.kick.as_fd()),
+            call: Some(self.call.as_fd()),
+        }
+    }
+
+    fn kick(&mut self) {
+        if self.ring.should_kick() {
+            // A full counter is a kick that is already pending.
+            let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+        }
+    }
+}

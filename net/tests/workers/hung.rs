@@ -1,0 +1,133 @@
+//! A worker that does not come back: control says so and goes on, and takes nothing from under it.
+
+use crate::guest::{Ending, Guest};
+use crate::rig::{Rig, assert_sums_agree, config};
+use engine::{Engine, EngineError, Now, Outputs, Pipeline, Pipelines};
+use port::{Burst, PortId};
+use ring::driver::Split;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Where a worker is stopped: in the middle of a burst of one port.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    shut_for: Option<PortId>,
+    inside: bool,
+}
+
+impl Gate {
+    /// Shuts the gate for bursts of `port` and waits until a worker stands at it.
+    fn shut(&self, port: PortId) {
+        let mut state = self.state.lock().unwrap();
+        state.shut_for = Some(port);
+        while !state.inside {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+
+    fn open(&self) {
+        *self.state.lock().unwrap() = State::default();
+        self.changed.notify_all();
+    }
+
+    fn pass(&self, port: PortId) {
+        let mut state = self.state.lock().unwrap();
+        while state.shut_for == Some(port) {
+            state.inside = true;
+            self.changed.notify_all();
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+}
+
+struct Gated<'a>(&'a dyn Pipelines, Arc<Gate>);
+
+struct GatedPipeline(Box<dyn Pipeline>, Arc<Gate>);
+
+impl Pipelines for Gated<'_> {
+    fn worker(&self, index: usize) -> Box<dyn Pipeline> {
+        Box::new(GatedPipeline(self.0.worker(index), self.1.clone()))
+    }
+}
+
+impl Pipeline for GatedPipeline {
+    fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
+        self.1.pass(from);
+        self.0.process(burst, from, now, out);
+    }
+
+    fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {
+        self.0.egress(burst, to, picks);
+    }
+
+    fn rewrites(&self, to: PortId) -> bool {
+        self.0.rewrites(to)
+    }
+}
+
+fn gated() -> (Rig, Arc<Gate>) {
+    let gate = Arc::new(Gate::default());
+    let rig = Rig::with(|bridge| Engine::start(config(), &Gated(bridge, gate.clone())).unwrap());
+    (rig, gate)
+}
+
+/// A guest that only sends, until its port is gone.
+fn send_until_closed(mut guest: Guest<Split>) {
+    while !guest.front.is_closed() {
+        guest.step(&[0]);
+    }
+}
+
+#[test]
+fn a_port_that_a_hung_worker_holds_is_kept_until_it_answers() {
+    let (rig, gate) = gated();
+    let ids = ["held", "other"].map(|name| rig.add(name));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let _ending = Ending(&done);
+        let guest = Guest::<Split>::plug_in(&rig.socket("held"), 0, false);
+        s.spawn(move || send_until_closed(guest));
+        let mut other = Guest::<Split>::plug_in(&rig.socket("other"), 1, false);
+        gate.shut(ids[0]);
+        let hung = rig.engine.remove_port(ids[0]);
+        assert!(matches!(hung, Err(EngineError::WorkerHung(_))), "{hung:?}");
+        assert!(rig.port("held").is_none(), "for people it is gone");
+        assert_ne!(rig.add("new"), ids[0], "its number is not, because the worker still uses it");
+        // Who changes its memory now would be told a lie; it is told nothing and its port says why.
+        assert!(other.front.share_table(&other.memory.whole()).is_err());
+        let fault = rig.wait("other", "a fault", |port| port.fault.is_some()).fault.unwrap();
+        assert!(fault.contains("does not answer"), "{fault}");
+        gate.open();
+        rig.wait("new", "life", |port| port.state == "waiting");
+        while matches!(rig.engine.remove_port(ids[0]), Err(EngineError::WorkerHung(_))) {}
+        let next = Guest::<Split>::plug_in(&rig.socket("new"), 2, false);
+        let peer = Guest::<Split>::plug_in(&rig.socket("other"), 1, false);
+        let running = &done;
+        s.spawn(move || next.live(&[1], running));
+        s.spawn(move || peer.live(&[2], running));
+        rig.wait_for_traffic(&["new", "other"], 2_000);
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_sums_agree(&rig.engine.snapshot());
+    rig.engine.stop().unwrap();
+}
+
+#[test]
+fn an_engine_ends_without_a_worker_that_does_not_answer() {
+    let (rig, gate) = gated();
+    let id = rig.add("held");
+    std::thread::scope(|s| {
+        let guest = Guest::<Split>::plug_in(&rig.socket("held"), 0, false);
+        s.spawn(move || send_until_closed(guest));
+        gate.shut(id);
+        let ended = rig.engine.stop();
+        assert!(matches!(ended, Err(EngineError::WorkerHung(_))), "{ended:?}");
+        gate.open();
+    });
+}

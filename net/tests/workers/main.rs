@@ -1,0 +1,12 @@
+//! What the switch promises when several workers serve ports with several queues: every packet is accounted for,
+//! and what one front end does costs nobody else.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+mod calls;
+mod churn;
+mod guest;
+mod hostile;
+mod hung;
+mod memory;
+mod rig;
+mod swap;

@@ -1,0 +1,118 @@
+//! A guest's memory: one file with the rings in front and the buffers behind. The ring drivers map it; frames are
+//! written and read through the file, so that nothing here needs an address of its own.
+
+use mem::{Map, Region, RegionSpec};
+use port::virtio_user::SharedRegion;
+use ring::Layout;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// The guest-physical address of the first byte; any would do.
+const GUEST: u64 = 0x1_0000_0000;
+/// The address by which the protocol names rings; any would do.
+const USER: u64 = 0x7000_0000_0000;
+/// From one buffer to the next; not a divisor of a page, so that edges of pages lie in buffers.
+const STRIDE: u64 = 2048 + 192;
+/// Bytes of one buffer.
+pub(crate) const ROOM: u32 = 1600;
+
+/// Rings and buffers of some queue pairs, two rings each.
+pub(crate) struct Memory {
+    file: File,
+    pub(crate) map: Arc<Map>,
+    size: u16,
+    packed: bool,
+    rings: u64,
+    len: u64,
+}
+
+fn ring_bytes(size: u16) -> u64 {
+    let n = u64::from(size);
+    [n * 16, n * 2 + 6, n * 8 + 6].iter().map(|bytes| bytes.next_multiple_of(128)).sum()
+}
+
+impl Memory {
+    /// Room for `rings` rings of `size` entries, and a buffer for each entry.
+    pub(crate) fn new(rings: u64, size: u16, packed: bool) -> Self {
+        let len = rings * (ring_bytes(size) + u64::from(size) * STRIDE);
+        let len = len.next_multiple_of(4096);
+        let file = memfd_create("workers", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, len).unwrap();
+        let region = Region::map(file.as_fd(), spec(0, len)).unwrap();
+        let map = Arc::new(Map::new(vec![Arc::new(region)]).unwrap());
+        Self { file: File::from(file), map, size, packed, rings, len }
+    }
+
+    /// All of it as one region.
+    pub(crate) fn whole(&self) -> Vec<SharedRegion<'_>> {
+        vec![self.part(0, self.len)]
+    }
+
+    /// All of it as two regions that meet at a page somewhere in the buffers, another one for each `n`.
+    pub(crate) fn halves(&self, n: u64) -> Vec<SharedRegion<'_>> {
+        let first = (self.rings * ring_bytes(self.size)).next_multiple_of(4096) / 4096 + 1;
+        let edge = (first + n % (self.len / 4096 - first - 1)) * 4096;
+        vec![self.part(0, edge), self.part(edge, self.len)]
+    }
+
+    fn part(&self, from: u64, to: u64) -> SharedRegion<'_> {
+        SharedRegion { file: self.file.as_fd(), spec: spec(from, to - from) }
+    }
+
+    /// Where ring `index` lies.
+    pub(crate) fn layout(&self, index: u64) -> Layout {
+        let (at, n) = (index * ring_bytes(self.size), u64::from(self.size));
+        let driver = at + (n * 16).next_multiple_of(128);
+        Layout {
+            size: self.size,
+            descriptors: USER + at,
+            driver: USER + driver,
+            device: USER + driver + (n * 2 + 6).next_multiple_of(128),
+            base: if self.packed { 0x8000_8000 } else { 0 },
+            event_idx: false,
+            indirect: false,
+            in_order: false,
+        }
+    }
+
+    fn offset(&self, ring: u64, id: u16) -> u64 {
+        self.rings * ring_bytes(self.size) + (ring * u64::from(self.size) + u64::from(id)) * STRIDE
+    }
+
+    /// The guest-physical address of buffer `id` of ring `ring`.
+    pub(crate) fn buffer(&self, ring: u64, id: u16) -> u64 {
+        GUEST + self.offset(ring, id)
+    }
+
+    /// Writes the start of a buffer.
+    pub(crate) fn write(&self, ring: u64, id: u16, bytes: &[u8]) {
+        self.file.write_all_at(bytes, self.offset(ring, id)).unwrap();
+    }
+
+    /// Reads the start of a buffer.
+    pub(crate) fn read(&self, ring: u64, id: u16, len: u32) -> Vec<u8> {
+        let mut bytes = vec![0; len as usize];
+        self.file.read_exact_at(&mut bytes, self.offset(ring, id)).unwrap();
+        bytes
+    }
+
+    /// Has every descriptor of a ring point to nowhere.
+    pub(crate) fn spoil(&self, ring: u64) {
+        for at in 0..u64::from(self.size) {
+            self.file.write_all_at(&[0xee; 8], ring * ring_bytes(self.size) + at * 16).unwrap();
+        }
+    }
+}
+
+fn spec(from: u64, len: u64) -> RegionSpec {
+    RegionSpec { guest: GUEST + from, user: USER + from, len, offset: from }
+}
+
+/// As a descriptor that closes with its owner.
+pub(crate) fn event() -> OwnedFd {
+    use rustix::event::{EventfdFlags, eventfd};
+    eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap()
+}
