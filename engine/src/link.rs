@@ -136,3 +136,40 @@ impl Link {
         self.control.ring();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn link() -> Link {
+        let link = Link::new(channel().0, Bell::new().unwrap()).unwrap();
+        Link { limit: Duration::from_millis(5), ..link }
+    }
+
+    fn obey(link: &Link) {
+        let upto = link.mailbox.take(&mut Vec::new()).unwrap();
+        link.mailbox.obeyed(upto);
+    }
+
+    #[test]
+    fn a_worker_that_does_not_answer_is_waited_for_once_and_again_when_it_is_back() {
+        let link = link();
+        let first = link.post(Command::Quit);
+        assert!(!link.wait(first) && link.is_stuck() && link.is_out_of_service());
+        // Not waited for: not even for the whole of a limit that never ends.
+        let link = Link { limit: Duration::MAX, ..link };
+        let second = link.post(Command::Quit);
+        assert!(!link.wait(second));
+        obey(&link);
+        assert!(!link.is_stuck() && link.is_done(second) && link.wait(second));
+    }
+
+    #[test]
+    fn a_worker_that_is_over_holds_nothing() {
+        let link = link();
+        let number = link.post(Command::Quit);
+        link.end();
+        assert!(link.wait(number) && !link.is_stuck() && link.is_out_of_service());
+    }
+}

@@ -30,8 +30,12 @@ pub struct Snapshot {
 pub struct RemovedSnapshot {
     /// Packets that came in.
     pub rx_packets: u64,
+    /// Bytes that came in, without frame checksums.
+    pub rx_bytes: u64,
     /// Packets that left.
     pub tx_packets: u64,
+    /// Bytes that left.
+    pub tx_bytes: u64,
     /// Copies beyond the first, of packets that came in.
     pub replicated: u64,
     /// Losses by reason; reasons without losses are left out.
@@ -225,7 +229,9 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
 fn removed_snapshot(counted: &Totals) -> RemovedSnapshot {
     RemovedSnapshot {
         rx_packets: counted.rx_packets,
+        rx_bytes: counted.rx_bytes,
         tx_packets: counted.tx_packets,
+        tx_bytes: counted.tx_bytes,
         replicated: counted.replicated,
         drops: drops(counted),
     }

@@ -33,23 +33,23 @@ impl Script<'_> {
         *first
     }
 
-    fn word(&mut self) -> u16 {
+    pub(crate) fn word(&mut self) -> u16 {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
     /// Mostly below `n`.
-    fn below(&mut self, n: u16) -> u16 {
+    pub(crate) fn below(&mut self, n: u16) -> u16 {
         match self.byte() {
             251.. => self.word(),
             small => u16::from(small) % n.max(1),
         }
     }
 
-    fn long(&mut self) -> u64 {
+    pub(crate) fn long(&mut self) -> u64 {
         u64::from(self.word()) | u64::from(self.word()) << 32
     }
 
-    fn len(&mut self) -> u32 {
+    pub(crate) fn len(&mut self) -> u32 {
         match self.byte() {
             240.. => u32::from(self.word()) << (self.byte() & 15),
             known => LENGTHS[usize::from(known) % LENGTHS.len()],
@@ -57,7 +57,7 @@ impl Script<'_> {
     }
 
     /// Mostly a buffer, often near an edge; sometimes a ring, sometimes nowhere.
-    fn address(&mut self) -> u64 {
+    pub(crate) fn address(&mut self) -> u64 {
         let near = u64::from(self.byte());
         match self.byte() {
             at @ 0..=127 => BUFFERS + u64::from(at) * 2048 + (near & 15),
@@ -71,7 +71,7 @@ impl Script<'_> {
     }
 
     /// Mostly flags that a driver may write.
-    fn flags(&mut self, usual: u16) -> u16 {
+    pub(crate) fn flags(&mut self, usual: u16) -> u16 {
         match self.byte() {
             0..=95 => usual,
             96..=159 => usual | NEXT,
@@ -82,7 +82,7 @@ impl Script<'_> {
         }
     }
 
-    fn shape(&mut self, packed: bool) -> Shape {
+    pub(crate) fn shape(&mut self, packed: bool) -> Shape {
         let (bits, n) = (self.byte(), self.byte());
         let size = if packed { u16::from(n % 67) + 1 } else { 1 << (n % 8) };
         Shape { packed, size, in_order: bits & 1 != 0, event_idx: bits & 2 != 0, indirect: bits & 4 == 0 }

@@ -6,4 +6,5 @@
 
 pub mod device;
 pub mod frames;
+pub mod queues;
 pub mod race;

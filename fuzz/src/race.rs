@@ -38,7 +38,7 @@ pub fn play<R: DeviceRing>(packed: bool, script: &[u8]) {
 }
 
 /// Writes words over the rings: those of elsewhere in the rings, with a bit changed, so that many make sense.
-fn rewrite(rings: Seg, seed: u64, done: &AtomicBool) {
+pub(crate) fn rewrite(rings: Seg, seed: u64, done: &AtomicBool) {
     let mut state = seed;
     let words = rings.len() as u64 / 8;
     while !done.load(Ordering::Relaxed) {
@@ -47,7 +47,7 @@ fn rewrite(rings: Seg, seed: u64, done: &AtomicBool) {
         state ^= state << 17;
         let (from, to) = (state % words, (state >> 20) % words);
         let flip = if state >> 63 == 0 { 1 << ((state >> 40) & 63) } else { 0 };
-        // SAFETY: `play` holds the map until this thread has ended; both words are inside and aligned.
+        // SAFETY: whoever called holds the map until this thread has ended; both words are inside and aligned.
         unsafe {
             let word = rings.load_u64(from as usize * 8, Ordering::Relaxed) ^ flip;
             rings.store_u64(to as usize * 8, word, Ordering::Relaxed);

@@ -87,7 +87,9 @@ pub enum PortFault {
     #[error("the {0} descriptor is not usable: {1}")]
     BadDescriptor(&'static str, String),
     /// A worker of this switch does not answer, so nobody can say that it has let go of the port's rings and memory.
-    #[error("worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory")]
+    #[error(
+        "worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory"
+    )]
     WorkerHung(usize),
     /// The front end broke the vhost-user protocol.
     #[error("the front end broke the vhost-user protocol: {0}")]

@@ -1,15 +1,47 @@
-//! What the fuzz target of the protocol has found interesting, played again.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+//! What the fuzz targets of the protocol and of the queues have found interesting, played again.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::pedantic,
+    unreachable_pub,
+    missing_docs,
+    reason = "a failure here is the test's; the scripts are shared with the fuzz targets"
+)]
+
+#[path = "../../fuzz/src/device.rs"]
+mod device;
+#[path = "../../fuzz/src/queues.rs"]
+mod queues;
+#[path = "../../fuzz/src/race.rs"]
+mod race;
 
 use port::vhost_user::fuzz::fuzz_session;
+use proptest::prelude::*;
 
-#[test]
-fn sessions_survive_every_script() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/vhost_user");
+/// The scripts of one fuzz target.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
     assert!(!scripts.is_empty(), "there is a corpus");
-    for script in scripts {
-        fuzz_session(&script);
+    scripts
+}
+
+#[test]
+fn sessions_survive_every_script() {
+    corpus("vhost_user").iter().for_each(|script| fuzz_session(script));
+}
+
+#[test]
+fn queues_survive_every_script() {
+    corpus("queues").iter().for_each(|script| queues::play(script));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn queues_survive_any_script(script in prop::collection::vec(any::<u8>(), 0..600)) {
+        queues::play(&script);
     }
 }

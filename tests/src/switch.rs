@@ -57,8 +57,13 @@ pub struct Switch {
 impl Switch {
     /// Starts a switch with one bridge and one worker on CPU `cpu`, and waits until it answers.
     pub fn start(folder: &Path, cpu: usize, ports: &[Port]) -> Switch {
+        Switch::start_on(folder, &[cpu], ports)
+    }
+
+    /// As [`Switch::start`], with one worker on each of `cpus`.
+    pub fn start_on(folder: &Path, cpus: &[usize], ports: &[Port]) -> Switch {
         let file = folder.join("switch.toml");
-        let written = fs::write(&file, configuration(cpu, ports));
+        let written = fs::write(&file, configuration(cpus, ports));
         written.unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
         Switch::restart(folder)
     }
@@ -79,17 +84,19 @@ impl Switch {
 
     /// Runs a verb with `-o json`; its standard error when it failed.
     pub fn ask(&self, verb: &[&str]) -> Result<Value, String> {
+        let answer = self.tell(&[verb, &["-o", "json"]].concat())?;
+        serde_json::from_slice(&answer).map_err(|error| format!("not JSON: {error}"))
+    }
+
+    /// Runs a verb; what it printed, or its standard error when it failed.
+    pub fn tell(&self, verb: &[&str]) -> Result<Vec<u8>, String> {
         let Output { status, stdout, stderr } = Command::new(binary::linerate())
             .arg("--control")
             .arg(&self.control)
             .args(verb)
-            .args(["-o", "json"])
             .output()
             .unwrap_or_else(|error| panic!("cannot run linerate: {error}"));
-        if !status.success() {
-            return Err(String::from_utf8_lossy(&stderr).into_owned());
-        }
-        serde_json::from_slice(&stdout).map_err(|error| format!("not JSON: {error}"))
+        if status.success() { Ok(stdout) } else { Err(String::from_utf8_lossy(&stderr).into_owned()) }
     }
 
     /// What the port called `name` is doing; a port that was added a moment ago is waited for.
@@ -156,8 +163,9 @@ impl Switch {
     }
 }
 
-fn configuration(cpu: usize, ports: &[Port]) -> String {
-    let mut text = format!("[[worker]]\ncpu = {cpu}\n\n[[bridge]]\nname = \"lan\"\n");
+fn configuration(cpus: &[usize], ports: &[Port]) -> String {
+    let workers: Vec<_> = cpus.iter().map(|cpu| format!("[[worker]]\ncpu = {cpu}\n\n")).collect();
+    let mut text = format!("{}[[bridge]]\nname = \"lan\"\n", workers.concat());
     for Port { name, socket, client, pairs } in ports {
         let mode = if *client { "client" } else { "server" };
         let socket = socket.display();

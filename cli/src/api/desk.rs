@@ -66,6 +66,7 @@ impl Desk {
     /// `GET /v1/status`
     pub(crate) fn status(&self) -> Status {
         let (topology, now) = (self.topology(), self.plant.snapshot());
+        let traffic = Traffic::of(&now);
         let bridge = |b| BridgeStatus::of(b, &topology.ports, self.plant.addresses(&b.name));
         Status {
             name: topology.switch.name.clone(),
@@ -79,7 +80,7 @@ impl Desk {
             bridges: topology.bridges.iter().map(bridge).collect(),
             ports: topology.ports.len(),
             connected: now.ports.iter().filter(|port| port.state == "connected").count(),
-            traffic: Traffic::of(&now.ports),
+            traffic,
         }
     }
 

@@ -61,10 +61,18 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// The sums over `ports`.
-    pub(crate) fn of<'a>(ports: impl IntoIterator<Item = &'a PortSnapshot>) -> Self {
-        let mut sum = Self::default();
-        for port in ports {
+    /// The sums over all ports, those that were removed among them.
+    pub(crate) fn of(now: &Snapshot) -> Self {
+        let removed = now.removed.clone();
+        let mut sum = Self {
+            rx_packets: removed.rx_packets,
+            rx_bytes: removed.rx_bytes,
+            tx_packets: removed.tx_packets,
+            tx_bytes: removed.tx_bytes,
+            replicated: removed.replicated,
+            drops: removed.drops,
+        };
+        for port in &now.ports {
             sum.rx_packets += port.rx_packets;
             sum.rx_bytes += port.rx_bytes;
             sum.tx_packets += port.tx_packets;

@@ -190,3 +190,14 @@ fn an_eventfd_that_blocks_is_made_to_not_block() {
     let flags = rustix::fs::fcntl_getfl(&kick).unwrap();
     assert!(flags.contains(rustix::fs::OFlags::NONBLOCK));
 }
+
+#[test]
+fn nothing_is_answered_when_a_worker_may_still_use_what_the_answer_gives_back() {
+    let hung = PortFault::WorkerHung(1);
+    for request in [Request::GetVringBase(0), Request::SetMemTable(vec![REGION])] {
+        let mut bench = Bench::running(SPLIT, 0, 0);
+        bench.engine.failure = Some(hung.clone());
+        let fds = bench.fds_for(&request);
+        assert_eq!(bench.send(&request, fds, true), Err(hung.clone()), "{request:?}");
+    }
+}

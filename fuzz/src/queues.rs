@@ -1,0 +1,335 @@
+//! The queues of a vhost-user port played end to end: from one guest's ring into the other guest's ring.
+//!
+//! The script writes both guests' descriptors, tables and raw words, changes their memory and stops and starts their
+//! queues, and in between does what a worker does: takes a burst, loads heads, sends it by one of two handles of a
+//! forked queue or by a queue of its own, completes it and asks whether to call. Whatever it does, a call returns,
+//! every packet that was taken is sent, counted under a reason or left to the caller, the sender's buffers are not
+//! written, and a queue that reports a fault can be dropped and started again.
+
+use super::device::Script;
+use super::race::rewrite;
+use mem::copy::Portable;
+use mem::{Map, MapCell, Region, Seg};
+use port::vhost_user::QUEUES;
+use port::vhost_user::setup::{Features, QueueSetup};
+use port::{Burst, RxQueue, Tally, TxQueue};
+use ring::mock::{BUFFERS, Mock, REGION, RINGS, Shape, USER};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+const AVAIL: u16 = 1 << 7;
+const USED: u16 = 1 << 15;
+
+/// One guest: its driver's side in the script's hands, and its memory.
+struct Guest {
+    mock: Mock,
+    shape: Shape,
+    features: Features,
+    memory: Arc<MapCell>,
+    usual: u16,
+    /// Where a driver would write next: index, and for packed rings the wrap counter.
+    next: (u16, bool),
+    base: u32,
+}
+
+impl Guest {
+    fn new(script: &mut Script<'_>, usual: u16) -> Self {
+        let shape = script.shape(script.0.len() % 2 == 1);
+        let bits = script.byte();
+        let extra = [Features::VERSION_1, Features::MRG_RXBUF, Features::VERSION_1 | Features::MRG_RXBUF, 0];
+        let named = [
+            (shape.packed, Features::RING_PACKED),
+            (shape.in_order, Features::IN_ORDER),
+            (shape.event_idx, Features::EVENT_IDX),
+            (shape.indirect, Features::INDIRECT_DESC),
+        ];
+        let bits = named.iter().filter(|n| n.0).fold(extra[usize::from(bits) % 4], |all, n| all | n.1);
+        let mock = Mock::new(shape);
+        let memory = Arc::new(MapCell::new(whole(&mock)));
+        let base = mock.layout.base;
+        Self { mock, shape, features: Features(bits), memory, usual, next: (0, true), base }
+    }
+
+    fn setup(&self) -> QueueSetup {
+        QueueSetup {
+            memory: self.memory.clone(),
+            size: self.mock.layout.size,
+            descriptors: self.mock.layout.descriptors,
+            driver: self.mock.layout.driver,
+            device: self.mock.layout.device,
+            base: self.base,
+            features: self.features,
+            kick: None,
+            call: None,
+        }
+    }
+
+    /// Writes the next descriptor and usually makes it available. Often it is a buffer as drivers make them.
+    fn describe(&mut self, script: &mut Script<'_>) {
+        let (how, size) = (script.byte(), self.shape.size);
+        let at = if how & 7 != 7 { self.next.0 % size } else { script.below(size) % size };
+        let (address, len) = if how & 1 == 0 {
+            (BUFFERS + u64::from(script.byte()) * 1021, 20 + u32::from(script.byte()) * 8)
+        } else {
+            (script.address(), script.len())
+        };
+        let wrap = if self.next.1 { AVAIL } else { USED };
+        let usual = self.usual | if self.shape.packed { wrap } else { 0 };
+        let flags = if how & 2 == 0 { usual } else { script.flags(usual) };
+        let (table, link) = (self.mock.layout.descriptors, (at + 1) % size);
+        if self.shape.packed {
+            self.mock.packed_descriptor(table, at, address, len, at, flags);
+        } else {
+            self.mock.split_descriptor(table, at, address, len, flags, link);
+        }
+        // The rest of a chain stands behind its head and is not offered by itself.
+        if self.shape.packed || how & 4 == 0 || flags & NEXT == 0 {
+            self.advance(at);
+        }
+    }
+
+    fn advance(&mut self, head: u16) {
+        if !self.shape.packed {
+            self.mock.offer(self.next.0 % self.shape.size, head);
+            self.next.0 = self.next.0.wrapping_add(1);
+            self.mock.available_index(self.next.0);
+        } else if self.next.0 + 1 == self.shape.size {
+            self.next = (0, !self.next.1);
+        } else {
+            self.next.0 += 1;
+        }
+    }
+
+    /// Writes an entry of an indirect table that lies in a buffer.
+    fn table(&mut self, script: &mut Script<'_>) {
+        let (at, table) = (script.below(16) % 128, USER.wrapping_add(script.address() & !7));
+        if self.mock.map.by_user(table, 128 * 16).is_none() {
+            return;
+        }
+        let (address, len, flags) = (script.address(), script.len(), script.flags(self.usual));
+        if self.shape.packed {
+            self.mock.packed_descriptor(table, at, address, len, at, flags);
+        } else {
+            self.mock.split_descriptor(table, at, address, len, flags, at + 1);
+        }
+    }
+
+    fn poke(&mut self, script: &mut Script<'_>) {
+        let words = self.mock.map.regions()[0].spec().len / 8;
+        let at = USER + RINGS + u64::from(script.word()) % words * 8;
+        let value = script.long();
+        self.mock.poke64(at, value);
+    }
+
+    /// Another map: whole, without a region, or with one that takes the place of another.
+    fn change_map(&mut self, script: &mut Script<'_>) {
+        let mut regions = self.mock.map.regions().to_vec();
+        let one = usize::from(script.byte()) % regions.len();
+        match script.byte() & 3 {
+            0 => drop(regions.remove(one)),
+            1 if one > 0 => {
+                let (spec, cut) = (regions.remove(one).spec(), u64::from(script.byte()) * 509 + 1);
+                let half = |from, to| Arc::new(Region::heap(spec.guest + from, spec.user + from, to - from));
+                regions.extend([half(0, cut), half(cut, spec.len)]);
+            }
+            _ => {}
+        }
+        drop(self.memory.replace(Map::new(regions).expect("these regions do not overlap")));
+    }
+
+    /// Begins again, at the base that the queue reported or with a fresh ring.
+    fn start_again(&mut self, base: Option<u32>) {
+        drop(self.memory.replace(whole(&self.mock)));
+        self.base = base.unwrap_or(self.mock.layout.base);
+        if base.is_none() {
+            self.next = (0, true);
+        }
+    }
+
+    fn rings(&self) -> Seg {
+        let len = self.mock.map.regions()[0].spec().len as u32;
+        self.mock.map.by_user(USER + RINGS, len).expect("the mock's own memory")
+    }
+
+    /// The buffers' bytes, in both regions.
+    fn buffers(&self) -> Vec<u8> {
+        let mut all = vec![0; 2 * REGION as usize];
+        for (half, at) in all.chunks_mut(REGION as usize).zip([BUFFERS, BUFFERS + REGION]) {
+            let seg = self.mock.map.by_user(USER + at, REGION as u32).expect("the mock's own memory");
+            // SAFETY: the mock holds the map; the segment has as many bytes as the half.
+            unsafe { seg.copy_out::<Portable>(half) };
+        }
+        all
+    }
+}
+
+fn whole(mock: &Mock) -> Map {
+    Map::new(mock.map.regions().to_vec()).expect("the mock's own regions")
+}
+
+/// Both guests, their queues, and the burst between them.
+struct Play {
+    from: Guest,
+    to: Guest,
+    rx: Box<dyn RxQueue>,
+    /// One handle, or two of a forked queue.
+    tx: Vec<Box<dyn TxQueue>>,
+    burst: Burst,
+    raced: bool,
+}
+
+/// Plays a script; its first byte says whether the rings are rewritten by another thread meanwhile.
+///
+/// # Panics
+/// When a queue does what it must not: that is what a fuzzer looks for.
+pub fn play(script: &[u8]) {
+    let mut script = Script(script);
+    let raced = script.byte() & 7 == 7;
+    let seed = u64::from(script.byte()) | 1 << 40;
+    let (from, to) = (Guest::new(&mut script, 0), Guest::new(&mut script, WRITE));
+    let rings = [from.rings(), to.rings()];
+    // The racers write until they are joined, and so the maps of what they write to are held here.
+    let _held = [from.mock.map.clone(), to.mock.map.clone()];
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ending = Ending(&done);
+        if raced {
+            let done = &done;
+            rings.into_iter().for_each(|rings| {
+                scope.spawn(move || rewrite(rings, seed, done));
+            });
+        }
+        Play::new(from, to, raced).run(&mut script);
+    });
+}
+
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl Play {
+    fn new(from: Guest, to: Guest, raced: bool) -> Self {
+        let rx = (QUEUES.rx)(&from.setup()).expect("the mock's layout is right");
+        let tx = vec![(QUEUES.tx)(&to.setup()).expect("the mock's layout is right")];
+        Self { from, to, rx, tx, burst: Burst::new(), raced }
+    }
+
+    fn run(&mut self, script: &mut Script<'_>) {
+        while !script.0.is_empty() {
+            match script.byte() % 16 {
+                0..=2 => self.from.describe(script),
+                3..=5 => self.to.describe(script),
+                6 => self.from.table(script),
+                7 => self.to.table(script),
+                8 => {
+                    if script.byte() & 1 == 0 {
+                        self.from.poke(script)
+                    } else {
+                        self.to.poke(script)
+                    }
+                }
+                9..=11 => self.carry(script),
+                12 => self.ask(script),
+                13 => self.refresh(script),
+                14 => self.fork(),
+                _ => self.restart(script),
+            }
+        }
+    }
+
+    /// What a worker does with one burst.
+    fn carry(&mut self, script: &mut Script<'_>) {
+        let before = if self.raced { vec![] } else { self.from.buffers() };
+        let mut tally = Tally::default();
+        self.burst.begin(0);
+        let taken = self.rx.rx(&mut self.burst, &mut tally);
+        let (n, lost) = (self.burst.len(), tally.dropped() as usize);
+        assert_eq!(tally.packets as usize, n + lost, "what was taken is in the burst or counted as lost");
+        self.burst.load_heads::<Portable>();
+        self.send(script, n);
+        self.rx.complete(&self.burst);
+        assert!(self.raced || before == self.from.buffers(), "a sender's buffers were written");
+        if taken.is_err() {
+            self.restart_rx(None);
+        }
+    }
+
+    fn send(&mut self, script: &mut Script<'_>, n: usize) {
+        let picks: Vec<u8> = (0..n as u8).collect();
+        let handle = usize::from(script.byte()) % self.tx.len();
+        let mut tally = Tally::default();
+        match self.tx[handle].tx(&self.burst, &picks, &mut tally) {
+            Ok(done) => {
+                let counted = tally.packets + tally.dropped();
+                assert!(done <= n && counted == done as u64, "each pick that is done with is counted once");
+            }
+            Err(fault) => {
+                assert!(!fault.to_string().is_empty());
+                assert!(tally.packets + tally.dropped() <= n as u64, "the rest is the caller's to count");
+                self.restart_tx(None);
+            }
+        }
+    }
+
+    fn ask(&mut self, script: &mut Script<'_>) {
+        self.rx.notify();
+        self.tx.iter_mut().for_each(|tx| tx.notify());
+        self.rx.prefetch();
+        if script.byte() & 1 == 0 && self.rx.arm().is_err() {
+            return self.restart_rx(None);
+        }
+        self.rx.disarm();
+    }
+
+    /// The front end changes its memory; every handle takes the change over, as at a burst boundary.
+    fn refresh(&mut self, script: &mut Script<'_>) {
+        self.burst.unpin();
+        if script.byte() & 1 == 0 {
+            self.from.change_map(script);
+            if self.rx.refresh().is_err() {
+                self.restart_rx(None);
+            }
+        } else {
+            self.to.change_map(script);
+            let refreshed: Vec<_> = self.tx.iter_mut().map(|tx| tx.refresh()).collect();
+            if refreshed.iter().any(Result::is_err) {
+                self.restart_tx(None);
+            }
+        }
+    }
+
+    fn fork(&mut self) {
+        if self.tx.len() == 1 {
+            let other = self.tx[0].fork();
+            self.tx.push(other);
+        }
+    }
+
+    /// The front end stops a ring and starts it where it stopped.
+    fn restart(&mut self, script: &mut Script<'_>) {
+        if script.byte() & 1 == 0 {
+            let base = self.rx.base();
+            self.restart_rx(Some(base));
+        } else {
+            let base = self.tx[0].base();
+            self.restart_tx(Some(base));
+        }
+    }
+
+    fn restart_rx(&mut self, base: Option<u32>) {
+        self.burst.unpin();
+        self.from.start_again(base);
+        self.rx = (QUEUES.rx)(&self.from.setup()).expect("a ring starts at the base that it reported");
+    }
+
+    fn restart_tx(&mut self, base: Option<u32>) {
+        self.to.start_again(base);
+        self.tx = vec![(QUEUES.tx)(&self.to.setup()).expect("a ring starts at the base that it reported")];
+    }
+}
