@@ -40,14 +40,21 @@ pub trait Guest: Send {
 
 /// A guest with rings of `size` entries, a power of two.
 pub fn guest(ring: Ring, size: u16) -> Result<Box<dyn Guest>> {
+    guest_of(ring, size, None)
+}
+
+/// As [`guest`]; with `merged`, frames may span several buffers of so many bytes, header included.
+pub fn guest_of(ring: Ring, size: u16, merged: Option<u32>) -> Result<Box<dyn Guest>> {
     if ring.is_packed() {
-        return Ok(Box::new(Device::<Packed>::new(ring, size)?));
+        return Ok(Box::new(Device::<Packed>::new(ring, size, merged)?));
     }
-    Ok(Box::new(Device::<Split>::new(ring, size)?))
+    Ok(Box::new(Device::<Split>::new(ring, size, merged)?))
 }
 
 struct Device<R> {
     kind: Ring,
+    /// Bytes of each receive buffer, where frames may span several.
+    merged: Option<u32>,
     memory: Memory,
     receive: R,
     send: R,
@@ -64,22 +71,28 @@ fn features(ring: Ring) -> Features {
 }
 
 impl<R: DriverRing> Device<R> {
-    fn new(kind: Ring, size: u16) -> Result<Self> {
+    fn new(kind: Ring, size: u16, merged: Option<u32>) -> Result<Self> {
         let memory = Memory::new(size)?;
         let ring = |way| R::new(&memory.layout(way, kind), &memory.map);
         let (receive, send) = (ring(Way::Receive)?, ring(Way::Send)?);
         let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let kicks = [event()?, event()?];
         let free = (0..size).rev().collect();
-        let mut device = Self { kind, memory, receive, send, free, kicks, front_end: None };
+        let mut device = Self { kind, merged, memory, receive, send, free, kicks, front_end: None };
         (0..size).for_each(|id| device.offer(id));
         device.receive.publish();
         Ok(device)
     }
 
     fn offer(&mut self, id: u16) {
-        let (address, len) = self.memory.buffer(Way::Receive, id);
+        let (address, whole) = self.memory.buffer(Way::Receive, id);
+        let len = self.merged.unwrap_or(whole).min(whole);
         self.receive.post(Post { id, address, len, direction: Direction::Write });
+    }
+
+    fn features(&self) -> Features {
+        let merged = if self.merged.is_some() { Features::MRG_RXBUF } else { 0 };
+        Features(features(self.kind).0 | merged)
     }
 
     fn setup(&self, way: Way) -> Result<QueueSetup> {
@@ -91,7 +104,7 @@ impl<R: DriverRing> Device<R> {
             driver: layout.driver,
             device: layout.device,
             base: layout.base,
-            features: features(self.kind),
+            features: self.features(),
             kick: None,
             call: None,
         })
@@ -156,9 +169,9 @@ impl<R: DriverRing> Guest for Device<R> {
 
     fn plug_in(&mut self, socket: &Path) -> Result<()> {
         let mut front_end = FrontEnd::connect(socket, PATIENCE)?;
-        let wanted = Features(features(self.kind).0 | Features::PROTOCOL);
+        let wanted = Features(self.features().0 | Features::PROTOCOL);
         let agreed = front_end.negotiate(wanted)?;
-        if !agreed.features.has(features(self.kind).0) {
+        if !agreed.features.has(self.features().0) {
             return Err(anyhow!("the switch does not offer {} rings", self.kind.name()));
         }
         front_end.share(&[self.memory.shared()]).context("sharing memory")?;

@@ -6,12 +6,13 @@ use engine::Pipelines;
 use engine::bench::{StepConfig, SteppedWorker};
 use mem::copy::Choice;
 use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig};
+use net::bridge::{BridgeConfig, PortConfig, Vlan, VlanSet};
 use port::PortId;
 use port::vhost_user::QUEUES;
+use wire::VlanId;
 
 use crate::Ring;
-use crate::guest::{Guest, guest};
+use crate::guest::{Guest, guest_of};
 use crate::stations::Stations;
 
 /// Packets of a full burst.
@@ -32,6 +33,15 @@ pub struct Shape {
     pub ticks_per_ns: f64,
 }
 
+/// What a rig has beyond the plain one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras {
+    /// Port 0 is an access port of this VLAN, and the others are trunks that carry it.
+    pub vlan: Option<VlanId>,
+    /// Frames may span several receive buffers of so many bytes, header included.
+    pub merged: Option<u32>,
+}
+
 /// Guests around a switch.
 pub struct Rig {
     /// The switch.
@@ -46,17 +56,22 @@ pub struct Rig {
 impl Rig {
     /// Builds it and has the bridge learn every station.
     pub fn new(shape: &Shape) -> Result<Self> {
+        Self::with(shape, &Extras::default())
+    }
+
+    /// As [`Rig::new`], with extras. What cannot send to a VLAN is pinned to it.
+    pub fn with(shape: &Shape, extras: &Extras) -> Result<Self> {
         let settled = mem::copy::settle(shape.kernel);
         if settled != shape.kernel {
             bail!("the copy kernel is {settled} already; one process measures one kernel");
         }
         let ports = shape.stations.ports;
-        let switch = bridge(shape.stations)?;
+        let switch = bridge(shape.stations, extras)?;
         let config = StepConfig { max_ports: ports, kernel: settled, ticks_per_ns: shape.ticks_per_ns };
         let mut worker = SteppedWorker::new(&config, switch.worker(0))?;
         let mut guests = Vec::new();
         for port in 0..ports {
-            let guest = guest(shape.ring, shape.queue_size)?;
+            let guest = guest_of(shape.ring, shape.queue_size, extras.merged)?;
             let [from, to] = guest.setups()?;
             worker.start(PortId(port as u16), (QUEUES.rx)(&from)?, (QUEUES.tx)(&to)?);
             guests.push(guest);
@@ -99,13 +114,30 @@ impl Rig {
     }
 }
 
-fn bridge(stations: Stations) -> Result<Switch> {
+fn bridge(stations: Stations, extras: &Extras) -> Result<Switch> {
     let switch = Switch::new(stations.ports);
     let capacity = (stations.count() * 5 / 4).max(65_536);
     switch.add_bridge("br0", BridgeConfig { capacity, ..BridgeConfig::default() })?;
     let config = PortConfig { learn_limit: Some(capacity as u32), ..PortConfig::default() };
     for port in 0..stations.ports {
-        switch.add_port(PortId(port as u16), "br0", &config)?;
+        let vlan = extras.vlan.map_or(Vlan::Transparent, |vlan| membership(port, vlan));
+        switch.add_port(PortId(port as u16), "br0", &PortConfig { vlan, ..config.clone() })?;
+    }
+    // A trunk takes no frame without a tag, and the guests here send no other.
+    for port in 1..stations.ports.min(extras.vlan.map_or(0, |_| stations.ports)) {
+        for n in 0..stations.per_port() {
+            switch.add_static("br0", stations.mac(port, n).into(), extras.vlan, PortId(port as u16))?;
+        }
     }
     Ok(switch)
+}
+
+/// Port 0 gives access to `vlan`, the others carry it with its tag.
+fn membership(port: usize, vlan: VlanId) -> Vlan {
+    if port == 0 {
+        return Vlan::Access(vlan);
+    }
+    let mut allowed = VlanSet::empty();
+    allowed.insert(vlan);
+    Vlan::Trunk { allowed, native: None }
 }

@@ -129,7 +129,9 @@ fn a_buffer_of_the_stock_that_lies_over_a_new_edge_is_taken_again() {
         for forked in [false, true] {
             let mut guest = Guest::new(packed, Features::VERSION_1);
             let file = on_file(&mut guest);
-            buffers.iter().for_each(|buffer| guest.offer(buffer, WRITE));
+            for buffer in buffers {
+                guest.offer(buffer, WRITE);
+            }
             let mut tx = guest.tx();
             let mut other = forked.then(|| tx.fork());
             let tx = other.as_mut().unwrap_or(&mut tx);

@@ -8,11 +8,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use benches::Ring;
-use benches::rig::{BURST, Rig, Shape};
+use benches::rig::{BURST, Extras, Rig, Shape};
 use benches::stations::Stations;
 use clap::{Parser, ValueEnum};
 use engine::bench::SteppedWorker;
 use mem::copy::{Choice, supported};
+use wire::VlanId;
 
 /// Rounds before the count starts: every buffer of every ring has been used by then.
 const WARM_UP: usize = 16;
@@ -40,6 +41,38 @@ enum Traffic {
     Pair,
     /// 1,024 stations: the bridge looks every address up
     Many,
+    /// Broadcast between three ports: each frame leaves by two
+    Flood,
+    /// From an access port to a trunk, one way: each frame gets a tag
+    Vlan,
+    /// Each frame is received into two merged buffers
+    Merge,
+}
+
+impl Traffic {
+    fn ports(self) -> usize {
+        if self == Traffic::Flood { 3 } else { 2 }
+    }
+
+    /// Ports that send.
+    fn senders(self) -> usize {
+        if self == Traffic::Vlan { 1 } else { self.ports() }
+    }
+
+    /// Packets that leave in a round: each sender fills one burst.
+    fn leaving(self) -> usize {
+        let copies = if self == Traffic::Flood { self.ports() - 1 } else { 1 };
+        self.senders() * copies * BURST
+    }
+
+    /// `size` bytes of each frame.
+    fn extras(self, size: usize) -> Extras {
+        Extras {
+            vlan: if self == Traffic::Vlan { VlanId::new(5) } else { None },
+            // Two thirds of header and frame: one buffer is too small, two are enough.
+            merged: (self == Traffic::Merge).then_some((size as u32 + 12) * 2 / 3),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -58,36 +91,39 @@ fn main() -> ExitCode {
 /// Packets forwarded while the count ran.
 fn run(arguments: &Arguments) -> Result<u64> {
     let count = if arguments.traffic == Traffic::Many { 1024 } else { 2 };
-    let stations = Stations::new(count, 2);
+    let stations = Stations::new(count, arguments.traffic.ports());
     // Valgrind 3.19 knows no AVX-512, so the guard uses what every CPU under test and valgrind have.
     let kernel = if supported().contains(&Choice::Avx2) { Choice::Avx2 } else { Choice::Portable };
     let ticks_per_ns = f64::INFINITY;
-    let mut rig =
-        Rig::new(&Shape { ring: arguments.ring, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns })?;
+    let shape = Shape { ring: arguments.ring, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns };
+    let mut rig = Rig::with(&shape, &arguments.traffic.extras(arguments.size))?;
     for n in 0..WARM_UP {
-        load(&mut rig, n, arguments.size);
+        load(&mut rig, n, arguments);
         rig.worker.round();
         rig.collect()?;
     }
     let before = rig.worker.counts();
     for n in WARM_UP..WARM_UP + arguments.bursts {
-        load(&mut rig, n, arguments.size);
+        load(&mut rig, n, arguments);
         switch_part(&mut rig.worker);
         rig.collect()?;
     }
     let after = rig.worker.counts();
-    if after.sent - before.sent != (2 * BURST * arguments.bursts) as u64 || after.dropped != before.dropped {
+    let wanted = (arguments.traffic.leaving() * arguments.bursts) as u64;
+    if after.sent - before.sent != wanted || after.dropped != before.dropped {
         bail!("not every packet arrived, so there is nothing to divide by: {before:?} to {after:?}");
     }
     Ok(after.sent - before.sent)
 }
 
-/// Each guest sends the other one a full burst.
-fn load(rig: &mut Rig, round: usize, size: usize) {
-    for (port, guest) in rig.guests.iter_mut().enumerate() {
+/// Each guest that sends fills one burst: for the other one, or for all.
+fn load(rig: &mut Rig, round: usize, arguments: &Arguments) {
+    let flood = arguments.traffic == Traffic::Flood;
+    for (port, guest) in rig.guests.iter_mut().enumerate().take(arguments.traffic.senders()) {
         for n in round * BURST..(round + 1) * BURST {
             let stations = &rig.stations;
-            guest.send(stations.mac(1 - port, n), stations.mac(port, n), size);
+            let to = if flood { [0xff; 6] } else { stations.mac(1 - port, n) };
+            guest.send(to, stations.mac(port, n), arguments.size);
         }
         guest.publish();
     }

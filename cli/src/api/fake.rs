@@ -25,6 +25,7 @@ impl Plant for Fake {
             kernel: "none".into(),
             workers: vec![WorkerSnapshot::default()],
             ports: ports.iter().map(port).collect(),
+            removed: engine::RemovedSnapshot::default(),
         }
     }
 

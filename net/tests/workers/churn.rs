@@ -54,7 +54,9 @@ fn story<R: DriverRing>(packed: bool) {
     let served: Vec<_> = now.workers.iter().map(|worker| worker.packets).collect();
     assert!(served.iter().all(|&packets| packets > 0), "both workers carried packets: {served:?}");
     assert!(now.removed.rx_packets > 0 && now.removed.tx_packets > 0, "{:?}", now.removed);
-    calm.into_iter().for_each(|id| rig.remove(id));
+    for id in calm {
+        rig.remove(id);
+    }
     assert_sums_agree(&rig.engine.snapshot());
     rig.engine.stop().unwrap();
 }

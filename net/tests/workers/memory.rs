@@ -53,7 +53,7 @@ impl Memory {
 
     /// All of it as two regions that meet at a page somewhere in the buffers, another one for each `n`.
     pub(crate) fn halves(&self, n: u64) -> Vec<SharedRegion<'_>> {
-        let first = (self.rings * ring_bytes(self.size)).next_multiple_of(4096) / 4096 + 1;
+        let first = (self.rings * ring_bytes(self.size)).div_ceil(4096) + 1;
         let edge = (first + n % (self.len / 4096 - first - 1)) * 4096;
         vec![self.part(0, edge), self.part(edge, self.len)]
     }

@@ -3,7 +3,7 @@
 //! write(2) waits while the counter of an eventfd is full, unless the description says `O_NONBLOCK`; and that flag
 //! belongs to everybody who holds the description. A write takes no flag of its own (`RWF_NOWAIT` is refused on
 //! eventfds). What never waits is the kernel's own signal, and asynchronous I/O gives it with a completion
-//! (io_submit(2), `IOCB_FLAG_RESFD`): so a call is a read of no bytes from the null device, which is complete at
+//! (`io_submit(2)`, `IOCB_FLAG_RESFD`): so a call is a read of no bytes from the null device, which is complete at
 //! once and whose completion signals the guest. A full counter stays full: then a signal is pending anyway.
 //!
 //! Each thread has a context of its own, made when it first signals or in [`prepare`]. Where the kernel refuses one
@@ -18,13 +18,13 @@ use std::fs::File;
 /// Completions that a context holds at least before they have to be taken from it.
 const HELD: c_long = 128;
 /// Completions taken at once.
-const TAKEN: usize = 256;
-/// `IOCB_FLAG_RESFD` of linux/aio_abi.h: the completion signals `aio_resfd`.
+const TAKEN: u16 = 256;
+/// `IOCB_FLAG_RESFD` of `linux/aio_abi.h`: the completion signals `aio_resfd`.
 const SIGNAL_ON_COMPLETION: u32 = 1;
-/// `IOCB_CMD_PREAD` of linux/aio_abi.h.
+/// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
 const READ: u16 = 0;
 
-/// `struct iocb` of linux/aio_abi.h.
+/// `struct iocb` of `linux/aio_abi.h`.
 #[derive(Default)]
 #[repr(C)]
 struct Request {
@@ -42,7 +42,7 @@ struct Request {
     event: u32,
 }
 
-/// `struct io_event` of linux/aio_abi.h.
+/// `struct io_event` of `linux/aio_abi.h`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Completion([u64; 4]);
@@ -118,16 +118,16 @@ impl Context {
     /// Makes room in the context, which holds what was completed until somebody takes it.
     #[cold]
     fn take_completions(&self) {
-        let mut taken = [Completion::default(); TAKEN];
+        let mut taken = [Completion::default(); TAKEN as usize];
         let no_limit = core::ptr::null::<libc::timespec>();
         loop {
             // SAFETY: the kernel writes as many completions as the array has; asked for none at least, it does
             // not wait.
             let n = unsafe {
-                let (least, most) = (0 as c_long, TAKEN as c_long);
+                let (least, most) = (0 as c_long, c_long::from(TAKEN));
                 libc::syscall(libc::SYS_io_getevents, self.id, least, most, taken.as_mut_ptr(), no_limit)
             };
-            if n < TAKEN as c_long {
+            if n < c_long::from(TAKEN) {
                 return;
             }
         }
