@@ -42,10 +42,11 @@ impl Packed {
         (flags == want).then_some(Used { id: (word >> 32) as u16, len: word as u32 })
     }
 
+    #[inline(always)]
     fn take_one(&mut self) -> Result<Option<Used>, RingFault> {
         let Some(last) = self.batch.or_else(|| self.used_at(self.taken)) else { return Ok(None) };
-        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&o| o) {
-            return Err(RingFault::NoSuchDescriptor(last.id));
+        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&out| out) {
+            return Err(RingFault::NotOut(last.id.into()));
         }
         if !self.layout.in_order {
             return Ok(Some(last));
