@@ -1,15 +1,23 @@
-//! What the fuzz target of the protocol has found interesting, played again.
+//! What the fuzz targets of the protocol have found interesting, played again.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use port::vhost_user::fuzz::fuzz_session;
+use port::virtio_user::fuzz::fuzz_back_end;
 
-#[test]
-fn sessions_survive_every_script() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/vhost_user");
+fn scripts(target: &str) -> Vec<Vec<u8>> {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
     assert!(!scripts.is_empty(), "there is a corpus");
-    for script in scripts {
-        fuzz_session(&script);
-    }
+    scripts
+}
+
+#[test]
+fn sessions_survive_every_script() {
+    scripts("vhost_user").iter().for_each(|script| fuzz_session(script));
+}
+
+#[test]
+fn virtio_user_ports_survive_every_back_end() {
+    scripts("virtio_user").iter().for_each(|script| fuzz_back_end(script));
 }

@@ -15,6 +15,8 @@ mod device;
 mod door;
 mod error;
 mod front_end;
+#[doc(hidden)]
+pub mod fuzz;
 mod link;
 mod listener;
 mod memory;
