@@ -39,8 +39,10 @@ fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<
 /// What to paste for this kind of other end.
 pub(crate) fn snippet(port: &PortSettings, kind: GuestKind) -> Result<String, Trouble> {
     let guest = |name: &str| {
-        let reason = format!("{name} is a guest, and a virtio-user port is one too: it plugs into another switch");
-        let remedy = "ask --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and let the guest plug in";
+        let reason =
+            format!("{name} is a guest, and a virtio-user port is one too: it plugs into another switch");
+        let remedy =
+            "ask --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and let the guest plug in";
         Trouble::bad(format!("port \"{}\"", port.name), reason, remedy)
     };
     match (port.kind, kind) {
@@ -293,7 +295,8 @@ dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
         let mut odd = port(Mode::Server, 1, None);
         odd.socket = "/tmp/it's <a>,b".into();
         assert!(
-            snippet(&odd, GuestKind::Qemu).unwrap()
+            snippet(&odd, GuestKind::Qemu)
+                .unwrap()
                 .contains(r"'socket,id=chr-guest-a,path=/tmp/it'\''s <a>,,b,reconnect=1'")
         );
         assert!(snippet(&odd, GuestKind::Libvirt).unwrap().contains("path='/tmp/it&apos;s &lt;a>,b'"));

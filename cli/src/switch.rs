@@ -182,8 +182,7 @@ impl Plant for Switch {
 
 /// A port that guests plug into.
 fn back_end(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-    let options =
-        vhost_user::Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
+    let options = vhost_user::Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
     let made = match port.mode {
         Mode::Server => VhostUser::listen(&port.socket, options),
         Mode::Client => VhostUser::connect(&port.socket, options, Instant::now()),

@@ -294,8 +294,7 @@ fn several_workers_send_to_one_back_end_and_none_waits_for_another() {
                 .map(|(who, tx)| {
                     scope.spawn(move || {
                         for n in 0..200 {
-                            let frames: Vec<_> =
-                                (0..=n % 13).map(|k| own_frame(who, n * 13 + k)).collect();
+                            let frames: Vec<_> = (0..=n % 13).map(|k| own_frame(who, n * 13 + k)).collect();
                             let burst = burst_of(&frames);
                             let (picks, mut done): (Vec<u8>, _) = ((0..burst.len() as u8).collect(), 0);
                             let mut tally = port::Tally::default();

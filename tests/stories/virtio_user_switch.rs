@@ -16,7 +16,7 @@ const SWITCH_CPU: usize = 0;
 const PEER_CPU: usize = 1;
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 /// How long a guest runs; long enough to connect and to move frames on the slowest machine.
-const SECONDS: u32 = 4;
+const SECONDS: u32 = 3;
 const REACTION: Duration = Duration::from_secs(20);
 const CARRIED: u64 = 1000;
 
@@ -46,6 +46,15 @@ fn number(report: &Value, key: &str) -> u64 {
     report[key].as_u64().unwrap_or_else(|| panic!("no {key} in {report}"))
 }
 
+/// Waits until packets can go through the port.
+fn plugged(switch: &Switch, name: &str) {
+    let runs = || {
+        let queue = &switch.port(name)["queues"][0];
+        (queue["rx_running"] == true && queue["tx_running"] == true).then_some(())
+    };
+    assert!(wait::until(REACTION, runs).is_some(), "port {name} does not run: {}", switch.port(name));
+}
+
 /// A guest, linerate, DPDK's switch and another guest in a row. `outwards`: the first one sends.
 fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     println!("{ring}, {mode}, {size} B, outwards {outwards}");
@@ -64,7 +73,7 @@ fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     peer.ready();
     peer.say("set fwd io");
     peer.say("start");
-    switch.wait_state("uplink", "connected", REACTION);
+    plugged(&switch, "uplink");
     let (from, to) = if outwards { (&near, &far) } else { (&far, &near) };
     let guest = |socket: &Path, name, mode, seconds| {
         Guest::start(folder.path(), name, "--connect", socket, seconds, &["--mode", mode, "--size", size])
@@ -75,8 +84,16 @@ fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     assert!(number(&received, "rx_packets") >= CARRIED, "{sent} {received}");
     let counters = switch.settled(&["near", "uplink"]);
     let theirs = peer.counters()[0];
-    assert_eq!((theirs.rx_packets, theirs.rx_bytes), (counters[1].tx_packets, counters[1].tx_bytes), "to DPDK");
-    assert_eq!((theirs.tx_packets, theirs.tx_bytes), (counters[1].rx_packets, counters[1].rx_bytes), "from DPDK");
+    assert_eq!(
+        (theirs.rx_packets, theirs.rx_bytes),
+        (counters[1].tx_packets, counters[1].tx_bytes),
+        "to DPDK"
+    );
+    assert_eq!(
+        (theirs.tx_packets, theirs.tx_bytes),
+        (counters[1].rx_packets, counters[1].rx_bytes),
+        "from DPDK"
+    );
     assert_sums_agree(&counters);
     assert_eq!(switch.has_feature("uplink", "ring-packed"), ring.starts_with("packed"));
     peer.quit();
@@ -116,7 +133,7 @@ fn a_dpdk_switch_that_is_killed_is_found_again() {
         peer.ready();
         peer.say("set fwd rxonly");
         peer.say("start");
-        switch.wait_state("uplink", "connected", REACTION);
+        plugged(&switch, "uplink");
         Guest::start(folder.path(), "sender", "--connect", &near, 1, &["--mode", "txonly"]).report();
         let received = wait::until(REACTION, || (peer.counters()[0].rx_packets >= CARRIED).then_some(()));
         assert!(received.is_some(), "nothing arrived at peer {n}: {:?}", peer.counters());
@@ -145,14 +162,17 @@ fn through_another_linerate(ring: &str, mode: &str) {
         if again {
             two = Switch::restart(&two.kill());
         }
-        one.wait_state("uplink", "connected", REACTION);
-        two.wait_state("downlink", "connected", REACTION);
+        plugged(&one, "uplink");
+        plugged(&two, "downlink");
         let (a, b) = ("02:00:00:00:00:0a", "02:00:00:00:00:0b");
         let guest = |socket: &Path, name, own, peer, packets| {
             let more = ["--mac", own, "--peer", peer, "--packets", packets, "--ring", ring];
-            Guest::start(folder.path(), name, "--connect", socket, SECONDS, &more)
+            let seconds = if packets == "0" { 2 * SECONDS } else { SECONDS };
+            Guest::start(folder.path(), name, "--connect", socket, seconds, &more)
         };
+        // Frames that are sent before anybody is there are lost, and nothing would go round.
         let far = guest(&right, "right-guest", b, a, "0");
+        plugged(&two, "right");
         let near = guest(&left, "left-guest", a, b, "128");
         let (near, far) = (near.report(), far.report());
         for report in [&near, &far] {

@@ -207,7 +207,8 @@ fn read_kind(fields: &mut Fields<'_, '_>) -> PortKind {
     match kind.unwrap_or_default() {
         PortKind::VhostUser if !unsure => {
             for key in ["ring", "queue_size", "mergeable"] {
-                let reason = format!("`{key}` is the choice of a driver, and this port is a guest's back end");
+                let reason =
+                    format!("`{key}` is the choice of a driver, and this port is a guest's back end");
                 let remedy = "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
                 fields.foreign(key, reason, remedy);
             }
@@ -225,8 +226,7 @@ fn read_driver(fields: &mut Fields<'_, '_>, default: DriverSettings) -> DriverSe
         ("packed-inorder", RingKind::PackedInorder),
     ];
     let ring = fields.choice("ring", &rings).unwrap_or_default();
-    let queue_size: u16 =
-        fields.number("queue_size", QUEUE_SIZE, "entries").unwrap_or(default.queue_size);
+    let queue_size: u16 = fields.number("queue_size", QUEUE_SIZE, "entries").unwrap_or(default.queue_size);
     let unsure = fields.notes.is_spoiled(fields.place("ring"));
     let split = !unsure && matches!(ring, RingKind::Split | RingKind::SplitInorder);
     if split && !queue_size.is_power_of_two() {

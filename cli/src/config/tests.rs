@@ -89,12 +89,15 @@ fn uplink_line(line: &str, expected: &str) {
 fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
     let topology = parse(UPLINK, &host(), None).unwrap();
     assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(DriverSettings::default()));
-    let text = format!("{UPLINK}mode = \"server\"\nring = \"packed-inorder\"\nqueue_size = 300\nmergeable = false\n");
+    let text = format!(
+        "{UPLINK}mode = \"server\"\nring = \"packed-inorder\"\nqueue_size = 300\nmergeable = false\n"
+    );
     let topology = parse(&text, &host(), None).unwrap();
     let driver = DriverSettings { ring: RingKind::PackedInorder, queue_size: 300, mergeable: false };
     assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(driver));
     let told = topology.to_string();
-    let expected = "port up: virtio-user server at /tmp/lr-up.sock, packed-inorder rings of 300, 1 queue pair";
+    let expected =
+        "port up: virtio-user server at /tmp/lr-up.sock, packed-inorder rings of 300, 1 queue pair";
     assert!(told.ends_with(expected), "{told}");
 }
 
@@ -111,7 +114,10 @@ fn what_a_port_is_asked_for_survives_the_control_api() {
 #[test]
 fn mistakes_about_a_driver_are_named_with_their_remedy() {
     let words = "write \"split\", \"split-inorder\", \"packed\" or \"packed-inorder\"";
-    uplink_line("ring = \"round\"", &format!("5: port \"up\": `ring` is \"round\", which it cannot be ({words})"));
+    uplink_line(
+        "ring = \"round\"",
+        &format!("5: port \"up\": `ring` is \"round\", which it cannot be ({words})"),
+    );
     uplink_line(
         "queue_size = 64",
         "5: port \"up\": `queue_size` is 64, which is out of range (give 128 to 4096 entries)",
@@ -120,12 +126,17 @@ fn mistakes_about_a_driver_are_named_with_their_remedy() {
         "queue_size = 300",
         "5: port \"up\": `queue_size` is 300, and split rings have a power of two (write 256 or 512, or ring = \"packed\")",
     );
-    uplink_line("mergeable = 1", "5: port \"up\": `mergeable` is an integer, not true or false (write true or false)");
+    uplink_line(
+        "mergeable = 1",
+        "5: port \"up\": `mergeable` is an integer, not true or false (write true or false)",
+    );
     uplink_line("queuesize = 1", "5: port \"up\": unknown key `queuesize` (did you mean `queue_size`?)");
     let remedy = "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
     port_line(
         "ring = \"packed\"",
-        &format!("4: port \"a\": `ring` is the choice of a driver, and this port is a guest's back end ({remedy})"),
+        &format!(
+            "4: port \"a\": `ring` is the choice of a driver, and this port is a guest's back end ({remedy})"
+        ),
     );
 }
 

@@ -10,9 +10,7 @@ use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
 use crate::vhost_user::message::feature_names;
-use crate::{
-    Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
-};
+use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
@@ -99,21 +97,18 @@ impl VirtioUser {
 
     /// Stops the queues, lets go of the memory, closes the connection, in that order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
+        let ran = self.running > 0;
         self.stop(engine);
         if self.link.take().is_none() {
             return;
         }
-        match fault {
-            Some(fault) => {
-                self.door.rest(now);
-                self.state = PortState::Faulted(fault.clone());
-                self.last_fault = Some(fault);
-            }
-            None => {
-                self.door.wait_again(now);
-                self.state = PortState::Waiting;
-            }
+        if ran && fault.is_none() {
+            self.door.wait_again(now);
+        } else {
+            self.door.rest(now);
         }
+        self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
+        self.last_fault = fault.or(self.last_fault.take());
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {

@@ -1,9 +1,9 @@
 //! One connection's device: its memory cut into rings and buffers, and the descriptors that wake either side.
 
+use super::Negotiated;
 use super::buffers::Buffers;
 use super::memory::Memory;
 use super::options::{Options, RingKind};
-use super::Negotiated;
 use super::script::{self, Attached, Line};
 use crate::PortFault;
 use crate::vhost_user::Features;

@@ -106,7 +106,7 @@ impl Door {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// A back end has gone in peace: one that listens is looked for, one that connects may come at once.
+    /// A back end whose device ran has gone in peace: one that listens is looked for, one that connects may come at once.
     pub(super) fn wait_again(&mut self, now: Instant) {
         if self.listener.is_none() {
             self.rest(now);

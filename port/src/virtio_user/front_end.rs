@@ -1,7 +1,7 @@
 //! Connection, negotiation and memory.
 
-use super::opening::Opening;
 use super::FrontEndError;
+use super::opening::Opening;
 use crate::vhost_user::message::{Code, Header, MAX_TABLE, ProtocolFeatures, Reply, Request};
 use crate::vhost_user::setup::Features;
 use crate::vhost_user::sys;

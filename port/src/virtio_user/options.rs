@@ -108,7 +108,9 @@ impl Options {
     pub(super) fn judge(self, agreed: Negotiated) -> Result<(), PortFault> {
         let missing = self.ring.needs().iter().find(|need| !agreed.features.has(need.0));
         if let Some((_, name)) = missing {
-            return Err(PortFault::Unsuited(format!("it does not offer {name}; choose another kind of ring")));
+            return Err(PortFault::Unsuited(format!(
+                "it does not offer {name}; choose another kind of ring"
+            )));
         }
         if agreed.queue_pairs < self.queue_pairs {
             let (has, wants) = (agreed.queue_pairs, self.queue_pairs);

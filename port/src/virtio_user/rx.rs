@@ -118,13 +118,7 @@ impl<R: DriverRing> Rx<R> {
 
     /// A frame in several buffers. Those behind the first have no header (VIRTIO 1.2 section 5.1.6.4).
     #[cold]
-    fn merged(
-        &self,
-        at: usize,
-        span: usize,
-        burst: &mut Burst,
-        tally: &mut Tally,
-    ) -> Result<(), RingFault> {
+    fn merged(&self, at: usize, span: usize, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
         let buffers = &self.used[at..at + span];
         let mut pieces = [Seg::EMPTY; BURST];
         for (piece, used) in pieces.iter_mut().zip(buffers) {

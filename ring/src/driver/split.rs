@@ -146,7 +146,8 @@ impl DriverRing for Split {
             // Acquire pairs with the device's release store of the used index.
             self.index = self.used.load16(INDEX, Ordering::Acquire);
         }
-        let (ready, out_there) = (self.index.wrapping_sub(self.taken), self.published.wrapping_sub(self.taken));
+        let (ready, out_there) =
+            (self.index.wrapping_sub(self.taken), self.published.wrapping_sub(self.taken));
         if ready > out_there {
             return Err(RingFault::UsedJump { index: self.index, taken: self.taken, out: out_there });
         }
