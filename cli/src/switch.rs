@@ -192,7 +192,17 @@ fn back_end(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
 
 /// A port that plugs into another switch.
 fn front_end(port: &PortSettings, driver: &DriverSettings) -> Result<Box<dyn PortControl>, PlantError> {
-    let options = virtio_user::Options {
+    let options = driver_options(port, driver);
+    let made = match port.mode {
+        Mode::Server => VirtioUser::listen(&port.socket, options),
+        Mode::Client => VirtioUser::connect(&port.socket, options, Instant::now()),
+    };
+    Ok(Box::new(made.map_err(said)?))
+}
+
+/// What a virtio-user port asks of its back end.
+pub(crate) fn driver_options(port: &PortSettings, driver: &DriverSettings) -> virtio_user::Options {
+    virtio_user::Options {
         ring: match driver.ring {
             RingKind::Split => virtio_user::RingKind::Split,
             RingKind::SplitInorder => virtio_user::RingKind::SplitInOrder,
@@ -203,12 +213,7 @@ fn front_end(port: &PortSettings, driver: &DriverSettings) -> Result<Box<dyn Por
         queue_pairs: port.queue_pairs,
         mergeable: driver.mergeable,
         mtu: port.mtu,
-    };
-    let made = match port.mode {
-        Mode::Server => VirtioUser::listen(&port.socket, options),
-        Mode::Client => VirtioUser::connect(&port.socket, options, Instant::now()),
-    };
-    Ok(Box::new(made.map_err(said)?))
+    }
 }
 
 fn worker_config(worker: &WorkerSettings) -> WorkerConfig {

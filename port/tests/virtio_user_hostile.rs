@@ -148,8 +148,9 @@ fn a_wrong_answer_is_named_and_ends_the_connection() {
         ("request 250 does not exist", |_| {
             Some([250u32, 5, 8, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect())
         }),
-        ("GET_FEATURES carries the flags", |header| {
-            Some(Header { reply: false, ..header }.encode().to_vec())
+        ("GET_FEATURES carries the flags", |header| match header.code {
+            Code::GetFeatures => Some(Header { reply: false, ..header }.encode().to_vec()),
+            _ => BackEnd::right(header),
         }),
         ("it refused SET_VRING_NUM", |header| match header.code {
             Code::SetVringNum => Some(Reply::U64(1).encode(header.code)),

@@ -130,6 +130,10 @@ fn mistakes_about_a_driver_are_named_with_their_remedy() {
         "mergeable = 1",
         "5: port \"up\": `mergeable` is an integer, not true or false (write true or false)",
     );
+    uplink_line(
+        "queue_size = 4096\nqueue_pairs = 128\nmtu = 65535",
+        "1: port \"up\": its rings and buffers would take 65946 MiB, and a port may share 1024 (lower `queue_pairs`, `queue_size` or `mtu`)",
+    );
     uplink_line("queuesize = 1", "5: port \"up\": unknown key `queuesize` (did you mean `queue_size`?)");
     let remedy = "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
     port_line(

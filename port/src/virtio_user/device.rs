@@ -37,10 +37,9 @@ pub(super) struct Device {
 impl Device {
     /// A device as `options` and the agreement want it. Nothing is in its rings yet.
     pub(super) fn new(options: Options, agreed: Negotiated) -> Result<Self, PortFault> {
-        let rings = 2 * u64::from(options.queue_pairs);
-        let (for_ring, room) = (ring_bytes(options.queue_size), options.room());
-        let for_buffers = u64::from(options.queue_size) * Buffers::stride(room);
-        let memory = Memory::new(rings * (for_ring + for_buffers))?;
+        let (rings, room) = (rings(options), options.room());
+        let (for_ring, for_buffers) = (ring_bytes(options.queue_size), buffer_bytes(options));
+        let memory = Memory::new(bytes(options))?;
         let header = agreed.features.header_len();
         let make = |ring: u64| {
             let at = rings * for_ring + ring * for_buffers;
@@ -95,6 +94,20 @@ impl Device {
 fn event() -> Result<Arc<OwnedFd>, PortFault> {
     let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
     made.map(Arc::new).map_err(|e| PortFault::BadDescriptor("kick or call", e.to_string()))
+}
+
+/// Bytes of a whole device.
+pub(super) fn bytes(options: Options) -> u64 {
+    rings(options) * (ring_bytes(options.queue_size) + buffer_bytes(options))
+}
+
+fn rings(options: Options) -> u64 {
+    2 * u64::from(options.queue_pairs)
+}
+
+/// Bytes of one ring's buffers.
+fn buffer_bytes(options: Options) -> u64 {
+    u64::from(options.queue_size) * Buffers::stride(options.room())
 }
 
 /// Bytes of a ring's three areas, each on lines of its own.

@@ -2,8 +2,12 @@
 //!
 //! It is made anew for each connection and never used again, so that a back end which has gone cannot reach into
 //! the next one's packets. Its size is sealed, so that nobody cuts it under us, and its pages are there from the
-//! beginning, so that none is missing later.
+//! beginning, so that none is missing later. They go back to the kernel with the connection, even while the back end
+//! still holds the file: a back end that comes, keeps what it got and leaves, again and again, costs nothing that
+//! lasts. Nor is more allocated at once than [`MAX_MEMORY`], because the kernel puts no limit of its own on a memfd
+//! and ends processes when there is no more.
 
+use super::options::MAX_MEMORY;
 use crate::PortFault;
 use mem::{Map, Region, RegionSpec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,11 +28,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// `len` zeroed bytes.
+    /// `len` zeroed bytes, [`MAX_MEMORY`] at most.
     pub(super) fn new(len: u64) -> Result<Self, PortFault> {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             PortFault::NoMemory(format!("{what} {len} bytes: {why}; ask for fewer or smaller queues"))
         };
+        if len > MAX_MEMORY {
+            return Err(failed("a memfd of", &format_args!("a port may share {MAX_MEMORY}")));
+        }
         let len = len.next_multiple_of(4096);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("linerate-virtio-user", flags).map_err(|e| failed("a memfd of", &e))?;
@@ -49,6 +56,15 @@ impl Memory {
     /// The guest-physical address of byte `offset`.
     pub(super) fn guest(offset: u64) -> u64 {
         GUEST + offset
+    }
+}
+
+impl Drop for Memory {
+    /// Whoever still reads a mapping of it finds zeros.
+    fn drop(&mut self) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Nobody can seal the file against it; should it fail all the same, the pages go with the last mapping.
+        let _ = fallocate(&self.file, hole, 0, self.spec.len);
     }
 }
 
@@ -74,8 +90,21 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_there_is_named() {
-        let fault = Memory::new(1 << 62).unwrap_err().to_string();
-        assert!(fault.contains("allocating") && fault.contains("ask for fewer"), "{fault}");
+    fn more_than_a_port_may_share_is_never_allocated() {
+        for len in [MAX_MEMORY + 1, 1 << 62, u64::MAX] {
+            let fault = Memory::new(len).unwrap_err().to_string();
+            assert!(fault.contains("a port may share") && fault.contains("ask for fewer"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn pages_go_with_the_connection_whatever_the_back_end_keeps() {
+        let memory = Memory::new(1 << 20).unwrap();
+        let kept = rustix::io::dup(&memory).unwrap();
+        let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;
+        assert_eq!(blocks(&kept), (1 << 20) / 512);
+        drop(memory);
+        assert_eq!(blocks(&kept), 0);
+        assert_eq!(rustix::fs::fstat(&kept).unwrap().st_size, 1 << 20, "nobody's access faults");
     }
 }

@@ -1,6 +1,6 @@
 //! What a virtio-user port asks of its back end, and whether what it got will do.
 
-use super::Negotiated;
+use super::{Negotiated, device};
 use crate::PortFault;
 use crate::vhost_user::{Features, ListenError, MAX_QUEUE_PAIRS};
 
@@ -8,6 +8,10 @@ use crate::vhost_user::{Features, ListenError, MAX_QUEUE_PAIRS};
 pub const MAX_QUEUE_SIZE: u16 = 4096;
 /// Smallest: a burst and another one behind it.
 pub const MIN_QUEUE_SIZE: u16 = 128;
+
+/// Most bytes that one port shares with its back end: rings and buffers of all queues. They are allocated while
+/// control waits, and a size mistaken by some zeros must not take a machine's memory.
+pub const MAX_MEMORY: u64 = 1 << 30;
 
 /// The ring kinds that a driver can ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +75,12 @@ pub enum PlugError {
          on split rings powers of two"
     )]
     QueueSize(u16),
+    /// Every value is in range, and their product is not.
+    #[error(
+        "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
+         shorter rings or a smaller MTU"
+    )]
+    Memory(u64),
 }
 
 impl Options {
@@ -86,6 +96,9 @@ impl Options {
         let in_range = (MIN_QUEUE_SIZE..=MAX_QUEUE_SIZE).contains(&self.queue_size);
         if !in_range || split && !self.queue_size.is_power_of_two() {
             return Err(PlugError::QueueSize(self.queue_size));
+        }
+        if self.memory() > MAX_MEMORY {
+            return Err(PlugError::Memory(self.memory()));
         }
         Ok(())
     }
@@ -120,6 +133,11 @@ impl Options {
         Ok(())
     }
 
+    /// Bytes that each connection shares with its back end.
+    pub fn memory(self) -> u64 {
+        device::bytes(self)
+    }
+
     /// Bytes of frame that one buffer holds: room for two VLAN tags besides the packet.
     pub(super) fn room(self) -> u64 {
         let asked = self.mtu.map_or(0, |mtu| u64::from(mtu) + 14 + 8);
@@ -149,6 +167,14 @@ mod tests {
             assert!(with(|o| o.queue_pairs = pairs).check().is_err());
         }
         assert!(with(|o| o.mtu = Some(67)).check().is_err());
+    }
+
+    #[test]
+    fn values_in_range_whose_product_is_not_are_refused() {
+        let largest = with(|o| (o.queue_pairs, o.queue_size, o.mtu) = (128, MAX_QUEUE_SIZE, Some(65535)));
+        let error = largest.check().unwrap_err();
+        assert!(matches!(error, PlugError::Memory(bytes) if bytes == largest.memory()), "{error}");
+        assert!(with(|o| o.queue_pairs = 128).check().is_ok(), "every pair that there is, of the usual size");
     }
 
     #[test]

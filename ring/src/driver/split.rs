@@ -61,7 +61,13 @@ impl Split {
             return Err(RingFault::NotOut(last.id.into()));
         }
         self.batch = (last.id != id).then_some(last);
-        Ok(Used { id, len: if last.id == id { last.len } else { 0 } })
+        Ok(Used { id, len: if last.id == id { last.len } else { self.whole(id) } })
+    }
+
+    /// What a device wrote into a buffer that a batch skipped: all of it (the note in section 2.7.9).
+    fn whole(&self, id: u16) -> u32 {
+        let word = self.shadow[usize::from(id)].1;
+        if word >> 32 & u64::from(WRITE) == 0 { 0 } else { word as u32 }
     }
 }
 
