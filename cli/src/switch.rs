@@ -137,7 +137,7 @@ impl Plant for Switch {
 
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
         let mut members = self.members();
-        let control = match &port.kind {
+        let control = match port.kind {
             PortKind::VhostUser => back_end(port)?,
             PortKind::VirtioUser(driver) => front_end(port, driver)?,
         };
@@ -191,7 +191,7 @@ fn back_end(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
 }
 
 /// A port that plugs into another switch.
-fn front_end(port: &PortSettings, driver: &DriverSettings) -> Result<Box<dyn PortControl>, PlantError> {
+fn front_end(port: &PortSettings, driver: DriverSettings) -> Result<Box<dyn PortControl>, PlantError> {
     let options = driver_options(port, driver);
     let made = match port.mode {
         Mode::Server => VirtioUser::listen(&port.socket, options),
@@ -201,7 +201,7 @@ fn front_end(port: &PortSettings, driver: &DriverSettings) -> Result<Box<dyn Por
 }
 
 /// What a virtio-user port asks of its back end.
-pub(crate) fn driver_options(port: &PortSettings, driver: &DriverSettings) -> virtio_user::Options {
+pub(crate) fn driver_options(port: &PortSettings, driver: DriverSettings) -> virtio_user::Options {
     virtio_user::Options {
         ring: match driver.ring {
             RingKind::Split => virtio_user::RingKind::Split,

@@ -14,10 +14,14 @@ fn scripts(target: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn sessions_survive_every_script() {
-    scripts("vhost_user").iter().for_each(|script| fuzz_session(script));
+    for script in scripts("vhost_user") {
+        fuzz_session(&script);
+    }
 }
 
 #[test]
 fn virtio_user_ports_survive_every_back_end() {
-    scripts("virtio_user").iter().for_each(|script| fuzz_back_end(script));
+    for script in scripts("virtio_user") {
+        fuzz_back_end(&script);
+    }
 }

@@ -20,6 +20,11 @@ use std::time::{Duration, Instant};
 
 const SIZE: u16 = 128;
 
+/// What a back end says to a request.
+type Answer = fn(Header) -> Option<Vec<u8>>;
+/// What a back end writes into a used ring (identifier, length, index), and what that is called.
+type Lie = (u32, u32, u16, RingFault);
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
     #[test]
@@ -143,7 +148,7 @@ impl Stage {
 
 #[test]
 fn a_wrong_answer_is_named_and_ends_the_connection() {
-    let wrong: [(&str, fn(Header) -> Option<Vec<u8>>); 5] = [
+    let wrong: [(&str, Answer); 5] = [
         ("it answered GET_FEATURES with GET_QUEUE_NUM", |_| Some(Reply::U64(1).encode(Code::GetQueueNum))),
         ("request 250 does not exist", |_| {
             Some([250u32, 5, 8, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect())
@@ -174,7 +179,8 @@ fn a_wrong_answer_is_named_and_ends_the_connection() {
 fn a_silent_back_end_is_left_in_time_and_one_that_talks_unasked_at_once() {
     let mut stage = Stage::new(RingKind::Split, true);
     let until = stage.port.deadline().unwrap();
-    stage.port.handle(until - Duration::from_millis(1), &mut stage.engine);
+    assert_eq!(until, stage.now + Duration::from_secs(10));
+    stage.port.handle(stage.now + Duration::from_millis(9_999), &mut stage.engine);
     assert_eq!(stage.port.status().state, PortState::Connected);
     stage.port.handle(until, &mut stage.engine);
     assert!(stage.fault().contains("it did not answer GET_FEATURES within 10 s"), "{}", stage.fault());
@@ -189,7 +195,6 @@ fn a_silent_back_end_is_left_in_time_and_one_that_talks_unasked_at_once() {
 #[test]
 fn every_lie_in_a_used_ring_has_a_name() {
     let header = 12;
-    type Lie = (u32, u32, u16, RingFault);
     let lies: [Lie; 5] = [
         (0, 76, 129, RingFault::UsedJump { index: 129, taken: 0, out: 128 }),
         (0, 76, 0xffff, RingFault::UsedJump { index: 0xffff, taken: 0, out: 128 }),

@@ -82,14 +82,14 @@ fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     let sender = guest(from, "sender", "txonly", SECONDS);
     let (sent, received) = (sender.report(), receiver.report());
     assert!(number(&received, "rx_packets") >= CARRIED, "{sent} {received}");
-    both_count_the_same(&switch, &peer);
+    both_count_the_same(&switch, &mut peer);
     assert_eq!(switch.has_feature("uplink", "ring-packed"), ring.starts_with("packed"));
     peer.quit();
     switch.stop();
 }
 
 /// What crossed the uplink, as either side counted it.
-fn both_count_the_same(switch: &Switch, peer: &Testpmd) {
+fn both_count_the_same(switch: &Switch, peer: &mut Testpmd) {
     let counters = switch.settled(&["near", "uplink"]);
     let (ours, theirs) = (&counters[1], peer.counters()[0]);
     let (sent, received) = ((ours.tx_packets, ours.tx_bytes), (ours.rx_packets, ours.rx_bytes));

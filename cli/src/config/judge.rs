@@ -51,7 +51,7 @@ pub(crate) fn port(topology: &Topology, index: usize, control: &Path, notes: &mu
 
 /// A virtio-user port's queues are memory of this machine, all of it taken at once.
 fn memory(section: Section, port: &PortSettings, notes: &mut Notes) {
-    let PortKind::VirtioUser(driver) = &port.kind else { return };
+    let PortKind::VirtioUser(driver) = port.kind else { return };
     let bytes = driver_options(port, driver).memory();
     if bytes > MAX_MEMORY {
         let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);

@@ -5,6 +5,7 @@
 //! protocol or a ring, or that lacks what this port needs, leaves a named fault behind, and the port waits a moment
 //! before it turns to the next one. Never blocks, never reads a clock.
 
+use super::device::Device;
 use super::door::Door;
 use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
@@ -14,6 +15,9 @@ use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
+
+/// A queue pair, ready for the engine.
+type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 
 /// A virtio-user front end: a port that plugs into a back end, as a virtual machine would.
 #[derive(Debug)]
@@ -89,9 +93,9 @@ impl VirtioUser {
         Ok(())
     }
 
-    fn queues(&self) -> Result<Vec<(Box<dyn RxQueue>, Box<dyn TxQueue>)>, PortFault> {
+    fn queues(&self) -> Result<Vec<Pair>, PortFault> {
         let device = self.link.as_ref().and_then(Link::device);
-        let pairs = device.into_iter().flat_map(|device| device.pairs());
+        let pairs = device.into_iter().flat_map(Device::pairs);
         pairs.map(|(rx, tx)| Ok((rx::start(rx)?, tx::start(tx)?))).collect()
     }
 

@@ -148,7 +148,9 @@ fn token(used: Used) -> Token {
 #[cold]
 fn lose(len: usize, buffers: &[Used], burst: &mut Burst, tally: &mut Tally) {
     tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
-    buffers.iter().for_each(|used| burst.give_back(token(*used)));
+    for used in buffers {
+        burst.give_back(token(*used));
+    }
 }
 
 impl<R: DriverRing> RxQueue for Rx<R> {
