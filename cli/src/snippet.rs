@@ -162,15 +162,16 @@ fn linerate(port: &PortSettings) -> String {
     };
     // What JSON escapes, TOML reads.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let mut text = format!(
+    let section = format!(
         "[[port]]\nname = {}\nkind = \"{kind}\"\nsocket = {}\nmode = \"{mode}\"\n",
         quoted(&port.name),
         quoted(&port.socket.display().to_string()),
     );
-    if port.queue_pairs > 1 {
-        text += &format!("queue_pairs = {}\n", port.queue_pairs);
-    }
-    text + &port.mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default()
+    let pairs = match port.queue_pairs {
+        1 => String::new(),
+        pairs => format!("queue_pairs = {pairs}\n"),
+    };
+    section + &pairs + &port.mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default()
 }
 
 /// Open vSwitch listens only in a directory of its own, so it has to be the one that connects.
