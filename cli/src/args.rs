@@ -109,15 +109,19 @@ pub(crate) struct CheckArgs {
     pub(crate) show: ShowArgs,
 }
 
-/// Who plugs in.
+/// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuestKind {
     /// QEMU command line
     Qemu,
     /// libvirt domain XML
     Libvirt,
-    /// DPDK's testpmd with a virtio-user device
+    /// DPDK's testpmd: a guest for a vhost-user port, a switch for a virtio-user port
     Testpmd,
+    /// Another linerate: the section of its configuration
+    Linerate,
+    /// Open vSwitch with DPDK, for a virtio-user port
+    Ovs,
 }
 
 /// Arguments of `snippet`.
@@ -125,7 +129,7 @@ pub(crate) enum GuestKind {
 pub(crate) struct SnippetArgs {
     /// Name of the port
     pub(crate) port: String,
-    /// Who plugs in
+    /// Who is at the other end
     #[arg(long = "for", value_enum, value_name = "WHO")]
     pub(crate) kind: GuestKind,
     /// Take the port from this file rather than from the running switch
@@ -175,18 +179,32 @@ pub(crate) struct PortsShowArgs {
 pub(crate) struct PortsAddArgs {
     /// Name of the new port
     pub(crate) name: String,
+    /// Whether guests plug into it (vhost-user, which it is unless told otherwise) or it plugs into another switch
+    /// (virtio-user)
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
     /// Path of the vhost-user socket
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
-    /// Whether the switch creates the socket (server) or the guest does (client)
-    #[arg(long, default_value = "server")]
-    pub(crate) mode: String,
+    /// Whether this switch creates the socket (server) or the other side does (client) [default: server, and client
+    /// for virtio-user]
+    #[arg(long)]
+    pub(crate) mode: Option<String>,
     /// Bridge to join; may be left out where there is only one
     #[arg(long)]
     pub(crate) bridge: Option<String>,
-    /// Queue pairs offered to the guest
+    /// Queue pairs offered to the guest, or asked of the other switch
     #[arg(long, value_name = "N")]
     pub(crate) queue_pairs: Option<u16>,
+    /// Ring of a virtio-user port: split, split-inorder, packed or packed-inorder
+    #[arg(long, value_name = "RING")]
+    pub(crate) ring: Option<String>,
+    /// Entries per ring of a virtio-user port
+    #[arg(long, value_name = "N")]
+    pub(crate) queue_size: Option<u16>,
+    /// Whether frames that a virtio-user port receives may span buffers
+    #[arg(long, value_name = "true|false")]
+    pub(crate) mergeable: Option<bool>,
     /// Largest packet in bytes, without the Ethernet header
     #[arg(long, value_name = "BYTES")]
     pub(crate) mtu: Option<u16>,

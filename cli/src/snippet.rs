@@ -1,11 +1,12 @@
-//! The lines that plug a guest into a port. Pure text: a port goes in, what to paste comes out.
+//! The lines that make the other end of a port. Pure text: a port goes in, what to paste comes out.
 //!
-//! The guest takes the other side of the socket: it connects where the switch listens and listens where the
-//! switch connects. Whoever connects tries again, so that either side may be restarted.
+//! The other end takes the other side of the socket: it connects where the switch listens and listens where the
+//! switch connects. Whoever connects tries again, so that either side may be restarted. Guests plug into a
+//! vhost-user port; a virtio-user port plugs into another switch.
 
 use crate::args::{GuestKind, SnippetArgs};
 use crate::config;
-use crate::topology::{Mode, PortSettings};
+use crate::topology::{Mode, PortKind, PortSettings};
 use crate::trouble::Trouble;
 use crate::{api, host};
 use std::path::Path;
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<
         let path = format!("/v1/ports/{}", api::client::quote(&args.port));
         api::client::Client::new(control).get::<api::model::PortReport>(&path)?.settings
     };
-    Ok(snippet(&port, args.kind))
+    Ok(snippet(&port, args.kind)?)
 }
 
 fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<PortSettings> {
@@ -35,12 +36,29 @@ fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<
     })?)
 }
 
-/// What to paste for this kind of guest.
-pub(crate) fn snippet(port: &PortSettings, kind: GuestKind) -> String {
-    match kind {
-        GuestKind::Qemu => qemu(port),
-        GuestKind::Libvirt => libvirt(port),
-        GuestKind::Testpmd => testpmd(port),
+/// What to paste for this kind of other end.
+pub(crate) fn snippet(port: &PortSettings, kind: GuestKind) -> Result<String, Trouble> {
+    let guest = |name: &str| {
+        let reason =
+            format!("{name} is a guest, and a virtio-user port is one too: it plugs into another switch");
+        let remedy =
+            "ask --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and let the guest plug in";
+        Trouble::bad(format!("port \"{}\"", port.name), reason, remedy)
+    };
+    match (port.kind, kind) {
+        (PortKind::VhostUser, GuestKind::Qemu) => Ok(qemu(port)),
+        (PortKind::VhostUser, GuestKind::Libvirt) => Ok(libvirt(port)),
+        (PortKind::VhostUser, GuestKind::Testpmd) => Ok(testpmd(port)),
+        (PortKind::VhostUser, GuestKind::Ovs) => {
+            let reason = "Open vSwitch is a switch, and a vhost-user port is one for guests";
+            let remedy = "write kind = \"virtio-user\" to plug this port into Open vSwitch";
+            Err(Trouble::bad(format!("port \"{}\"", port.name), reason, remedy))
+        }
+        (_, GuestKind::Linerate) => Ok(linerate(port)),
+        (PortKind::VirtioUser(_), GuestKind::Testpmd) => Ok(testpmd_switch(port)),
+        (PortKind::VirtioUser(_), GuestKind::Ovs) => ovs(port),
+        (PortKind::VirtioUser(_), GuestKind::Qemu) => Err(guest("QEMU")),
+        (PortKind::VirtioUser(_), GuestKind::Libvirt) => Err(guest("libvirt's domain")),
     }
 }
 
@@ -122,6 +140,55 @@ fn testpmd(port: &PortSettings) -> String {
     )
 }
 
+/// testpmd as the switch that a virtio-user port plugs into.
+fn testpmd_switch(port: &PortSettings) -> String {
+    let (name, pairs, path) = (&port.name, port.queue_pairs, port.socket.display());
+    let client = u8::from(port.mode == Mode::Server);
+    let device = shell(&format!("net_vhost0,iface={path},queues={pairs},client={client}"));
+    format!(
+        "dpdk-testpmd --no-pci --file-prefix={name} \\\n--vdev {device} \\\n-- -i --rxq={pairs} --txq={pairs}\n"
+    )
+}
+
+/// The section of another linerate's configuration.
+fn linerate(port: &PortSettings) -> String {
+    let kind = match port.kind {
+        PortKind::VhostUser => "virtio-user",
+        PortKind::VirtioUser(_) => "vhost-user",
+    };
+    let mode = match port.mode {
+        Mode::Server => Mode::Client,
+        Mode::Client => Mode::Server,
+    };
+    // What JSON escapes, TOML reads.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let section = format!(
+        "[[port]]\nname = {}\nkind = \"{kind}\"\nsocket = {}\nmode = \"{mode}\"\n",
+        quoted(&port.name),
+        quoted(&port.socket.display().to_string()),
+    );
+    let pairs = match port.queue_pairs {
+        1 => String::new(),
+        pairs => format!("queue_pairs = {pairs}\n"),
+    };
+    section + &pairs + &port.mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default()
+}
+
+/// Open vSwitch listens only in a directory of its own, so it has to be the one that connects.
+fn ovs(port: &PortSettings) -> Result<String, Trouble> {
+    if port.mode == Mode::Client {
+        let reason = "Open vSwitch makes its sockets in a directory of its own, and deprecates it";
+        let remedy = "write mode = \"server\", so that Open vSwitch connects";
+        return Err(Trouble::bad(format!("port \"{}\"", port.name), reason, remedy));
+    }
+    let path = shell(&format!("options:vhost-server-path={}", port.socket.display()));
+    let (name, pairs) = (&port.name, port.queue_pairs);
+    let queues = if pairs > 1 { format!(" options:n_rxq={pairs}") } else { String::new() };
+    Ok(format!(
+        "ovs-vsctl add-port br0 {name} -- set Interface {name} \\\ntype=dpdkvhostuserclient {path}{queues}\n"
+    ))
+}
+
 /// `word` as one word of a shell command.
 fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
@@ -136,7 +203,7 @@ fn xml(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::PortKind;
+    use crate::topology::DriverSettings;
 
     fn port(mode: Mode, queue_pairs: u16, mtu: Option<u16>) -> PortSettings {
         PortSettings {
@@ -165,7 +232,7 @@ mod tests {
 -netdev vhost-user,id=net-guest-a,chardev=chr-guest-a,queues=1 \\
 -device virtio-net-pci,netdev=net-guest-a,mac=02:c5:3a:5d:e1:39
 ";
-        assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Qemu), expected);
+        assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Qemu).unwrap(), expected);
     }
 
     #[test]
@@ -178,7 +245,7 @@ mod tests {
 -netdev vhost-user,id=net-guest-a,chardev=chr-guest-a,queues=2 \\
 -device virtio-net-pci,netdev=net-guest-a,mac=02:c5:3a:5d:e1:39,mq=on,vectors=6,host_mtu=9000
 ";
-        assert_eq!(snippet(&port(Mode::Client, 2, Some(9000)), GuestKind::Qemu), expected);
+        assert_eq!(snippet(&port(Mode::Client, 2, Some(9000)), GuestKind::Qemu).unwrap(), expected);
     }
 
     #[test]
@@ -198,12 +265,12 @@ mod tests {
   </interface>
 </devices>
 ";
-        assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Libvirt), expected);
+        assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Libvirt).unwrap(), expected);
     }
 
     #[test]
     fn libvirt_listens_for_a_port_that_connects() {
-        let text = snippet(&port(Mode::Client, 4, Some(9000)), GuestKind::Libvirt);
+        let text = snippet(&port(Mode::Client, 4, Some(9000)), GuestKind::Libvirt).unwrap();
         let expected = "    <source type='unix' path='/run/linerate/guest-a.sock' mode='server'/>\n    <model type='virtio'/>\n    <driver queues='4'/>\n    <mtu size='9000'/>\n";
         assert!(text.contains(expected), "{text}");
     }
@@ -215,12 +282,12 @@ dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
 --vdev net_virtio_user0,path=/run/linerate/guest-a.sock,mac=02:c5:3a:5d:e1:39,queues=2,queue_size=1024,server=1 \\
 -- -i --rxq=2 --txq=2 --rxd=1024 --txd=1024
 ";
-        assert_eq!(snippet(&port(Mode::Client, 2, None), GuestKind::Testpmd), expected);
+        assert_eq!(snippet(&port(Mode::Client, 2, None), GuestKind::Testpmd).unwrap(), expected);
     }
 
     #[test]
     fn testpmd_is_the_client_of_a_port_that_listens() {
-        let text = snippet(&port(Mode::Server, 1, Some(9000)), GuestKind::Testpmd);
+        let text = snippet(&port(Mode::Server, 1, Some(9000)), GuestKind::Testpmd).unwrap();
         assert!(!text.contains("server=1") && text.contains("--max-pkt-len=9018"), "{text}");
     }
 
@@ -230,14 +297,62 @@ dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
         odd.socket = "/tmp/it's <a>,b".into();
         assert!(
             snippet(&odd, GuestKind::Qemu)
+                .unwrap()
                 .contains(r"'socket,id=chr-guest-a,path=/tmp/it'\''s <a>,,b,reconnect=1'")
         );
-        assert!(snippet(&odd, GuestKind::Libvirt).contains("path='/tmp/it&apos;s &lt;a>,b'"));
+        assert!(snippet(&odd, GuestKind::Libvirt).unwrap().contains("path='/tmp/it&apos;s &lt;a>,b'"));
     }
 
     #[test]
     fn different_names_get_different_addresses_that_stations_may_have() {
         assert_ne!(mac("a"), mac("b"));
         assert!(mac("a").is_local() && !mac("a").is_group());
+    }
+
+    fn uplink(mode: Mode, queue_pairs: u16) -> PortSettings {
+        let kind = PortKind::VirtioUser(DriverSettings::default());
+        PortSettings { kind, name: "uplink".to_owned(), ..port(mode, queue_pairs, None) }
+    }
+
+    #[test]
+    fn testpmd_is_the_switch_of_a_virtio_user_port() {
+        let expected = "\
+dpdk-testpmd --no-pci --file-prefix=uplink \\
+--vdev net_vhost0,iface=/run/linerate/guest-a.sock,queues=2,client=0 \\
+-- -i --rxq=2 --txq=2
+";
+        assert_eq!(snippet(&uplink(Mode::Client, 2), GuestKind::Testpmd).unwrap(), expected);
+        let text = snippet(&uplink(Mode::Server, 1), GuestKind::Testpmd).unwrap();
+        assert!(text.contains("client=1"), "{text}");
+    }
+
+    #[test]
+    fn another_linerate_gets_the_section_of_the_other_end() {
+        let back = "[[port]]\nname = \"uplink\"\nkind = \"vhost-user\"\nsocket = \"/run/linerate/guest-a.sock\"\nmode = \"server\"\nqueue_pairs = 2\n";
+        assert_eq!(snippet(&uplink(Mode::Client, 2), GuestKind::Linerate).unwrap(), back);
+        let front = "[[port]]\nname = \"guest-a\"\nkind = \"virtio-user\"\nsocket = \"/run/linerate/guest-a.sock\"\nmode = \"client\"\nmtu = 9000\n";
+        assert_eq!(snippet(&port(Mode::Server, 1, Some(9000)), GuestKind::Linerate).unwrap(), front);
+    }
+
+    #[test]
+    fn open_vswitch_connects_to_a_virtio_user_port_that_listens() {
+        let expected = "\
+ovs-vsctl add-port br0 uplink -- set Interface uplink \\
+type=dpdkvhostuserclient options:vhost-server-path=/run/linerate/guest-a.sock
+";
+        assert_eq!(snippet(&uplink(Mode::Server, 1), GuestKind::Ovs).unwrap(), expected);
+        let trouble = snippet(&uplink(Mode::Client, 1), GuestKind::Ovs).unwrap_err();
+        assert!(trouble.remedy.contains("mode = \"server\""), "{trouble}");
+    }
+
+    #[test]
+    fn who_cannot_be_at_the_other_end_is_answered_with_who_can() {
+        for guest in [GuestKind::Qemu, GuestKind::Libvirt] {
+            let trouble = snippet(&uplink(Mode::Client, 1), guest).unwrap_err();
+            assert!(trouble.remedy.contains("--for linerate, ovs or testpmd"), "{trouble}");
+            assert_eq!(trouble.code, crate::trouble::BAD_INPUT);
+        }
+        let trouble = snippet(&port(Mode::Server, 1, None), GuestKind::Ovs).unwrap_err();
+        assert!(trouble.remedy.contains("kind = \"virtio-user\""), "{trouble}");
     }
 }

@@ -6,13 +6,15 @@
 use crate::api::model::{FdbEntry, Origin, Snapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
-    BridgeSettings, Mode, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
+    BridgeSettings, DriverSettings, Mode, Polling, PortKind, PortSettings, QueueFull, RingKind, StaticEntry,
+    Topology, Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
 use engine::{Engine, EngineConfig, EngineError, Now, WorkerConfig};
 use net::bridge::{BridgeConfig, PortConfig, Rate};
-use port::PortId;
-use port::vhost_user::{Options, VhostUser};
+use port::vhost_user::{self, VhostUser};
+use port::virtio_user::{self, VirtioUser};
+use port::{PortControl, PortId};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -81,11 +83,11 @@ impl Switch {
     }
 
     /// Hands `control` to the engine, with a number that its bridge knows already.
-    fn plug_in(&self, port: &PortSettings, control: VhostUser) -> Result<PortId, PlantError> {
+    fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, PlantError> {
         let quota = self.quotas.get(&port.bridge).copied().flatten();
         let id = self.engine.reserve(&port.name).map_err(said)?;
         let joined = self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(said);
-        let started = joined.and_then(|()| self.engine.add_reserved(id, Box::new(control)).map_err(said));
+        let started = joined.and_then(|()| self.engine.add_reserved(id, control).map_err(said));
         started.map(|()| id).inspect_err(|_| {
             // The first error says more; a port that never ran is held by nobody.
             let _ = self.pull_out(id);
@@ -142,12 +144,11 @@ impl Plant for Switch {
 
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
         let mut members = self.members();
-        let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Options::default() };
-        let control = match port.mode {
-            Mode::Server => VhostUser::listen(&port.socket, options),
-            Mode::Client => VhostUser::connect(&port.socket, options, Instant::now()),
+        let control = match port.kind {
+            PortKind::VhostUser => back_end(port)?,
+            PortKind::VirtioUser(driver) => front_end(port, driver)?,
         };
-        let id = self.plug_in(port, control.map_err(said)?)?;
+        let id = self.plug_in(port, control)?;
         members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
         Ok(())
     }
@@ -185,6 +186,42 @@ impl Plant for Switch {
         let found = self.learned(&member.bridge, Some(member.id));
         self.bridges.flush_port(member.id).map_err(said)?;
         Ok(found)
+    }
+}
+
+/// A port that guests plug into.
+fn back_end(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    let options = vhost_user::Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
+    let made = match port.mode {
+        Mode::Server => VhostUser::listen(&port.socket, options),
+        Mode::Client => VhostUser::connect(&port.socket, options, Instant::now()),
+    };
+    Ok(Box::new(made.map_err(said)?))
+}
+
+/// A port that plugs into another switch.
+fn front_end(port: &PortSettings, driver: DriverSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    let options = driver_options(port, driver);
+    let made = match port.mode {
+        Mode::Server => VirtioUser::listen(&port.socket, options),
+        Mode::Client => VirtioUser::connect(&port.socket, options, Instant::now()),
+    };
+    Ok(Box::new(made.map_err(said)?))
+}
+
+/// What a virtio-user port asks of its back end.
+pub(crate) fn driver_options(port: &PortSettings, driver: DriverSettings) -> virtio_user::Options {
+    virtio_user::Options {
+        ring: match driver.ring {
+            RingKind::Split => virtio_user::RingKind::Split,
+            RingKind::SplitInorder => virtio_user::RingKind::SplitInOrder,
+            RingKind::Packed => virtio_user::RingKind::Packed,
+            RingKind::PackedInorder => virtio_user::RingKind::PackedInOrder,
+        },
+        queue_size: driver.queue_size,
+        queue_pairs: port.queue_pairs,
+        mergeable: driver.mergeable,
+        mtu: port.mtu,
     }
 }
 

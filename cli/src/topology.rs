@@ -104,20 +104,50 @@ pub(crate) struct StaticEntry {
 
 /// The kinds of port that exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum PortKind {
+    /// A back end: guests plug in.
     #[default]
     VhostUser,
+    /// A front end: it plugs into another switch.
+    VirtioUser(DriverSettings),
+}
+
+/// What a virtio-user port asks of its back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DriverSettings {
+    pub(crate) ring: RingKind,
+    /// Entries per ring.
+    pub(crate) queue_size: u16,
+    /// Whether a received frame may span buffers.
+    pub(crate) mergeable: bool,
+}
+
+impl Default for DriverSettings {
+    fn default() -> Self {
+        Self { ring: RingKind::Split, queue_size: 1024, mergeable: true }
+    }
+}
+
+/// The kinds of virtqueue that a driver may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RingKind {
+    #[default]
+    Split,
+    SplitInorder,
+    Packed,
+    PackedInorder,
 }
 
 /// Which side creates the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
-    /// The switch creates it and guests connect.
+    /// The switch creates it and the other side connects.
     #[default]
     Server,
-    /// The guest creates it and the switch connects, again and again.
+    /// The other side creates it and the switch connects, again and again.
     Client,
 }
 
@@ -140,11 +170,13 @@ pub(crate) enum Vlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PortSettings {
     pub(crate) name: String,
+    #[serde(flatten)]
     pub(crate) kind: PortKind,
     pub(crate) socket: PathBuf,
     pub(crate) mode: Mode,
     pub(crate) queue_pairs: u16,
-    /// Bytes, without the Ethernet header, that the guest is told of; `None`: it uses its own.
+    /// Bytes, without the Ethernet header: what a vhost-user port's guest is told of (`None`: it uses its own), and
+    /// what a virtio-user port's buffers hold (`None`: frames of 2048 bytes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mtu: Option<u16>,
     pub(crate) bridge: String,
@@ -239,6 +271,26 @@ impl fmt::Display for Mode {
     }
 }
 
+impl fmt::Display for PortKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PortKind::VhostUser => "vhost-user",
+            PortKind::VirtioUser(_) => "virtio-user",
+        })
+    }
+}
+
+impl fmt::Display for RingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RingKind::Split => "split",
+            RingKind::SplitInorder => "split-inorder",
+            RingKind::Packed => "packed",
+            RingKind::PackedInorder => "packed-inorder",
+        })
+    }
+}
+
 impl fmt::Display for Vlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -254,9 +306,12 @@ impl fmt::Display for Vlan {
 
 impl fmt::Display for PortSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, mode, queue_pairs, mtu, .. } = self;
+        let Self { name, kind, mode, queue_pairs, mtu, .. } = self;
         let pairs = if *queue_pairs == 1 { "pair" } else { "pairs" };
-        write!(f, "port {name}: vhost-user {mode} at {}", self.socket.display())?;
+        write!(f, "port {name}: {kind} {mode} at {}", self.socket.display())?;
+        if let PortKind::VirtioUser(DriverSettings { ring, queue_size, .. }) = kind {
+            write!(f, ", {ring} rings of {queue_size}")?;
+        }
         write!(f, ", {queue_pairs} queue {pairs}")?;
         if let Some(mtu) = mtu {
             write!(f, ", MTU {mtu}")?;

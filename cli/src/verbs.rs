@@ -59,9 +59,13 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     let fields = [
         ("name", json!(args.name)),
         ("socket", json!(std::path::absolute(&args.socket)?)),
+        ("kind", json!(args.kind)),
         ("mode", json!(args.mode)),
         ("bridge", json!(args.bridge)),
         ("queue_pairs", json!(args.queue_pairs)),
+        ("ring", json!(args.ring)),
+        ("queue_size", json!(args.queue_size)),
+        ("mergeable", json!(args.mergeable)),
         ("mtu", json!(args.mtu)),
         ("vlan", vlan),
         ("broadcast_limit", json!(args.broadcast_limit)),

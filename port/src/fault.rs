@@ -94,4 +94,16 @@ pub enum PortFault {
     /// The front end broke the vhost-user protocol.
     #[error("the front end broke the vhost-user protocol: {0}")]
     Protocol(String),
+    /// The back end's side of a virtqueue breaks the rules of VIRTIO.
+    #[error("the back end broke its virtqueue: {0}")]
+    UsedRing(RingFault),
+    /// The back end broke the vhost-user protocol, or does not answer.
+    #[error("the back end broke the vhost-user protocol: {0}")]
+    BackEnd(String),
+    /// The back end has less than the port was told to ask for.
+    #[error("the back end does not suit this port: {0}")]
+    Unsuited(String),
+    /// There is no memory for a virtio-user port's rings and buffers.
+    #[error("no memory could be shared with the back end: {0}")]
+    NoMemory(String),
 }

@@ -16,6 +16,7 @@ mod queues;
 mod race;
 
 use port::vhost_user::fuzz::fuzz_session;
+use port::virtio_user::fuzz::fuzz_back_end;
 use proptest::prelude::*;
 
 /// The scripts of one fuzz target.
@@ -43,5 +44,12 @@ proptest! {
     #[test]
     fn queues_survive_any_script(script in prop::collection::vec(any::<u8>(), 0..600)) {
         queues::play(&script);
+    }
+}
+
+#[test]
+fn virtio_user_ports_survive_every_back_end() {
+    for script in corpus("virtio_user") {
+        fuzz_back_end(&script);
     }
 }

@@ -1,4 +1,4 @@
-//! The ways a guest can break its virtqueue. Each stops the guest's port and nobody else's.
+//! The ways the other side can break a virtqueue. Each stops its port and nobody else's.
 
 /// Why a virtqueue cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +57,30 @@ pub enum RingFault {
         /// Bytes.
         len: u32,
     },
+    /// The used index is further ahead than buffers are out, or went back.
+    #[error("the used index {index} is not within {out} buffers after {taken}")]
+    UsedJump {
+        /// What the device wrote.
+        index: u16,
+        /// What was taken back so far.
+        taken: u16,
+        /// Buffers that the device has.
+        out: u16,
+    },
+    /// A buffer came back that the device did not have.
+    #[error("buffer {0} was used but not out")]
+    NotOut(u32),
+    /// The device says that it wrote past the end of a buffer.
+    #[error("{len} bytes were written into a buffer of {room}")]
+    UsedLength {
+        /// What the device wrote.
+        len: u32,
+        /// Bytes of the buffer.
+        room: u32,
+    },
+    /// A received frame spans no buffer, or more than any frame needs.
+    #[error("a frame spans {0} buffers")]
+    Merged(u16),
     /// A buffer for the device to read has the WRITE flag.
     #[error("a buffer to read has the WRITE flag")]
     WriteOnRead,

@@ -19,6 +19,7 @@ struct Pair<D, V> {
     posted: Vec<u16>,
     taken: Vec<(Token, u16)>,
     used: Vec<(u16, u32)>,
+    in_order: bool,
 }
 
 fn pair<D: DeviceRing, V: DriverRing>(shape: Shape) -> Pair<D, V> {
@@ -31,6 +32,7 @@ fn pair<D: DeviceRing, V: DriverRing>(shape: Shape) -> Pair<D, V> {
         posted: vec![],
         taken: vec![],
         used: vec![],
+        in_order: shape.in_order,
     }
 }
 
@@ -69,7 +71,10 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         let tokens: Vec<_> = batch.iter().map(|b| b.0).collect();
         self.device.push_read(&tokens);
         self.device.publish();
-        self.used.extend(batch.iter().map(|b| (b.1, 0)));
+        // In order, one element stands for all, and those that it skips were used whole.
+        let skipped = if self.in_order { batch.len().saturating_sub(1) } else { 0 };
+        let len = |k| if k < skipped { 16 } else { 0 };
+        self.used.extend(batch.iter().enumerate().map(|(k, b)| (b.1, len(k))));
     }
 
     fn collect(&mut self, n: usize) {

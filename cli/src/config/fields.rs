@@ -10,6 +10,8 @@ pub(crate) struct Fields<'a, 'n> {
     entries: &'a [Entry],
     section: Section,
     asked: Vec<&'static str>,
+    /// Written and already answered with a mistake of their own.
+    excused: Vec<&'static str>,
     pub(crate) notes: &'n mut Notes,
 }
 
@@ -30,7 +32,7 @@ impl<'a, 'n> Fields<'a, 'n> {
             Value::Table(entries) => entries.as_slice(),
             _ => &[],
         };
-        Self { entries, section, asked: Vec::new(), notes }
+        Self { entries, section, asked: Vec::new(), excused: Vec::new(), notes }
     }
 
     /// The place of `key` in this section.
@@ -44,6 +46,15 @@ impl<'a, 'n> Fields<'a, 'n> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         self.notes.written((self.section, key), entry.line);
         Some(&entry.node)
+    }
+
+    /// A key that belongs to another kind of section: writing it is a mistake, and unknown keys are not answered
+    /// with it.
+    pub(crate) fn foreign(&mut self, key: &'static str, reason: impl Display, remedy: &str) {
+        let Some(entry) = self.entries.iter().find(|entry| entry.key == key) else { return };
+        self.notes.written((self.section, key), entry.line);
+        self.notes.wrong((self.section, key), reason, remedy);
+        self.excused.push(key);
     }
 
     /// A string.
@@ -140,7 +151,8 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// As [`Fields::finish`], with more to say afterwards.
     pub(crate) fn report_unknown(&mut self) {
-        for entry in self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str())) {
+        let known = |key: &str| self.asked.contains(&key) || self.excused.contains(&key);
+        for entry in self.entries.iter().filter(|entry| !known(&entry.key)) {
             let remedy = nearest(&entry.key, &self.asked);
             self.notes.wrong_at(self.section, entry.line, format!("unknown key `{}`", entry.key), remedy);
         }

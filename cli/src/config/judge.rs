@@ -3,8 +3,9 @@
 
 use super::mistake::{Notes, Place, Section};
 use crate::host::Host;
-use crate::switch::MOST_PORTS;
-use crate::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, Vlan};
+use crate::switch::{MOST_PORTS, driver_options};
+use crate::topology::{BridgeSettings, PortKind, PortSettings, StaticEntry, Topology, Vlan};
+use port::virtio_user::MAX_MEMORY;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -45,6 +46,18 @@ pub(crate) fn port(topology: &Topology, index: usize, control: &Path, notes: &mu
     }
     membership(topology, index, notes);
     vlan(section, port, notes);
+    memory(section, port, notes);
+}
+
+/// A virtio-user port's queues are memory of this machine, all of it taken at once.
+fn memory(section: Section, port: &PortSettings, notes: &mut Notes) {
+    let PortKind::VirtioUser(driver) = port.kind else { return };
+    let bytes = driver_options(port, driver).memory();
+    if bytes > MAX_MEMORY {
+        let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
+        let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
+        notes.wrong((section, ""), reason, "lower `queue_pairs`, `queue_size` or `mtu`");
+    }
 }
 
 /// A name stands in commands, tables and URLs.

@@ -1,7 +1,7 @@
 //! Every mistake has a case here, with its line and the exact words.
 
 use super::*;
-use crate::topology::{Mode, Polling, QueueFull, Vlan};
+use crate::topology::{DriverSettings, Mode, Polling, PortKind, QueueFull, RingKind, Vlan};
 
 fn host() -> Host {
     Host { online: vec![0, 1, 2, 3], allowed: vec![0, 1] }
@@ -75,6 +75,73 @@ fn a_full_file_becomes_a_topology() {
     assert_eq!(a.vlan, Some(Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
     assert_eq!((a.broadcast_limit, a.unknown_limit, a.mac_limit), (Some(1000), Some(2000), Some(5)));
     assert_eq!(topology.ports[1].vlan, Some(Vlan::Access(7)));
+}
+
+const UPLINK: &str = "[[port]]\nname = \"up\"\nsocket = \"/tmp/lr-up.sock\"\nkind = \"virtio-user\"\n";
+
+/// A virtio-user port with one more line, which is line 5.
+#[track_caller]
+fn uplink_line(line: &str, expected: &str) {
+    only(&format!("{UPLINK}{line}\n"), expected);
+}
+
+#[test]
+fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
+    let topology = parse(UPLINK, &host(), None).unwrap();
+    assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(DriverSettings::default()));
+    let text = format!(
+        "{UPLINK}mode = \"server\"\nring = \"packed-inorder\"\nqueue_size = 300\nmergeable = false\n"
+    );
+    let topology = parse(&text, &host(), None).unwrap();
+    let driver = DriverSettings { ring: RingKind::PackedInorder, queue_size: 300, mergeable: false };
+    assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(driver));
+    let told = topology.to_string();
+    let expected =
+        "port up: virtio-user server at /tmp/lr-up.sock, packed-inorder rings of 300, 1 queue pair";
+    assert!(told.ends_with(expected), "{told}");
+}
+
+#[test]
+fn what_a_port_is_asked_for_survives_the_control_api() {
+    for text in [PORT, UPLINK] {
+        let port = parse(text, &host(), None).unwrap().ports.remove(0);
+        let json = serde_json::to_value(&port).unwrap();
+        assert_eq!(json["kind"], port.kind.to_string());
+        assert_eq!(serde_json::from_value::<PortSettings>(json).unwrap(), port);
+    }
+}
+
+#[test]
+fn mistakes_about_a_driver_are_named_with_their_remedy() {
+    let words = "write \"split\", \"split-inorder\", \"packed\" or \"packed-inorder\"";
+    uplink_line(
+        "ring = \"round\"",
+        &format!("5: port \"up\": `ring` is \"round\", which it cannot be ({words})"),
+    );
+    uplink_line(
+        "queue_size = 64",
+        "5: port \"up\": `queue_size` is 64, which is out of range (give 128 to 4096 entries)",
+    );
+    uplink_line(
+        "queue_size = 300",
+        "5: port \"up\": `queue_size` is 300, and split rings have a power of two (write 256 or 512, or ring = \"packed\")",
+    );
+    uplink_line(
+        "mergeable = 1",
+        "5: port \"up\": `mergeable` is an integer, not true or false (write true or false)",
+    );
+    uplink_line(
+        "queue_size = 4096\nqueue_pairs = 128\nmtu = 65535",
+        "1: port \"up\": its rings and buffers would take 65946 MiB, and a port may share 1024 (lower `queue_pairs`, `queue_size` or `mtu`)",
+    );
+    uplink_line("queuesize = 1", "5: port \"up\": unknown key `queuesize` (did you mean `queue_size`?)");
+    let remedy = "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
+    port_line(
+        "ring = \"packed\"",
+        &format!(
+            "4: port \"a\": `ring` is the choice of a driver, and this port is a guest's back end ({remedy})"
+        ),
+    );
 }
 
 #[test]
@@ -183,7 +250,7 @@ fn words_outside_a_choice_are_mistakes() {
     );
     port_line(
         "kind = \"tap\"",
-        "4: port \"a\": `kind` is \"tap\", which it cannot be (write \"vhost-user\")",
+        "4: port \"a\": `kind` is \"tap\", which it cannot be (write \"vhost-user\" or \"virtio-user\")",
     );
     let expected = "2: worker 0: `polling` is \"lazy\", which it cannot be (write \"adaptive\" or \"busy\")";
     only("[[worker]]\npolling = \"lazy\"\n", expected);

@@ -20,7 +20,7 @@ pub(super) fn call(fd: Option<&OwnedFd>) {
 }
 
 /// Takes a pending kick, so that the next one is seen.
-pub(super) fn clear(fd: &impl AsFd) {
+pub(crate) fn clear(fd: &impl AsFd) {
     let mut count = [0; 8];
     let taken =
         rustix::io::preadv2(fd, &mut [IoSliceMut::new(&mut count)], NO_OFFSET, ReadWriteFlags::NOWAIT);

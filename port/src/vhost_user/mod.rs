@@ -6,7 +6,7 @@
 //! end is hostile until proven otherwise: it may send any message at any time, and the worst it gets is its own
 //! port stopped with a named reason.
 
-mod call;
+pub(crate) mod call;
 mod control;
 #[doc(hidden)]
 pub mod fake;

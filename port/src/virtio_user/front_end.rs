@@ -1,6 +1,7 @@
 //! Connection, negotiation and memory.
 
 use super::FrontEndError;
+use super::opening::Opening;
 use crate::vhost_user::message::{Code, Header, MAX_TABLE, ProtocolFeatures, Reply, Request};
 use crate::vhost_user::setup::Features;
 use crate::vhost_user::sys;
@@ -10,19 +11,6 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::Path;
 use std::time::Duration;
-use virtio_bindings::virtio_config::{
-    VIRTIO_CONFIG_S_ACKNOWLEDGE, VIRTIO_CONFIG_S_DRIVER, VIRTIO_CONFIG_S_DRIVER_OK,
-    VIRTIO_CONFIG_S_FEATURES_OK,
-};
-
-/// Protocol features that this front end can use.
-const WANTED: u64 = ProtocolFeatures::MQ
-    | ProtocolFeatures::RARP
-    | ProtocolFeatures::REPLY_ACK
-    | ProtocolFeatures::NET_MTU
-    | ProtocolFeatures::RESET_DEVICE
-    | ProtocolFeatures::CONFIGURE_MEM_SLOTS
-    | ProtocolFeatures::STATUS;
 
 /// What both sides agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,54 +55,28 @@ impl FrontEnd {
     pub fn over(socket: OwnedFd, timeout: Duration) -> Result<Self, FrontEndError> {
         sys::block_for(&socket, timeout)
             .map_err(|errno| FrontEndError::Kernel("setting the timeout", errno))?;
-        let negotiated = Negotiated {
-            features: Features(0),
-            protocol: ProtocolFeatures(0),
-            queue_pairs: 1,
-            memory_slots: MAX_TABLE,
-        };
-        Ok(Self { channel: Channel::new(socket, Header::expect_reply), negotiated, rings: 0 })
+        let channel = Channel::new(socket, Header::expect_reply);
+        Ok(Self { channel, negotiated: Negotiated::NOTHING, rings: 0 })
     }
 
     /// Agrees on features: at most `wanted`, and of those what the back end offers. The caller judges whether
     /// that is enough.
     pub fn negotiate(&mut self, wanted: Features) -> Result<Negotiated, FrontEndError> {
-        self.tell(&Request::SetOwner, &[])?;
-        let offered = Features(self.ask_number(&Request::GetFeatures)?);
-        let mut features = offered.0 & wanted.0;
-        if offered.has(Features::PROTOCOL) {
-            features |= Features::PROTOCOL;
-            self.negotiate_protocol()?;
+        let mut opening = Opening::new(wanted);
+        while let Some(request) = opening.next() {
+            let number = self.say(&request, opening.is_acknowledged())?;
+            opening.heard(number)?;
+            self.negotiated = opening.so_far();
         }
-        self.negotiated.features = Features(features);
-        self.set_status(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER)?;
-        self.tell(&Request::SetFeatures(features), &[])?;
-        self.confirm_features()?;
         Ok(self.negotiated)
     }
 
-    fn negotiate_protocol(&mut self) -> Result<(), FrontEndError> {
-        let protocol = self.ask_number(&Request::GetProtocolFeatures)? & WANTED;
-        self.tell(&Request::SetProtocolFeatures(protocol), &[])?;
-        self.negotiated.protocol = ProtocolFeatures(protocol);
-        if self.has(ProtocolFeatures::MQ) {
-            self.negotiated.queue_pairs = self.ask_number(&Request::GetQueueNum)?.clamp(1, 0x8000) as u16;
+    /// One step of the opening: the answer, or 0 where there is none.
+    fn say(&mut self, request: &Request, acknowledged: bool) -> Result<u64, FrontEndError> {
+        if request.has_reply() {
+            return self.ask_number(request);
         }
-        if self.has(ProtocolFeatures::CONFIGURE_MEM_SLOTS) {
-            self.negotiated.memory_slots = self.ask_number(&Request::GetMaxMemSlots)? as usize;
-        }
-        Ok(())
-    }
-
-    fn confirm_features(&mut self) -> Result<(), FrontEndError> {
-        if !self.has(ProtocolFeatures::STATUS) {
-            return Ok(());
-        }
-        self.set_status(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK)?;
-        match self.ask_number(&Request::GetStatus)? & u64::from(VIRTIO_CONFIG_S_FEATURES_OK) {
-            0 => Err(FrontEndError::Features(self.negotiated.features.0)),
-            _ => Ok(()),
-        }
+        self.tell_with(request, acknowledged, &[]).map(|()| 0)
     }
 
     /// Tells the back end that the driver is ready, or with 0 that the device is reset, where it wants to know.
@@ -123,15 +85,6 @@ impl FrontEnd {
             return Ok(());
         }
         self.tell(&Request::SetStatus(u64::from(status)), &[])
-    }
-
-    pub(super) fn driver_ok(&mut self) -> Result<(), FrontEndError> {
-        self.set_status(
-            VIRTIO_CONFIG_S_ACKNOWLEDGE
-                | VIRTIO_CONFIG_S_DRIVER
-                | VIRTIO_CONFIG_S_FEATURES_OK
-                | VIRTIO_CONFIG_S_DRIVER_OK,
-        )
     }
 
     /// What both sides agreed on.
@@ -203,7 +156,15 @@ impl FrontEnd {
 
     /// Sends a request that has no answer of its own, and waits for the acknowledgement where there is one.
     pub(super) fn tell(&mut self, request: &Request, files: &[BorrowedFd<'_>]) -> Result<(), FrontEndError> {
-        let acknowledged = self.has(ProtocolFeatures::REPLY_ACK);
+        self.tell_with(request, self.has(ProtocolFeatures::REPLY_ACK), files)
+    }
+
+    fn tell_with(
+        &mut self,
+        request: &Request,
+        acknowledged: bool,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(), FrontEndError> {
         self.send(request, acknowledged, files)?;
         if acknowledged && self.number(request)? != 0 {
             return Err(FrontEndError::Refused(request.code().name()));

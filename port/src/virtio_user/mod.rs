@@ -1,20 +1,40 @@
 //! The front end (driver side) of the vhost-user protocol: a guest without a virtual machine.
 //!
-//! [`FrontEnd`] speaks to any back end (this project's, DPDK's, Open vSwitch's) over the same protocol code as the
-//! switch. It is a guest's start-up and shutdown, so it may block, but never longer than the timeout it was given.
-//! It knows addresses and event descriptors of rings and not what is in them: the driver's rings and the data
-//! path lie elsewhere. It must never run on a worker.
+//! Two users of one protocol code (`opening` agrees on features, `script` says the rest). [`VirtioUser`] is a port
+//! of the switch: `control` is its life (`door`, `link`), `device` its memory, rings and `buffers`, `rx` and `tx`
+//! its queues on the fast path. [`FrontEnd`] is for a guest that brings memory and rings of its own; it may block,
+//! never longer than the timeout it was given, and must never run on a worker.
+//!
+//! Either speaks to any back end: this project's, DPDK's, Open vSwitch's. A back end is as hostile as a guest: what
+//! it answers and what it writes into the rings is judged, and the worst it gets is its own port stopped with a
+//! named reason.
 
+mod buffers;
+mod control;
+mod device;
+mod door;
 mod error;
 mod front_end;
+#[doc(hidden)]
+pub mod fuzz;
+mod link;
 mod listener;
+mod memory;
+mod opening;
+mod options;
 mod rings;
+mod rx;
+mod script;
+mod shared;
+mod tx;
 
 pub use crate::vhost_user::message::ProtocolFeatures;
 pub use crate::vhost_user::{Features, ListenError};
+pub use control::VirtioUser;
 pub use error::FrontEndError;
 pub use front_end::{FrontEnd, Negotiated, SharedRegion};
 pub use listener::FrontEndListener;
+pub use options::{MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, PlugError, RingKind};
 pub use rings::VringSetup;
 
 #[cfg(test)]

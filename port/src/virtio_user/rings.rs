@@ -1,9 +1,11 @@
 //! Starting and stopping rings.
 
 use super::front_end::wrong;
+use super::script::{self, Attached};
 use super::{FrontEnd, FrontEndError};
-use crate::vhost_user::message::{Reply, Request, VringAddress, VringFile, VringState};
+use crate::vhost_user::message::{Reply, Request, VringFile, VringState};
 use crate::vhost_user::setup::Features;
+use ring::Layout;
 use rustix::fd::BorrowedFd;
 
 /// One ring of the guest: number 2 * pair receives, the next one sends.
@@ -26,40 +28,44 @@ pub struct VringSetup<'a> {
     pub call: Option<BorrowedFd<'a>>,
 }
 
+impl VringSetup<'_> {
+    fn places(&self) -> Layout {
+        Layout {
+            size: self.size,
+            descriptors: self.descriptors,
+            driver: self.driver,
+            device: self.device,
+            base: self.base,
+            event_idx: false,
+            indirect: false,
+            in_order: false,
+        }
+    }
+}
+
 impl FrontEnd {
     /// The base of a fresh ring: 0 on a split ring; on a packed one both wrap counters begin at 1.
     pub fn fresh_base(&self) -> u32 {
-        if self.negotiated.features.has(Features::RING_PACKED) { 0x8000_8000 } else { 0 }
+        script::fresh_base(self.negotiated.features)
     }
 
     /// Starts rings 0, 1, 2 and so on. When this returns, and the back end acknowledges requests, they run.
     pub fn start(&mut self, rings: &[VringSetup<'_>]) -> Result<(), FrontEndError> {
         for (index, ring) in (0..).zip(rings) {
-            self.set_up(index, ring)?;
+            for line in script::ring(index, &ring.places(), ring.call.is_some(), ring.kick.is_some()) {
+                let file = match line.file {
+                    Attached::Call(_) => ring.call,
+                    Attached::Kick(_) => ring.kick,
+                    Attached::Nothing | Attached::Memory => None,
+                };
+                self.tell(&line.request, file.as_slice())?;
+            }
         }
         self.rings = rings.len() as u32;
-        for index in 0..self.rings {
-            self.enable(index, true)?;
+        for line in script::ready(self.negotiated, self.rings) {
+            self.tell(&line.request, &[])?;
         }
-        self.driver_ok()
-    }
-
-    /// The kick comes last: some back ends start the ring at that moment.
-    fn set_up(&mut self, index: u8, ring: &VringSetup<'_>) -> Result<(), FrontEndError> {
-        let state = |num| VringState { index: u32::from(index), num };
-        let address = VringAddress {
-            index: u32::from(index),
-            flags: 0,
-            descriptor: ring.descriptors,
-            used: ring.device,
-            available: ring.driver,
-            log: 0,
-        };
-        self.tell(&Request::SetVringNum(state(u32::from(ring.size))), &[])?;
-        self.tell(&Request::SetVringBase(state(ring.base)), &[])?;
-        self.tell(&Request::SetVringAddr(address), &[])?;
-        self.set_call(index, ring.call)?;
-        self.set_kick(index, ring.kick)
+        Ok(())
     }
 
     /// Names another descriptor to call, at any time.

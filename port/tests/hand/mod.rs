@@ -207,6 +207,16 @@ pub(crate) fn burst_of(frames: &[Vec<u8>]) -> Burst {
     burst
 }
 
+/// Packet `i` of a burst, whole: sent to a guest whose memory can be read.
+pub(crate) fn read(burst: &Burst, i: usize) -> Vec<u8> {
+    let len = burst.frame_len(i);
+    let mut guest = Guest::new(false, Features::VERSION_1);
+    guest.offer(&[(0, 12 + len as u32)], WRITE);
+    let done = guest.tx().tx(burst, &[i as u8], &mut Tally::default()).unwrap();
+    assert_eq!(done, 1);
+    guest.dump()[12..12 + len].to_vec()
+}
+
 /// A frame of `len` bytes, different for each seed.
 pub(crate) fn frame(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + seed * 31 + i / 251) as u8).collect()

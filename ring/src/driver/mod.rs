@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct Used {
     /// The identifier it was posted under.
     pub id: u16,
-    /// Bytes that the device wrote.
+    /// Bytes that the device wrote; where it spoke of a batch by its last buffer alone, the others were written whole.
     pub len: u32,
 }
 

@@ -19,8 +19,8 @@ pub struct Packed {
     descriptors: Area,
     driver: Area,
     device: Area,
-    /// The order of posting, by ring place, for in-order devices.
-    order: Vec<u16>,
+    /// The order of posting, by ring place, for in-order devices: identifier, and bytes to write.
+    order: Vec<(u16, u32)>,
     outstanding: Vec<bool>,
     next: Place,
     taken: Place,
@@ -42,17 +42,19 @@ impl Packed {
         (flags == want).then_some(Used { id: (word >> 32) as u16, len: word as u32 })
     }
 
+    #[inline(always)]
     fn take_one(&mut self) -> Result<Option<Used>, RingFault> {
         let Some(last) = self.batch.or_else(|| self.used_at(self.taken)) else { return Ok(None) };
-        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&o| o) {
-            return Err(RingFault::NoSuchDescriptor(last.id));
+        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&out| out) {
+            return Err(RingFault::NotOut(last.id.into()));
         }
         if !self.layout.in_order {
             return Ok(Some(last));
         }
-        let id = self.order[usize::from(self.taken.at)];
+        let (id, whole) = self.order[usize::from(self.taken.at)];
         self.batch = (last.id != id).then_some(last);
-        Ok(Some(Used { id, len: if last.id == id { last.len } else { 0 } }))
+        // Skipped buffers were written completely (section 2.8.9 and the note in 2.7.9).
+        Ok(Some(Used { id, len: if last.id == id { last.len } else { whole } }))
     }
 }
 
@@ -68,7 +70,7 @@ impl DriverRing for Packed {
             descriptors: Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
             driver: Area::new(map, "driver", layout.driver, 4, 4)?,
             device: Area::new(map, "device", layout.device, 4, 4)?,
-            order: vec![0; n],
+            order: vec![(0, 0); n],
             outstanding: vec![false; n],
             next: start,
             taken: start,
@@ -91,7 +93,8 @@ impl DriverRing for Packed {
     fn post(&mut self, buffer: Post) {
         let offset = usize::from(self.next.at) * DESC;
         let flags = if self.next.wrap { AVAIL } else { USED };
-        let flags = flags | if buffer.direction == Direction::Write { WRITE } else { 0 };
+        let (flags, whole) =
+            if buffer.direction == Direction::Write { (flags | WRITE, buffer.len) } else { (flags, 0) };
         let word = u64::from(buffer.len) | u64::from(buffer.id) << 32 | u64::from(flags) << 48;
         self.descriptors.store64(offset, buffer.address, Ordering::Relaxed);
         if self.held.is_none() {
@@ -100,7 +103,7 @@ impl DriverRing for Packed {
             // Release orders the address before the flags, for a device that looks ahead of the first.
             self.descriptors.store64(offset + 8, word, Ordering::Release);
         }
-        self.order[usize::from(self.next.at)] = buffer.id;
+        self.order[usize::from(self.next.at)] = (buffer.id, whole);
         self.outstanding[usize::from(buffer.id)] = true;
         self.free -= 1;
         self.next = self.next.advance(1, self.layout.size);

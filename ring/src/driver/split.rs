@@ -33,6 +33,7 @@ pub struct Split {
 }
 
 impl Split {
+    #[inline(always)]
     fn take_one(&mut self) -> Result<Used, RingFault> {
         let at = RING + usize::from(self.taken & self.mask) * ELEMENT;
         if self.layout.in_order {
@@ -40,11 +41,10 @@ impl Split {
         }
         let id = self.used.load32(at, Ordering::Relaxed);
         let len = self.used.load32(at + 4, Ordering::Relaxed);
-        let id = u16::try_from(id).ok().filter(|&id| id < self.layout.size);
-        let id = id
-            .filter(|&id| self.outstanding[usize::from(id)])
-            .ok_or(RingFault::NoSuchDescriptor(u16::MAX))?;
-        Ok(Used { id, len })
+        if !self.outstanding.get(id as usize).is_some_and(|&out| out) {
+            return Err(RingFault::NotOut(id));
+        }
+        Ok(Used { id: id as u16, len })
     }
 
     /// In order, an element may stand for a batch: everything posted up to its identifier (section 2.7.9).
@@ -57,11 +57,17 @@ impl Split {
                 len: self.used.load32(at + 4, Ordering::Relaxed),
             },
         };
-        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&o| o) {
-            return Err(RingFault::NoSuchDescriptor(last.id));
+        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&out| out) {
+            return Err(RingFault::NotOut(last.id.into()));
         }
         self.batch = (last.id != id).then_some(last);
-        Ok(Used { id, len: if last.id == id { last.len } else { 0 } })
+        Ok(Used { id, len: if last.id == id { last.len } else { self.whole(id) } })
+    }
+
+    /// What a device wrote into a buffer that a batch skipped: all of it (the note in section 2.7.9).
+    fn whole(&self, id: u16) -> u32 {
+        let word = self.shadow[usize::from(id)].1;
+        if word >> 32 & u64::from(WRITE) == 0 { 0 } else { word as u32 }
     }
 }
 
@@ -146,9 +152,10 @@ impl DriverRing for Split {
             // Acquire pairs with the device's release store of the used index.
             self.index = self.used.load16(INDEX, Ordering::Acquire);
         }
-        let ready = self.index.wrapping_sub(self.taken);
-        if ready > self.published.wrapping_sub(self.taken) {
-            return Err(RingFault::IndexJump { index: self.index, used: self.taken, size: self.layout.size });
+        let (ready, out_there) =
+            (self.index.wrapping_sub(self.taken), self.published.wrapping_sub(self.taken));
+        if ready > out_there {
+            return Err(RingFault::UsedJump { index: self.index, taken: self.taken, out: out_there });
         }
         let n = usize::from(ready).min(out.len());
         for slot in &mut out[..n] {

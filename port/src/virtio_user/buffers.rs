@@ -1,0 +1,159 @@
+//! The packet buffers of one ring, each at its place for ever: the one unsafe room of this port.
+//!
+//! A frame begins on a cache line and its virtio-net header ends where the frame begins, so headers have lines of
+//! their own. Buffers to send from start zeroed, and a header of zeros is what every frame of ours has (VIRTIO 1.2
+//! section 5.1.6.2: no offload, `num_buffers` 0); it is never written, so its line stays in both caches. What a
+//! back end writes there misleads nobody but itself.
+//!
+//! Protocol: a buffer is either here, being read or filled, or out in the ring. The back end can write to all of
+//! them at any time all the same, so nothing in them is ever behind a reference, and what is judged was copied.
+
+use super::memory::Memory;
+use crate::Frame;
+use core::sync::atomic::Ordering::Relaxed;
+use mem::copy::Kernel;
+use mem::{Map, Seg};
+use ring::driver::Post;
+use ring::{Direction, RingFault};
+use std::sync::Arc;
+
+/// Where in a buffer the frame begins: its header is on the line before, and that line is no other frame's.
+const FRAME: u64 = 128;
+
+/// `count` buffers in a row.
+#[derive(Clone, Debug)]
+pub(super) struct Buffers {
+    whole: Seg,
+    /// Guest-physical address of the first header.
+    first: u64,
+    stride: u64,
+    header: u32,
+    room: u32,
+    map: Arc<Map>,
+}
+
+impl Buffers {
+    /// From one buffer to the next where each holds `room` bytes of frame: two lines for the header, two against
+    /// aliasing.
+    pub(super) fn stride(room: u64) -> u64 {
+        room + 256
+    }
+
+    /// Buffers from byte `at` of `memory`, with headers of `header` bytes.
+    pub(super) fn new(
+        memory: &Memory,
+        at: u64,
+        count: u16,
+        room: u64,
+        header: usize,
+    ) -> Result<Self, RingFault> {
+        let stride = Self::stride(room);
+        let bytes = u64::from(count) * stride;
+        let outside = RingFault::Outside { address: Memory::guest(at), len: bytes as u32 };
+        let whole = u32::try_from(bytes).ok().and_then(|len| memory.map.by_user(Memory::user(at), len));
+        Ok(Self {
+            whole: whole.ok_or(outside)?,
+            first: Memory::guest(at) + FRAME - header as u64,
+            stride,
+            header: header as u32,
+            room: room as u32,
+            map: memory.map.clone(),
+        })
+    }
+
+    /// The map that every segment of these buffers lies in.
+    #[inline(always)]
+    pub(super) fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// Bytes of frame that one buffer holds.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        self.room as usize
+    }
+
+    /// Bytes of the header in front of each frame.
+    #[inline(always)]
+    pub(super) fn header(&self) -> u32 {
+        self.header
+    }
+
+    /// Bytes of a buffer, header and room.
+    #[inline(always)]
+    pub(super) fn capacity(&self) -> u32 {
+        self.header + self.room
+    }
+
+    /// Buffer `id`, to be received into.
+    #[inline(always)]
+    pub(super) fn to_fill(&self, id: u16) -> Post {
+        Post { id, address: self.address(id), len: self.capacity(), direction: Direction::Write }
+    }
+
+    /// Buffer `id` with a frame of `len` bytes, to be sent.
+    #[inline(always)]
+    pub(super) fn to_send(&self, id: u16, len: usize) -> Post {
+        Post { id, address: self.address(id), len: self.header + len as u32, direction: Direction::Read }
+    }
+
+    #[inline(always)]
+    fn address(&self, id: u16) -> u64 {
+        self.first + u64::from(id) * self.stride
+    }
+
+    /// `len` bytes from `offset` of buffer `id`; nothing where they lie outside, which identifiers that the ring
+    /// knows and lengths up to the capacity never do.
+    #[inline(always)]
+    fn part(&self, id: u16, offset: u64, len: usize) -> Seg {
+        let at = u64::from(id) * self.stride + offset;
+        self.whole.slice(at as usize, len).unwrap_or(Seg::EMPTY)
+    }
+
+    /// The first `len` bytes of the frame in buffer `id`.
+    #[inline(always)]
+    pub(super) fn frame(&self, id: u16, len: usize) -> Seg {
+        self.part(id, FRAME, len)
+    }
+
+    /// The first `len` bytes of buffer `id` itself: what follows a frame's first buffer has no header.
+    pub(super) fn continued(&self, id: u16, len: usize) -> Seg {
+        self.part(id, FRAME - u64::from(self.header), len)
+    }
+
+    /// Fetches what is looked at first in a buffer that came back filled.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, id: u16, header: bool) {
+        let frame = self.frame(id, 64);
+        frame.prefetch_read(0);
+        if header {
+            self.part(id, FRAME - 64, 64).prefetch_read(0);
+        }
+    }
+
+    /// Fetches the line that a short frame is written to.
+    #[inline(always)]
+    pub(super) fn prefetch_write(&self, id: u16) {
+        self.frame(id, 64).prefetch_write(0);
+    }
+
+    /// How many buffers the frame that begins in buffer `id` spans, as the back end says, read once. Only headers
+    /// of 12 bytes say so.
+    #[inline(always)]
+    pub(super) fn num_buffers(&self, id: u16) -> u16 {
+        let field = self.part(id, FRAME - 2, 2);
+        // SAFETY: the map is held by `self`; the field lies inside buffers that were checked when this was made,
+        // and a frame begins on a line, so two bytes before it are aligned.
+        unsafe { field.load_u16(0, Relaxed) }
+    }
+
+    /// Writes `frame`, which has `len` bytes, into buffer `id`, which has the room.
+    #[inline(always)]
+    pub(super) fn fill<K: Kernel>(&self, id: u16, frame: &Frame<'_>, len: usize) {
+        let to = self.frame(id, len);
+        debug_assert_eq!(to.len(), len);
+        // SAFETY: the map is held by `self`; the place has the frame's length, which its caller compared with the
+        // room of every buffer.
+        unsafe { frame.write_to::<K>(to) };
+    }
+}

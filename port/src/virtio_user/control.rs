@@ -1,0 +1,186 @@
+//! The port's life: finding a back end, making a device run with it, letting go of it, for ever.
+//!
+//! One connection at a time, and a device of its own for each: memory, rings and descriptors are made when features
+//! are agreed on and go when the connection does, whatever the back end still holds. A back end that broke the
+//! protocol or a ring, or that lacks what this port needs, leaves a named fault behind, and the port waits a moment
+//! before it turns to the next one. Never blocks, never reads a clock.
+
+use super::device::Device;
+use super::door::Door;
+use super::link::{End, Link, Progress};
+use super::options::{Options, PlugError};
+use super::{rx, tx};
+use crate::vhost_user::message::feature_names;
+use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Instant;
+
+/// A queue pair, ready for the engine.
+type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
+
+/// A virtio-user front end: a port that plugs into a back end, as a virtual machine would.
+#[derive(Debug)]
+pub struct VirtioUser {
+    door: Door,
+    options: Options,
+    link: Option<Link>,
+    /// Queue pairs that the engine has.
+    running: u16,
+    state: PortState,
+    last_fault: Option<PortFault>,
+    connects: u64,
+}
+
+impl VirtioUser {
+    /// A front end in server mode: back ends connect to a socket at `path`. A socket file that nobody listens on
+    /// any more is replaced. The file is removed when the port is closed or dropped.
+    pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
+        options.check()?;
+        Ok(Self::behind(Door::listen(path.as_ref())?, options))
+    }
+
+    /// A front end in client mode: it connects to a back end that listens at `path`, at `now` and then again and
+    /// again whenever there is no connection, after 100 ms to 2 s.
+    pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
+        options.check()?;
+        Ok(Self::behind(Door::connect(path.as_ref(), now)?, options))
+    }
+
+    fn behind(door: Door, options: Options) -> Self {
+        Self {
+            door,
+            options,
+            link: None,
+            running: 0,
+            state: PortState::Waiting,
+            last_fault: None,
+            connects: 0,
+        }
+    }
+
+    fn begin(&mut self, socket: OwnedFd, now: Instant) {
+        if self.door.watch(socket.as_fd()).is_err() {
+            return self.door.rest(now);
+        }
+        self.link = Some(Link::new(socket, self.options));
+        self.state = PortState::Connected;
+        self.connects += 1;
+    }
+
+    fn serve(&mut self, now: Instant, engine: &mut dyn Attach) {
+        let Some(link) = &mut self.link else { return };
+        let served = match link.advance(now) {
+            Ok(Progress::Started) => self.start(engine).map_err(End::Fault),
+            Ok(Progress::Waits) => Ok(()),
+            Err(end) => Err(end),
+        };
+        match served {
+            Ok(()) => {}
+            Err(End::Closed) => self.disconnect(None, now, engine),
+            Err(End::Fault(fault)) => self.disconnect(Some(fault), now, engine),
+        }
+    }
+
+    /// Hands every queue to the engine.
+    fn start(&mut self, engine: &mut dyn Attach) -> Result<(), PortFault> {
+        for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
+            engine.start_tx(pair, tx);
+            engine.start_rx(pair, rx);
+            self.running = pair + 1;
+        }
+        self.door.succeeded();
+        Ok(())
+    }
+
+    fn queues(&self) -> Result<Vec<Pair>, PortFault> {
+        let device = self.link.as_ref().and_then(Link::device);
+        let pairs = device.into_iter().flat_map(Device::pairs);
+        pairs.map(|(rx, tx)| Ok((rx::start(rx)?, tx::start(tx)?))).collect()
+    }
+
+    /// Stops the queues, lets go of the memory, closes the connection, in that order.
+    fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
+        let ran = self.running > 0;
+        self.stop(engine);
+        if self.link.take().is_none() {
+            return;
+        }
+        if ran && fault.is_none() {
+            self.door.wait_again(now);
+        } else {
+            self.door.rest(now);
+        }
+        self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
+        self.last_fault = fault.or(self.last_fault.take());
+    }
+
+    fn stop(&mut self, engine: &mut dyn Attach) {
+        for pair in 0..std::mem::take(&mut self.running) {
+            drop(engine.stop_rx(pair));
+            drop(engine.stop_tx(pair));
+        }
+    }
+
+    fn queue_status(&self) -> Vec<QueueStatus> {
+        let pairs = if self.link.is_some() { self.options.queue_pairs } else { 0 };
+        let status = |pair| QueueStatus {
+            size: self.options.queue_size,
+            rx_running: pair < self.running,
+            tx_running: pair < self.running,
+        };
+        (0..pairs).map(status).collect()
+    }
+}
+
+impl PortControl for VirtioUser {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        (self.state != PortState::Closed).then(|| self.door.as_fd())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let link = self.link.as_ref().and_then(Link::deadline);
+        self.door.deadline().into_iter().chain(link).min()
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if self.state == PortState::Closed {
+            return;
+        }
+        if let Some(socket) = self.door.knock(now) {
+            self.begin(socket, now);
+        }
+        // The link first: its back end may have gone, and the one that waits may be the same one again.
+        self.serve(now, engine);
+        if let Some(socket) = self.door.admit(self.link.is_some(), now) {
+            self.begin(socket, now);
+            self.serve(now, engine);
+        }
+    }
+
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        self.disconnect(Some(fault), now, engine);
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.stop(engine);
+        self.link = None;
+        self.door.close();
+        self.state = PortState::Closed;
+    }
+
+    fn status(&self) -> PortStatus {
+        let agreed = self.link.as_ref().and_then(Link::agreed);
+        let device = self.link.as_ref().and_then(Link::device);
+        PortStatus {
+            state: self.state.clone(),
+            kind: "virtio-user",
+            place: self.door.place(),
+            features: agreed.map(|agreed| feature_names(agreed.features)).unwrap_or_default(),
+            queues: self.queue_status(),
+            connects: self.connects,
+            memory: device.map_or((0, 0), |device| (1, device.bytes())),
+            last_fault: self.last_fault.clone(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! One connection's device: its memory cut into rings and buffers, and the descriptors that wake either side.
+
+use super::Negotiated;
+use super::buffers::Buffers;
+use super::memory::Memory;
+use super::options::{Options, RingKind};
+use super::script::{self, Attached, Line};
+use crate::PortFault;
+use crate::vhost_user::Features;
+use ring::Layout;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Everything that a queue must know to start.
+#[derive(Clone, Debug)]
+pub(super) struct QueueSetup {
+    pub(super) layout: Layout,
+    pub(super) packed: bool,
+    pub(super) mergeable: bool,
+    pub(super) buffers: Buffers,
+    /// Written to tell the back end.
+    pub(super) kick: Arc<OwnedFd>,
+    /// Readable when the back end calls.
+    pub(super) call: Arc<OwnedFd>,
+}
+
+/// Memory, rings and buffers of one connection.
+#[derive(Debug)]
+pub(super) struct Device {
+    memory: Memory,
+    /// Ring 2 * pair receives, the next one sends.
+    rings: Vec<QueueSetup>,
+}
+
+impl Device {
+    /// A device as `options` and the agreement want it. Nothing is in its rings yet.
+    pub(super) fn new(options: Options, agreed: Negotiated) -> Result<Self, PortFault> {
+        let (rings, room) = (rings(options), options.room());
+        let (for_ring, for_buffers) = (ring_bytes(options.queue_size), buffer_bytes(options));
+        let memory = Memory::new(bytes(options))?;
+        let header = agreed.features.header_len();
+        let make = |ring: u64| {
+            let at = rings * for_ring + ring * for_buffers;
+            let buffers = Buffers::new(&memory, at, options.queue_size, room, header);
+            Ok(QueueSetup {
+                layout: layout(options, ring * for_ring, script::fresh_base(agreed.features)),
+                packed: agreed.features.has(Features::RING_PACKED),
+                mergeable: agreed.features.has(Features::MRG_RXBUF),
+                buffers: buffers.map_err(PortFault::UsedRing)?,
+                kick: event()?,
+                call: event()?,
+            })
+        };
+        let rings = (0..rings).map(make).collect::<Result<_, PortFault>>()?;
+        Ok(Self { memory, rings })
+    }
+
+    /// Receive and transmit ring, pair by pair.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&QueueSetup, &QueueSetup)> {
+        self.rings.chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
+    }
+
+    /// Bytes that are shared.
+    pub(super) fn bytes(&self) -> u64 {
+        self.memory.spec.len
+    }
+
+    /// What to say to the back end so that it uses this device.
+    pub(super) fn lines(&self, agreed: Negotiated) -> VecDeque<Line> {
+        let mut lines = VecDeque::from([script::memory(agreed, self.memory.spec)]);
+        for (index, ring) in (0..).zip(&self.rings) {
+            lines.extend(script::ring(index, &ring.layout, true, true));
+            lines.extend(script::barrier(agreed));
+        }
+        lines.extend(script::ready(agreed, self.rings.len() as u32));
+        lines.extend(script::barrier(agreed));
+        lines
+    }
+
+    /// The file that travels with a line.
+    pub(super) fn file(&self, attached: Attached) -> Option<BorrowedFd<'_>> {
+        let ring = |index: u8| self.rings.get(usize::from(index));
+        match attached {
+            Attached::Nothing => None,
+            Attached::Memory => Some(self.memory.as_fd()),
+            Attached::Call(index) => ring(index).map(|ring| ring.call.as_fd()),
+            Attached::Kick(index) => ring(index).map(|ring| ring.kick.as_fd()),
+        }
+    }
+}
+
+fn event() -> Result<Arc<OwnedFd>, PortFault> {
+    let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+    made.map(Arc::new).map_err(|e| PortFault::BadDescriptor("kick or call", e.to_string()))
+}
+
+/// Bytes of a whole device.
+pub(super) fn bytes(options: Options) -> u64 {
+    rings(options) * (ring_bytes(options.queue_size) + buffer_bytes(options))
+}
+
+fn rings(options: Options) -> u64 {
+    2 * u64::from(options.queue_pairs)
+}
+
+/// Bytes of one ring's buffers.
+fn buffer_bytes(options: Options) -> u64 {
+    u64::from(options.queue_size) * Buffers::stride(options.room())
+}
+
+/// Bytes of a ring's three areas, each on lines of its own.
+fn ring_bytes(size: u16) -> u64 {
+    areas(size).iter().sum()
+}
+
+/// Descriptor, driver and device area of either kind of ring.
+fn areas(size: u16) -> [u64; 3] {
+    let n = u64::from(size);
+    [n * 16, n * 2 + 6, n * 8 + 6].map(|bytes| bytes.next_multiple_of(128))
+}
+
+fn layout(options: Options, at: u64, base: u32) -> Layout {
+    let [descriptors, driver, _] = areas(options.queue_size);
+    Layout {
+        size: options.queue_size,
+        descriptors: Memory::user(at),
+        driver: Memory::user(at + descriptors),
+        device: Memory::user(at + descriptors + driver),
+        base,
+        event_idx: false,
+        indirect: false,
+        in_order: matches!(options.ring, RingKind::SplitInOrder | RingKind::PackedInOrder),
+    }
+}

@@ -1,0 +1,176 @@
+//! Bytes from outside as a back end: what it answers, and what it writes into the rings. For fuzzing.
+//!
+//! A script is played to a port over a real socket, whose other end plays the back end: right answers, wrong ones,
+//! raw bytes. Once a device runs, the script also writes into the memory that it was given, while bursts are taken
+//! and sent.
+
+use super::link::{Link, Progress};
+use super::options::{Options, RingKind};
+use super::{rx, tx};
+use crate::vhost_user::message::{Code, Header, MAX_DESCRIPTORS, Reply, VringState};
+use crate::vhost_user::sys;
+use crate::vhost_user::wire::Channel;
+use crate::{BURST, Burst, RxQueue, Tally, TxQueue};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::time::{Duration, Instant};
+
+/// The kinds of ring that a script chooses from.
+const KINDS: [RingKind; 4] =
+    [RingKind::Split, RingKind::SplitInOrder, RingKind::Packed, RingKind::PackedInOrder];
+/// Everything that the front end may be offered.
+const GENEROUS: u64 = u64::MAX;
+
+/// Plays a script.
+///
+/// # Panics
+/// When a buffer is in two places or a count is wrong: that is what a fuzzer looks for.
+pub fn fuzz_back_end(script: &[u8]) {
+    let mut script = Script(script);
+    let how = script.byte();
+    let options = Options {
+        ring: KINDS[usize::from(how & 3)],
+        queue_size: 128,
+        mergeable: how & 4 != 0,
+        ..Options::default()
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok((front, back)) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+    else {
+        return;
+    };
+    let mut back = BackEnd { channel: Channel::new(back, Header::expect_request), memory: None };
+    let mut link = Link::new(front, options);
+    let mut now = Instant::now();
+    // Such a script is fair until the device runs, which chance alone seldom is.
+    let fair = how & 8 == 0;
+    loop {
+        match link.advance(now) {
+            Err(_) => return,
+            Ok(Progress::Started) => break,
+            Ok(Progress::Waits) if back.answer(&mut script, fair) => {}
+            // Nothing is asked and nothing is answered: only time passes.
+            Ok(Progress::Waits) => now += Duration::from_mins(1),
+        }
+    }
+    let Some((receive, transmit)) = link.device().and_then(|device| device.pairs().next()) else { return };
+    let (Ok(rx), Ok(tx)) = (rx::start(receive), tx::start(transmit)) else { return };
+    let Some(memory) = &back.memory else { return };
+    Rings { rx, tx, memory }.play(&mut script);
+}
+
+/// The other end of the socket.
+struct BackEnd {
+    channel: Channel,
+    memory: Option<OwnedFd>,
+}
+
+impl BackEnd {
+    /// Answers what was asked, if anything was: rightly, or as the script says.
+    fn answer(&mut self, script: &mut Script<'_>, fair: bool) -> bool {
+        let Ok(Some(message)) = self.channel.receive() else { return false };
+        let Header { code, need_reply, .. } = message.header;
+        if matches!(code, Code::SetMemTable | Code::AddMemReg) {
+            self.memory = message.descriptors.into_iter().next();
+        }
+        let right = match code {
+            Code::GetFeatures | Code::GetProtocolFeatures | Code::GetStatus => GENEROUS,
+            Code::GetQueueNum | Code::GetMaxMemSlots => 128,
+            _ if need_reply => 0,
+            _ => return true,
+        };
+        let bytes = if fair { Reply::U64(right).encode(code) } else { script.reply(code, right) };
+        let files: Vec<OwnedFd> = if fair { vec![] } else { script.files() };
+        let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        // A front end that has had enough is what is looked for.
+        let _ = sys::send(self.channel.as_fd(), &bytes, &borrowed);
+        true
+    }
+}
+
+/// A device that runs.
+struct Rings<'a> {
+    rx: Box<dyn RxQueue>,
+    tx: Box<dyn TxQueue>,
+    memory: &'a OwnedFd,
+}
+
+impl Rings<'_> {
+    fn play(&mut self, script: &mut Script<'_>) {
+        let (mut burst, picks) = (Burst::new(), [0u8; BURST]);
+        let mut own = Burst::new();
+        own.begin(0);
+        own.push_own(&[2; 60]);
+        while !script.0.is_empty() {
+            match script.byte() & 3 {
+                0 | 1 => self.poke(script),
+                2 => {
+                    let mut tally = Tally::default();
+                    burst.begin(0);
+                    let taken = self.rx.rx(&mut burst, &mut tally);
+                    assert_eq!(tally.packets, burst.len() as u64 + tally.dropped());
+                    assert!(burst.tokens().len() <= BURST);
+                    burst.load_heads::<mem::copy::Portable>();
+                    self.rx.complete(&burst);
+                    if taken.is_err() {
+                        return;
+                    }
+                }
+                _ => {
+                    let (n, mut tally) = (usize::from(script.byte()) % BURST, Tally::default());
+                    let Ok(done) = self.tx.tx(&own, &picks[..n], &mut tally) else { return };
+                    assert_eq!((tally.packets, tally.dropped()), (done as u64, 0));
+                }
+            }
+        }
+    }
+
+    /// Writes a number somewhere into the rings or the first buffers, as a back end may at any time.
+    fn poke(&self, script: &mut Script<'_>) {
+        let at = (u64::from(script.byte()) << 8 | u64::from(script.byte())) & !1;
+        let value = u16::from(script.byte()) | u16::from(script.byte()) << 8;
+        // The memory is longer than any place that two bytes name.
+        let _ = rustix::io::pwrite(self.memory, &value.to_ne_bytes(), at);
+    }
+}
+
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn number(&mut self) -> u64 {
+        (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte()))
+    }
+
+    /// An answer to `code`, mostly of the right shape.
+    fn reply(&mut self, code: Code, right: u64) -> Vec<u8> {
+        match self.byte() {
+            0..=159 => Reply::U64(right).encode(code),
+            160..=191 => Reply::U64(self.number()).encode(code),
+            192..=207 => Reply::State(VringState { index: 0, num: 1 }).encode(code),
+            208..=223 => {
+                let other = Code::from_number(u32::from(self.byte() & 63)).unwrap_or(code);
+                Reply::U64(right).encode(other)
+            }
+            224..=239 => {
+                let mut bytes = Reply::U64(right).encode(code);
+                let at = usize::from(self.byte()) % bytes.len();
+                bytes[at] ^= self.byte();
+                bytes
+            }
+            _ => (0..self.byte() % 40).map(|_| self.byte()).collect(),
+        }
+    }
+
+    /// Seldom any, sometimes more than any message has.
+    fn files(&mut self) -> Vec<OwnedFd> {
+        let n = if self.byte() < 240 { 0 } else { usize::from(self.byte()) % (MAX_DESCRIPTORS + 1) };
+        let flags = rustix::event::EventfdFlags::CLOEXEC;
+        (0..n).filter_map(|_| rustix::event::eventfd(0, flags).ok()).collect()
+    }
+}

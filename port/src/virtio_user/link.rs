@@ -1,0 +1,215 @@
+//! One connection to a back end: the conversation that makes a device run, one request at a time, and the quiet
+//! that follows.
+//!
+//! The front end speaks and the back end answers, so at any moment at most one answer is awaited, and everything
+//! else that arrives is a broken protocol. Where the back end does not acknowledge requests, a question that it
+//! must answer stands behind those for each ring: messages are carried out in order, so its answer says that the
+//! others were, and nothing piles up in the socket. Never blocks; time is passed in.
+
+use super::device::Device;
+use super::opening::Opening;
+use super::options::Options;
+use super::script::{Attached, Line};
+use super::{FrontEndError, Negotiated};
+use crate::PortFault;
+use crate::vhost_user::message::{Header, ProtocolFeatures, Reply, Request};
+use crate::vhost_user::sys::ReceiveError;
+use crate::vhost_user::wire::{Channel, WireError};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// How long one answer may take. Back ends map and populate memory before they answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a link ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The back end closed it.
+    Closed,
+    /// It was ended here.
+    Fault(PortFault),
+}
+
+/// How far the conversation is.
+#[derive(Debug)]
+enum Stage {
+    Opening(Opening),
+    /// The device is there and is being described.
+    Starting(Device, VecDeque<Line>),
+    Running(Device),
+}
+
+/// What one look at a link brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Nothing to do before something is readable.
+    Waits,
+    /// The back end has just taken over every ring.
+    Started,
+}
+
+/// A back end that is connected.
+#[derive(Debug)]
+pub(super) struct Link {
+    channel: Channel,
+    options: Options,
+    agreed: Negotiated,
+    stage: Stage,
+    /// What was asked and not answered, and until when it may be.
+    asked: Option<(Request, Instant)>,
+}
+
+impl Link {
+    /// A conversation over a connected socket that does not block.
+    pub(super) fn new(socket: OwnedFd, options: Options) -> Self {
+        Self {
+            channel: Channel::new(socket, Header::expect_reply),
+            options,
+            agreed: Negotiated::NOTHING,
+            stage: Stage::Opening(Opening::new(options.wanted())),
+            asked: None,
+        }
+    }
+
+    /// When [`Link::advance`] should be called at the latest.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.asked.as_ref().map(|asked| asked.1)
+    }
+
+    /// What was agreed on, once it was.
+    pub(super) fn agreed(&self) -> Option<Negotiated> {
+        (!matches!(self.stage, Stage::Opening(_))).then_some(self.agreed)
+    }
+
+    /// The device, once there is one.
+    pub(super) fn device(&self) -> Option<&Device> {
+        match &self.stage {
+            Stage::Opening(_) => None,
+            Stage::Starting(device, _) | Stage::Running(device) => Some(device),
+        }
+    }
+
+    /// Takes answers and says what comes next, as far as it goes now.
+    pub(super) fn advance(&mut self, now: Instant) -> Result<Progress, End> {
+        loop {
+            if self.asked.is_some() && !self.hear(now)? {
+                return Ok(Progress::Waits);
+            }
+            if matches!(self.stage, Stage::Running(_)) {
+                return self.quiet();
+            }
+            match self.next().map_err(End::Fault)? {
+                Some((line, acknowledged)) => self.say(&line, acknowledged, now)?,
+                None => return Ok(Progress::Started),
+            }
+        }
+    }
+
+    /// The next line, and whether it is acknowledged. `None`: all is said, and the device runs.
+    fn next(&mut self) -> Result<Option<(Line, bool)>, PortFault> {
+        if let Stage::Opening(opening) = &self.stage {
+            if let Some(request) = opening.next() {
+                let line = Line { request, file: Attached::Nothing };
+                return Ok(Some((line, opening.is_acknowledged())));
+            }
+            self.agreed = opening.so_far();
+            self.options.judge(self.agreed)?;
+            let device = Device::new(self.options, self.agreed)?;
+            let lines = device.lines(self.agreed);
+            self.stage = Stage::Starting(device, lines);
+        }
+        if let Stage::Starting(_, lines) = &self.stage
+            && let Some(line) = lines.front()
+        {
+            return Ok(Some((line.clone(), self.agreed.protocol.has(ProtocolFeatures::REPLY_ACK))));
+        }
+        let gone = Stage::Opening(Opening::new(self.options.wanted()));
+        self.stage = match std::mem::replace(&mut self.stage, gone) {
+            Stage::Starting(device, _) => Stage::Running(device),
+            other => other,
+        };
+        Ok(None)
+    }
+
+    fn say(&mut self, line: &Line, acknowledged: bool, now: Instant) -> Result<(), End> {
+        let Line { request, file } = line;
+        let name = request.code().name();
+        let file = self.device().and_then(|device| device.file(*file));
+        match self.channel.send(&request.encode(acknowledged && !request.has_reply()), file.as_slice()) {
+            Ok(()) => {}
+            Err(Errno::AGAIN) => return Err(broke(format!("it does not read {name}"))),
+            Err(_) => return Err(End::Closed),
+        }
+        if acknowledged || request.has_reply() {
+            self.asked = Some((request.clone(), now + PATIENCE));
+            return Ok(());
+        }
+        self.said(0)
+    }
+
+    /// What was said last is done with; `number` is the answer, where it has one of its own.
+    fn said(&mut self, number: u64) -> Result<(), End> {
+        match &mut self.stage {
+            Stage::Opening(opening) => opening.heard(number).map_err(|error| match error {
+                error @ FrontEndError::Features(_) => End::Fault(PortFault::Unsuited(error.to_string())),
+                error => broke(error.to_string()),
+            }),
+            Stage::Starting(_, lines) => {
+                lines.pop_front();
+                Ok(())
+            }
+            Stage::Running(_) => Ok(()),
+        }
+    }
+
+    /// Takes the answer that is awaited. `false`: it is not there yet.
+    fn hear(&mut self, now: Instant) -> Result<bool, End> {
+        let Some((request, until)) = &self.asked else { return Ok(true) };
+        let name = request.code().name();
+        let Some(message) = self.channel.receive().map_err(ended)? else {
+            if now >= *until {
+                return Err(broke(format!("it did not answer {name} within {} s", PATIENCE.as_secs())));
+            }
+            return Ok(false);
+        };
+        if message.header.code != request.code() {
+            return Err(broke(format!("it answered {name} with {}", message.header.code.name())));
+        }
+        let answer = Reply::decode(request.code(), message.payload).map_err(|e| broke(e.to_string()))?;
+        let (Reply::U64(number), asks) = (answer, request.has_reply()) else {
+            return Err(broke(format!("it answered {name} with a ring's state")));
+        };
+        if !asks && number != 0 {
+            return Err(End::Fault(PortFault::Unsuited(format!("it refused {name}; its log says why"))));
+        }
+        self.asked = None;
+        self.said(number).map(|()| true)
+    }
+
+    /// Nothing is asked, so nothing may come.
+    fn quiet(&mut self) -> Result<Progress, End> {
+        match self.channel.receive().map_err(ended)? {
+            None => Ok(Progress::Waits),
+            Some(message) => Err(broke(format!("it answers {} unasked", message.header.code.name()))),
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+fn broke(how: String) -> End {
+    End::Fault(PortFault::BackEnd(how))
+}
+
+fn ended(error: WireError) -> End {
+    match error {
+        WireError::Receive(ReceiveError::Closed | ReceiveError::Io(_)) => End::Closed,
+        error => broke(error.to_string()),
+    }
+}

@@ -1,0 +1,110 @@
+//! The memory that a port shares with its back end: one memfd with the rings in front and the buffers behind.
+//!
+//! It is made anew for each connection and never used again, so that a back end which has gone cannot reach into
+//! the next one's packets. Its size is sealed, so that nobody cuts it under us, and its pages are there from the
+//! beginning, so that none is missing later. They go back to the kernel with the connection, even while the back end
+//! still holds the file: a back end that comes, keeps what it got and leaves, again and again, costs nothing that
+//! lasts. Nor is more allocated at once than [`MAX_MEMORY`], because the kernel puts no limit of its own on a memfd
+//! and ends processes when there is no more.
+
+use super::options::MAX_MEMORY;
+use crate::PortFault;
+use mem::{Map, Region, RegionSpec};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use std::sync::Arc;
+
+/// The guest-physical address of the first byte; any would do.
+const GUEST: u64 = 0x1_0000_0000;
+/// The address by which the protocol names rings; any would do.
+const USER: u64 = 0x7000_0000_0000;
+
+/// Shared memory, mapped here too.
+#[derive(Debug)]
+pub(super) struct Memory {
+    file: OwnedFd,
+    pub(super) map: Arc<Map>,
+    pub(super) spec: RegionSpec,
+}
+
+impl Memory {
+    /// `len` zeroed bytes, [`MAX_MEMORY`] at most.
+    pub(super) fn new(len: u64) -> Result<Self, PortFault> {
+        let failed = |what: &str, why: &dyn std::fmt::Display| {
+            PortFault::NoMemory(format!("{what} {len} bytes: {why}; ask for fewer or smaller queues"))
+        };
+        if len > MAX_MEMORY {
+            return Err(failed("a memfd of", &format_args!("a port may share {MAX_MEMORY}")));
+        }
+        let len = len.next_multiple_of(4096);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = memfd_create("linerate-virtio-user", flags).map_err(|e| failed("a memfd of", &e))?;
+        fallocate(&file, FallocateFlags::empty(), 0, len).map_err(|e| failed("allocating", &e))?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals).map_err(|e| failed("sealing", &e))?;
+        let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
+        let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
+        let map = Map::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
+        Ok(Self { file, map: Arc::new(map), spec })
+    }
+
+    /// The user address of byte `offset`.
+    pub(super) fn user(offset: u64) -> u64 {
+        USER + offset
+    }
+
+    /// The guest-physical address of byte `offset`.
+    pub(super) fn guest(offset: u64) -> u64 {
+        GUEST + offset
+    }
+}
+
+impl Drop for Memory {
+    /// Whoever still reads a mapping of it finds zeros.
+    fn drop(&mut self) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Nobody can seal the file against it; should it fail all the same, the pages go with the last mapping.
+        let _ = fallocate(&self.file, hole, 0, self.spec.len);
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn nobody_changes_the_size_of_what_is_shared() {
+        let memory = Memory::new(5000).unwrap();
+        assert_eq!(memory.spec.len, 8192);
+        for size in [0, 4096, 1 << 20] {
+            assert_eq!(rustix::fs::ftruncate(&memory, size), Err(Errno::PERM));
+        }
+        assert_eq!(fcntl_add_seals(&memory, SealFlags::WRITE), Err(Errno::PERM));
+    }
+
+    #[test]
+    fn more_than_a_port_may_share_is_never_allocated() {
+        for len in [MAX_MEMORY + 1, 1 << 62, u64::MAX] {
+            let fault = Memory::new(len).unwrap_err().to_string();
+            assert!(fault.contains("a port may share") && fault.contains("ask for fewer"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn pages_go_with_the_connection_whatever_the_back_end_keeps() {
+        let memory = Memory::new(1 << 20).unwrap();
+        let kept = rustix::io::dup(&memory).unwrap();
+        let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;
+        assert_eq!(blocks(&kept), (1 << 20) / 512);
+        drop(memory);
+        assert_eq!(blocks(&kept), 0);
+        assert_eq!(rustix::fs::fstat(&kept).unwrap().st_size, 1 << 20, "nobody's access faults");
+    }
+}

@@ -1,0 +1,142 @@
+//! The beginning of every conversation, up to the features: what to ask next, given what was answered so far.
+//!
+//! Sans-IO and without time: the blocking [`super::FrontEnd`] and the port's link both walk it, one request at a
+//! time. It judges whether an answer is possible and never whether it is enough; that is its caller's to say.
+
+use super::{FrontEndError, Negotiated};
+use crate::vhost_user::Features;
+use crate::vhost_user::message::{MAX_TABLE, ProtocolFeatures, Request};
+use virtio_bindings::virtio_config::{
+    VIRTIO_CONFIG_S_ACKNOWLEDGE, VIRTIO_CONFIG_S_DRIVER, VIRTIO_CONFIG_S_FEATURES_OK,
+};
+
+/// Protocol features that this front end can use.
+const WANTED: u64 = ProtocolFeatures::MQ
+    | ProtocolFeatures::RARP
+    | ProtocolFeatures::REPLY_ACK
+    | ProtocolFeatures::NET_MTU
+    | ProtocolFeatures::RESET_DEVICE
+    | ProtocolFeatures::CONFIGURE_MEM_SLOTS
+    | ProtocolFeatures::STATUS;
+
+/// The device status of a driver that is there (VIRTIO 1.2 section 2.1).
+const DRIVER: u32 = VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER;
+
+/// Where the conversation stands: each step is one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Owner,
+    Offered,
+    ProtocolOffered,
+    Protocol,
+    QueuePairs,
+    MemorySlots,
+    Driver,
+    Features,
+    FeaturesOk,
+    Confirm,
+    Agreed,
+}
+
+/// A conversation on its way to an agreement.
+#[derive(Debug)]
+pub(super) struct Opening {
+    wanted: Features,
+    step: Step,
+    so_far: Negotiated,
+}
+
+impl Opening {
+    /// A conversation that will agree on at most `wanted`.
+    pub(super) fn new(wanted: Features) -> Self {
+        Self { wanted, step: Step::Owner, so_far: Negotiated::NOTHING }
+    }
+
+    /// What both sides agreed on so far.
+    pub(super) fn so_far(&self) -> Negotiated {
+        self.so_far
+    }
+
+    /// What to say next. `None`: features are agreed on.
+    pub(super) fn next(&self) -> Option<Request> {
+        Some(match self.step {
+            Step::Owner => Request::SetOwner,
+            Step::Offered => Request::GetFeatures,
+            Step::ProtocolOffered => Request::GetProtocolFeatures,
+            Step::Protocol => Request::SetProtocolFeatures(self.so_far.protocol.0),
+            Step::QueuePairs => Request::GetQueueNum,
+            Step::MemorySlots => Request::GetMaxMemSlots,
+            Step::Driver => Request::SetStatus(DRIVER.into()),
+            Step::Features => Request::SetFeatures(self.so_far.features.0),
+            Step::FeaturesOk => Request::SetStatus((DRIVER | VIRTIO_CONFIG_S_FEATURES_OK).into()),
+            Step::Confirm => Request::GetStatus,
+            Step::Agreed => return None,
+        })
+    }
+
+    /// Whether the back end acknowledges what [`Opening::next`] says. `SET_PROTOCOL_FEATURES` is the message that
+    /// brings acknowledgements about, so it has none itself.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.step > Step::Protocol && self.so_far.protocol.has(ProtocolFeatures::REPLY_ACK)
+    }
+
+    /// Goes on: what [`Opening::next`] said was sent and, where it has an answer of its own, answered by `number`.
+    pub(super) fn heard(&mut self, number: u64) -> Result<(), FrontEndError> {
+        match self.step {
+            Step::Offered => {
+                self.so_far.features = Features(number & (self.wanted.0 | Features::PROTOCOL));
+            }
+            Step::ProtocolOffered => self.so_far.protocol = ProtocolFeatures(number & WANTED),
+            Step::QueuePairs => self.so_far.queue_pairs = number.clamp(1, 0x8000) as u16,
+            Step::MemorySlots => self.so_far.memory_slots = number as usize,
+            Step::Confirm if number & u64::from(VIRTIO_CONFIG_S_FEATURES_OK) == 0 => {
+                return Err(FrontEndError::Features(self.so_far.features.0));
+            }
+            _ => {}
+        }
+        self.step = self.step.after();
+        while !self.applies() {
+            self.step = self.step.after();
+        }
+        Ok(())
+    }
+
+    /// Whether the step is one for this back end.
+    fn applies(&self) -> bool {
+        let Negotiated { features, protocol, .. } = self.so_far;
+        match self.step {
+            Step::ProtocolOffered | Step::Protocol => features.has(Features::PROTOCOL),
+            Step::QueuePairs => protocol.has(ProtocolFeatures::MQ),
+            Step::MemorySlots => protocol.has(ProtocolFeatures::CONFIGURE_MEM_SLOTS),
+            Step::Driver | Step::FeaturesOk | Step::Confirm => protocol.has(ProtocolFeatures::STATUS),
+            Step::Owner | Step::Offered | Step::Features | Step::Agreed => true,
+        }
+    }
+}
+
+impl Step {
+    fn after(self) -> Self {
+        match self {
+            Step::Owner => Step::Offered,
+            Step::Offered => Step::ProtocolOffered,
+            Step::ProtocolOffered => Step::Protocol,
+            Step::Protocol => Step::QueuePairs,
+            Step::QueuePairs => Step::MemorySlots,
+            Step::MemorySlots => Step::Driver,
+            Step::Driver => Step::Features,
+            Step::Features => Step::FeaturesOk,
+            Step::FeaturesOk => Step::Confirm,
+            Step::Confirm | Step::Agreed => Step::Agreed,
+        }
+    }
+}
+
+impl Negotiated {
+    /// Before the first answer.
+    pub(super) const NOTHING: Self = Self {
+        features: Features(0),
+        protocol: ProtocolFeatures(0),
+        queue_pairs: 1,
+        memory_slots: MAX_TABLE,
+    };
+}

@@ -1,0 +1,200 @@
+//! What a virtio-user port asks of its back end, and whether what it got will do.
+
+use super::{Negotiated, device};
+use crate::PortFault;
+use crate::vhost_user::{Features, ListenError, MAX_QUEUE_PAIRS};
+
+/// Largest ring that a port asks for: more would only be memory.
+pub const MAX_QUEUE_SIZE: u16 = 4096;
+/// Smallest: a burst and another one behind it.
+pub const MIN_QUEUE_SIZE: u16 = 128;
+
+/// Most bytes that one port shares with its back end: rings and buffers of all queues. They are allocated while
+/// control waits, and a size mistaken by some zeros must not take a machine's memory.
+pub const MAX_MEMORY: u64 = 1 << 30;
+
+/// The ring kinds that a driver can ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RingKind {
+    /// What virtual machines use.
+    #[default]
+    Split,
+    /// Split with `VIRTIO_F_IN_ORDER`.
+    SplitInOrder,
+    /// Packed.
+    Packed,
+    /// Packed with `VIRTIO_F_IN_ORDER`.
+    PackedInOrder,
+}
+
+impl RingKind {
+    /// The features it needs, each with its name.
+    fn needs(self) -> &'static [(u64, &'static str)] {
+        const PACKED: (u64, &str) = (Features::RING_PACKED, "packed rings");
+        const IN_ORDER: (u64, &str) = (Features::IN_ORDER, "in-order use");
+        match self {
+            RingKind::Split => &[],
+            RingKind::SplitInOrder => &[IN_ORDER],
+            RingKind::Packed => &[PACKED],
+            RingKind::PackedInOrder => &[PACKED, IN_ORDER],
+        }
+    }
+}
+
+/// How a virtio-user port is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The kind of every ring. A back end that lacks it is left again.
+    pub ring: RingKind,
+    /// Entries per ring, [`MIN_QUEUE_SIZE`] to [`MAX_QUEUE_SIZE`]: a power of two on split rings.
+    pub queue_size: u16,
+    /// Queue pairs, 1 to 128. A back end that has fewer is left again.
+    pub queue_pairs: u16,
+    /// Whether a received frame may span buffers, where the back end knows how.
+    pub mergeable: bool,
+    /// The largest packet, without its Ethernet header, that one buffer holds (68 to 65535 bytes); buffers hold at
+    /// least 2048 bytes of frame. Longer packets are not sent, and received only where they may span buffers.
+    pub mtu: Option<u16>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { ring: RingKind::Split, queue_size: 1024, queue_pairs: 1, mergeable: true, mtu: None }
+    }
+}
+
+/// Why a port could not be made. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PlugError {
+    /// The socket, the MTU or the number of queue pairs.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A configuration out of range.
+    #[error(
+        "rings of {0} entries were asked for; {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE} are possible, \
+         on split rings powers of two"
+    )]
+    QueueSize(u16),
+    /// Every value is in range, and their product is not.
+    #[error(
+        "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
+         shorter rings or a smaller MTU"
+    )]
+    Memory(u64),
+}
+
+impl Options {
+    /// Refuses what is out of range.
+    pub(super) fn check(self) -> Result<(), PlugError> {
+        if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
+            return Err(ListenError::QueuePairs(self.queue_pairs).into());
+        }
+        if let Some(mtu) = self.mtu.filter(|mtu| *mtu < 68) {
+            return Err(ListenError::Mtu(mtu).into());
+        }
+        let split = matches!(self.ring, RingKind::Split | RingKind::SplitInOrder);
+        let in_range = (MIN_QUEUE_SIZE..=MAX_QUEUE_SIZE).contains(&self.queue_size);
+        if !in_range || split && !self.queue_size.is_power_of_two() {
+            return Err(PlugError::QueueSize(self.queue_size));
+        }
+        if self.memory() > MAX_MEMORY {
+            return Err(PlugError::Memory(self.memory()));
+        }
+        Ok(())
+    }
+
+    /// What to ask for. `EVENT_IDX` is left out: the flags say the same for rings that are polled or slept on as a
+    /// whole.
+    pub(super) fn wanted(self) -> Features {
+        let mut bits = Features::VERSION_1 | Features::PROTOCOL;
+        bits |= self.ring.needs().iter().map(|need| need.0).sum::<u64>();
+        if self.mergeable {
+            bits |= Features::MRG_RXBUF;
+        }
+        if self.queue_pairs > 1 {
+            bits |= Features::MQ;
+        }
+        Features(bits)
+    }
+
+    /// Whether a back end that agreed on this will do.
+    pub(super) fn judge(self, agreed: Negotiated) -> Result<(), PortFault> {
+        let missing = self.ring.needs().iter().find(|need| !agreed.features.has(need.0));
+        if let Some((_, name)) = missing {
+            return Err(PortFault::Unsuited(format!(
+                "it does not offer {name}; choose another kind of ring"
+            )));
+        }
+        if agreed.queue_pairs < self.queue_pairs {
+            let (has, wants) = (agreed.queue_pairs, self.queue_pairs);
+            let remedy = "lower this port's number, or raise the back end's";
+            return Err(PortFault::Unsuited(format!("it has {has} of {wants} queue pairs; {remedy}")));
+        }
+        Ok(())
+    }
+
+    /// Bytes that each connection shares with its back end.
+    pub fn memory(self) -> u64 {
+        device::bytes(self)
+    }
+
+    /// Bytes of frame that one buffer holds: room for two VLAN tags besides the packet.
+    pub(super) fn room(self) -> u64 {
+        let asked = self.mtu.map_or(0, |mtu| u64::from(mtu) + 14 + 8);
+        asked.max(2048).next_multiple_of(128)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: impl FnOnce(&mut Options)) -> Options {
+        let mut options = Options::default();
+        change(&mut options);
+        options
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        assert!(Options::default().check().is_ok());
+        for size in [0, 64, 300, 8192] {
+            let error = with(|o| o.queue_size = size).check().unwrap_err();
+            assert!(matches!(error, PlugError::QueueSize(s) if s == size), "{error}");
+        }
+        assert!(with(|o| (o.queue_size, o.ring) = (300, RingKind::Packed)).check().is_ok());
+        for pairs in [0, 129] {
+            assert!(with(|o| o.queue_pairs = pairs).check().is_err());
+        }
+        assert!(with(|o| o.mtu = Some(67)).check().is_err());
+    }
+
+    #[test]
+    fn values_in_range_whose_product_is_not_are_refused() {
+        let largest = with(|o| (o.queue_pairs, o.queue_size, o.mtu) = (128, MAX_QUEUE_SIZE, Some(65535)));
+        let error = largest.check().unwrap_err();
+        assert!(matches!(error, PlugError::Memory(bytes) if bytes == largest.memory()), "{error}");
+        assert!(with(|o| o.queue_pairs = 128).check().is_ok(), "every pair that there is, of the usual size");
+    }
+
+    #[test]
+    fn a_back_end_that_lacks_something_is_told_what() {
+        let options = with(|o| (o.ring, o.queue_pairs) = (RingKind::PackedInOrder, 2));
+        let mut agreed = Negotiated { queue_pairs: 2, features: options.wanted(), ..Negotiated::NOTHING };
+        assert_eq!(options.judge(agreed), Ok(()));
+        agreed.queue_pairs = 1;
+        let fault = options.judge(agreed).unwrap_err().to_string();
+        assert!(fault.contains("it has 1 of 2 queue pairs; lower"), "{fault}");
+        agreed.features = Features(agreed.features.0 & !Features::IN_ORDER);
+        let fault = options.judge(agreed).unwrap_err().to_string();
+        assert!(fault.contains("it does not offer in-order use; choose"), "{fault}");
+    }
+
+    #[test]
+    fn a_buffer_holds_the_largest_packet_with_header_and_two_tags() {
+        assert_eq!(Options::default().room(), 2048);
+        assert_eq!(with(|o| o.mtu = Some(1500)).room(), 2048);
+        assert_eq!(with(|o| o.mtu = Some(9000)).room(), 9088);
+        assert!(with(|o| o.mtu = Some(65535)).room() >= 65535 + 22);
+    }
+}

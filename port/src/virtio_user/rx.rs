@@ -1,0 +1,201 @@
+//! A virtio-user port's receive ring, as the switch receives from it.
+//!
+//! Every buffer of the ring is out with the back end, but for those whose frames are in a burst. A frame stays in
+//! the buffer in which it came until the burst is completed; then the buffer goes out again, under the same
+//! identifier and in the order in which it came, so that most of a split ring never changes. The header is read
+//! only where frames may span buffers, and only for their number.
+//!
+//! Used identifiers are judged by the ring, lengths and numbers here, each once and in private memory.
+
+use super::buffers::Buffers;
+use super::device::QueueSetup;
+use crate::vhost_user::call;
+use crate::vhost_user::signal::signal;
+use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
+use mem::Seg;
+use ring::driver::{DriverRing, Packed, Split, Used};
+use ring::{RingFault, Token};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Shortest frame: an Ethernet header.
+const SHORTEST: usize = 14;
+/// Longest frame: 64 KiB, the largest that any offload makes.
+const LONGEST: usize = 65_550;
+
+/// A queue over a fresh ring, with all of its buffers out. The ring's kind is chosen here, once.
+pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
+    if setup.packed {
+        return Ok(Box::new(Rx::<Packed>::new(setup).map_err(PortFault::UsedRing)?));
+    }
+    Ok(Box::new(Rx::<Split>::new(setup).map_err(PortFault::UsedRing)?))
+}
+
+struct Rx<R> {
+    ring: R,
+    buffers: Buffers,
+    mergeable: bool,
+    /// What came back and is not in a burst: `used[..waiting]`, the beginning of a frame whose rest is still to
+    /// come. Between calls only.
+    used: [Used; BURST],
+    waiting: usize,
+    kick: Arc<OwnedFd>,
+    call: Arc<OwnedFd>,
+}
+
+impl<R: DriverRing> Rx<R> {
+    fn new(setup: &QueueSetup) -> Result<Self, RingFault> {
+        let buffers = setup.buffers.clone();
+        let mut ring = R::new(&setup.layout, buffers.map())?;
+        (0..setup.layout.size).for_each(|id| ring.post(buffers.to_fill(id)));
+        ring.publish();
+        Ok(Self {
+            ring,
+            buffers,
+            mergeable: setup.mergeable,
+            used: [Used::default(); BURST],
+            waiting: 0,
+            kick: setup.kick.clone(),
+            call: setup.call.clone(),
+        })
+    }
+
+    #[inline]
+    fn take(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+        let (before, room) = (self.waiting, burst.room());
+        let n = before + self.ring.take(&mut self.used[before..room.max(before)])?;
+        if n == before {
+            return Ok(());
+        }
+        self.used[before..n].iter().for_each(|u| self.buffers.prefetch(u.id, self.mergeable));
+        burst.pin(self.buffers.map());
+        let mut at = 0;
+        while at < n.min(room) {
+            let span = if self.mergeable { self.span(at)? } else { 1 };
+            if at + span > n.min(room) {
+                break;
+            }
+            if span == 1 {
+                self.plain(self.used[at], burst, tally)?;
+            } else {
+                self.merged(at, span, burst, tally)?;
+            }
+            at += span;
+        }
+        self.used.copy_within(at..n, 0);
+        self.waiting = n - at;
+        Ok(())
+    }
+
+    /// How many buffers the frame spans that begins in the buffer that came back as number `at`.
+    #[inline(always)]
+    fn span(&self, at: usize) -> Result<usize, RingFault> {
+        match self.buffers.num_buffers(self.used[at].id) {
+            n @ 1..=64 => Ok(usize::from(n)),
+            n => Err(RingFault::Merged(n)),
+        }
+    }
+
+    #[inline(always)]
+    fn judge(&self, used: Used) -> Result<(), RingFault> {
+        let room = self.buffers.capacity();
+        if used.len > room { Err(RingFault::UsedLength { len: used.len, room }) } else { Ok(()) }
+    }
+
+    /// A frame in one buffer.
+    #[inline(always)]
+    fn plain(&self, used: Used, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+        self.judge(used)?;
+        let len = used.len.saturating_sub(self.buffers.header()) as usize;
+        tally.packets += 1;
+        tally.bytes += len as u64;
+        if (SHORTEST..=LONGEST).contains(&len) {
+            burst.push(token(used), self.buffers.frame(used.id, len));
+        } else {
+            lose(len, &[used], burst, tally);
+        }
+        Ok(())
+    }
+
+    /// A frame in several buffers. Those behind the first have no header (VIRTIO 1.2 section 5.1.6.4).
+    #[cold]
+    fn merged(&self, at: usize, span: usize, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+        let buffers = &self.used[at..at + span];
+        let mut pieces = [Seg::EMPTY; BURST];
+        for (piece, used) in pieces.iter_mut().zip(buffers) {
+            self.judge(*used)?;
+            *piece = self.buffers.continued(used.id, used.len as usize);
+        }
+        pieces[0] = pieces[0].split_at(self.buffers.header() as usize).1;
+        let pieces = &pieces[..span];
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        tally.packets += 1;
+        tally.bytes += len as u64;
+        if (SHORTEST..=LONGEST).contains(&len) {
+            burst.push_chain(token(buffers[0]), pieces);
+            buffers[1..].iter().for_each(|used| burst.give_back(token(*used)));
+        } else {
+            lose(len, buffers, burst, tally);
+        }
+        Ok(())
+    }
+}
+
+fn token(used: Used) -> Token {
+    Token { id: used.id, slots: 1 }
+}
+
+/// Counts a frame that cannot be carried; its buffers go back with the burst.
+#[cold]
+fn lose(len: usize, buffers: &[Used], burst: &mut Burst, tally: &mut Tally) {
+    tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    for used in buffers {
+        burst.give_back(token(*used));
+    }
+}
+
+impl<R: DriverRing> RxQueue for Rx<R> {
+    fn prefetch(&self) {
+        self.ring.prefetch();
+    }
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        self.take(burst, tally).map_err(PortFault::UsedRing)
+    }
+
+    fn complete(&mut self, burst: &Burst) {
+        for token in burst.tokens() {
+            self.ring.post(self.buffers.to_fill(token.id));
+        }
+        self.ring.publish();
+    }
+
+    fn notify(&mut self) {
+        if self.ring.should_kick() {
+            signal(self.kick.as_fd());
+        }
+    }
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(self.ring.arm())
+    }
+
+    fn disarm(&mut self) {
+        self.ring.disarm();
+        call::clear(&self.call);
+    }
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.call.as_fd())
+    }
+
+    /// The memory is the port's own and stays as it is.
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    /// Each connection begins with a fresh ring, so nobody asks where an old one stopped.
+    fn base(&self) -> u32 {
+        0
+    }
+}

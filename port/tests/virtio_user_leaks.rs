@@ -1,0 +1,72 @@
+//! A back end that dies and returns leaves nothing behind. One test, because it counts the whole process.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+mod common;
+mod hand;
+
+use common::footprint;
+use hand::{burst_of, frame, send};
+use port::vhost_user::fake::FakeEngine;
+use port::vhost_user::{self, VhostUser};
+use port::virtio_user::{Options, RingKind, VirtioUser};
+use port::{PortControl, PortFault, PortState};
+use std::time::{Duration, Instant};
+
+/// Rounds of both sides until something is as wanted.
+const ROUNDS: usize = 20_000;
+
+struct Front {
+    port: VirtioUser,
+    engine: FakeEngine,
+    now: Instant,
+}
+
+impl Front {
+    /// Lets both sides act until the front end's queues run (or do not). The back end's engine is its own.
+    fn until(&mut self, mut back: Option<(&mut VhostUser, &mut FakeEngine)>, runs: bool) {
+        for _ in 0..ROUNDS {
+            self.now += Duration::from_millis(1);
+            self.port.handle(self.now, &mut self.engine);
+            if let Some((port, engine)) = &mut back {
+                port.handle(self.now, *engine);
+            }
+            if self.engine.rx.is_empty() != runs && self.engine.tx.is_empty() != runs {
+                return;
+            }
+        }
+        panic!("nothing happened: {:?}", self.port.status());
+    }
+}
+
+#[test]
+fn a_back_end_dies_and_returns_a_hundred_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    for ring in [RingKind::Split, RingKind::PackedInOrder] {
+        let now = Instant::now();
+        let options = Options { ring, queue_size: 256, queue_pairs: 2, ..Default::default() };
+        let port = VirtioUser::connect(&path, options, now).unwrap();
+        let mut front = Front { port, engine: FakeEngine::default(), now };
+        front.until(None, false);
+        let before = footprint();
+        for n in 1..=100 {
+            let offer = vhost_user::Options { queue_pairs: 2, ..Default::default() };
+            let (mut back, mut engine) = (VhostUser::listen(&path, offer).unwrap(), FakeEngine::default());
+            front.until(Some((&mut back, &mut engine)), true);
+            assert_eq!(front.port.status().connects, n);
+            let frames = burst_of(&[frame(64, 1)]);
+            let tx = front.engine.tx.get_mut(&1).unwrap();
+            assert_eq!(send(tx.as_mut(), &frames).unwrap().0, 1);
+            if n % 3 == 0 {
+                // A worker found a ring broken.
+                front.port.fault(front.now, PortFault::MemoryLost, &mut front.engine);
+                assert_eq!(front.port.status().state, PortState::Faulted(PortFault::MemoryLost));
+            }
+            drop((back, engine));
+            front.until(None, false);
+            assert_eq!(footprint(), before, "after back end {n}");
+        }
+        front.port.close(&mut front.engine);
+        drop(front);
+    }
+}
