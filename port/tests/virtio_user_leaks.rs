@@ -48,8 +48,9 @@ fn a_back_end_dies_and_returns_a_hundred_times() {
         let port = VirtioUser::connect(&path, options, now).unwrap();
         let mut front = Front { port, engine: FakeEngine::default(), now };
         front.until(None, false);
-        let before = footprint();
-        for n in 1..=100 {
+        // Taken after the first back end: a thread's first signal makes what it signals with for the rest of its life.
+        let mut before = None;
+        for n in 1..=101 {
             let offer = vhost_user::Options { queue_pairs: 2, ..Default::default() };
             let (mut back, mut engine) = (VhostUser::listen(&path, offer).unwrap(), FakeEngine::default());
             front.until(Some((&mut back, &mut engine)), true);
@@ -64,7 +65,8 @@ fn a_back_end_dies_and_returns_a_hundred_times() {
             }
             drop((back, engine));
             front.until(None, false);
-            assert_eq!(footprint(), before, "after back end {n}");
+            let left = footprint();
+            assert_eq!(left, *before.get_or_insert(left), "after back end {n}");
         }
         front.port.close(&mut front.engine);
         drop(front);
