@@ -15,6 +15,7 @@ mod host;
 mod manual;
 mod plant;
 mod run;
+mod section;
 mod show;
 mod snippet;
 mod switch;

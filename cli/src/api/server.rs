@@ -1,13 +1,13 @@
 //! HTTP around the desk. One thread with its own small runtime; requests are handled one after the other.
 
 use super::desk::{Desk, No};
-use super::model::Refusal;
+use super::model::{FdbFilter, Refusal};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -78,20 +78,13 @@ fn report(error: &io::Error) {
 
 type Answer<T> = Result<Json<T>, No>;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FdbQuery {
-    bridge: Option<String>,
-    port: Option<String>,
-    limit: Option<usize>,
-}
-
 fn router(desk: Arc<Desk>) -> Router {
     Router::new()
         .route("/v1/status", get(async |State(desk): State<Arc<Desk>>| Json(desk.status())))
         .route("/v1/ports", get(async |State(desk): State<Arc<Desk>>| Json(desk.ports())).post(add_port))
         .route("/v1/ports/{name}", get(port).delete(remove_port))
         .route("/v1/fdb", get(fdb).post(pin).delete(flush))
+        .route("/v1/fdb/{mac}", delete(forget))
         .route("/v1/snapshot", get(async |State(desk): State<Arc<Desk>>| Json(desk.snapshot())))
         .route("/v1/workers", get(async |State(desk): State<Arc<Desk>>| Json(desk.workers())))
         .route("/v1/shutdown", post(shutdown))
@@ -120,9 +113,8 @@ async fn remove_port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) ->
     desk.remove_port(&name).map(Json)
 }
 
-async fn fdb(State(desk): State<Arc<Desk>>, query: FdbFilter) -> Answer<impl Serialize> {
-    let FdbQuery { bridge, port, limit } = filter(query)?;
-    desk.fdb(bridge.as_deref(), port.as_deref(), limit.unwrap_or(usize::MAX)).map(Json)
+async fn fdb(State(desk): State<Arc<Desk>>, query: FdbQuery) -> Answer<impl Serialize> {
+    desk.fdb(&filter(query)?).map(Json)
 }
 
 async fn pin(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
@@ -132,9 +124,16 @@ async fn pin(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response
     }
 }
 
-async fn flush(State(desk): State<Arc<Desk>>, query: FdbFilter) -> Answer<impl Serialize> {
-    let FdbQuery { bridge, port, .. } = filter(query)?;
-    desk.flush(bridge.as_deref(), port.as_deref()).map(Json)
+async fn flush(State(desk): State<Arc<Desk>>, query: FdbQuery) -> Answer<impl Serialize> {
+    desk.flush(&filter(query)?).map(Json)
+}
+
+async fn forget(
+    State(desk): State<Arc<Desk>>,
+    Path(mac): Path<String>,
+    query: FdbQuery,
+) -> Answer<impl Serialize> {
+    desk.forget(&mac, &filter(query)?).map(Json)
 }
 
 async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {
@@ -142,12 +141,12 @@ async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {
     StatusCode::ACCEPTED
 }
 
-type FdbFilter = Result<Query<FdbQuery>, axum::extract::rejection::QueryRejection>;
+type FdbQuery = Result<Query<FdbFilter>, axum::extract::rejection::QueryRejection>;
 
-fn filter(query: FdbFilter) -> Result<FdbQuery, No> {
+fn filter(query: FdbQuery) -> Result<FdbFilter, No> {
     match query {
-        Ok(Query(query)) => Ok(query),
-        Err(e) => Err(No::Bad(Refusal::new(e.body_text(), "filters are bridge, port and limit"))),
+        Ok(Query(filter)) => Ok(filter),
+        Err(e) => Err(No::Bad(Refusal::new(e.body_text(), "filters are bridge, port, vlan and limit"))),
     }
 }
 

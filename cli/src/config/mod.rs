@@ -35,7 +35,7 @@ pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<T
 }
 
 /// Reads and judges the text of a file. `control` overrides the file's control socket.
-fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Vec<Mistake>> {
+pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Vec<Mistake>> {
     let (root, errors) = toml::de::DeTable::parse_recoverable(text);
     let (lines, mut notes) = (Lines::of(text), Notes::default());
     let root = Node { line: Some(1), value: node::from_toml(root.get_ref(), &lines) };

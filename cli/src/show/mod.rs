@@ -26,6 +26,12 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
     raw(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
 }
 
+/// Prints what is no part of the result: to standard error, where no pipe takes it for one.
+pub(crate) fn aside(text: &str) {
+    // Nobody may be reading that.
+    let _ = writeln!(io::stderr(), "{}", text.trim_end_matches('\n'));
+}
+
 /// Prints bytes as they are.
 pub(crate) fn raw(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
