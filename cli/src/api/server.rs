@@ -7,16 +7,28 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// How long answers that are being written may hold up the end.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Clients at one time: each holds a descriptor, and ports need descriptors of the same process.
+const MOST_CLIENTS: usize = 256;
+/// How long a client may take to ask.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long a client may take altogether.
+const CONVERSATION: Duration = Duration::from_mins(1);
+/// A pause where no client could be let in.
+const BREATH: Duration = Duration::from_millis(50);
 
 /// The API's thread. Dropping it closes the API; answers under way are still given.
 pub(crate) struct Server {
@@ -50,23 +62,46 @@ pub(crate) fn start(listener: UnixListener, desk: Arc<Desk>) -> io::Result<Serve
     Ok(Server { close: Some(close), thread: Some(thread) })
 }
 
-async fn serve(listener: tokio::net::UnixListener, router: Router, closed: oneshot::Receiver<()>) {
-    let (farewell, said) = oneshot::channel::<()>();
-    let closing = async move {
-        let _ = closed.await;
-        drop(farewell);
-    };
-    let late = async move {
-        let _ = said.await;
-        tokio::time::sleep(FAREWELL).await;
-    };
-    tokio::select! {
-        ended = axum::serve(listener, router).with_graceful_shutdown(closing) => {
-            if let Err(e) = ended {
-                report(&e);
-            }
+/// Answers until it is told to close, then finishes the answers under way.
+async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: oneshot::Receiver<()>) {
+    let (room, open) = (Arc::new(Semaphore::new(MOST_CLIENTS)), GracefulShutdown::new());
+    loop {
+        let next = async {
+            let place = room.clone().acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            _ = &mut closed => break,
+            next = next => next,
+        };
+        match accepted {
+            Ok((stream, _)) => drop(tokio::spawn(converse(stream, router.clone(), &open, place))),
+            // Most likely there is no descriptor left; clients that leave give some back.
+            Err(_) => tokio::time::sleep(BREATH).await,
         }
-        () = late => {}
+    }
+    drop(listener);
+    tokio::select! {
+        () = open.shutdown() => {}
+        () = tokio::time::sleep(FAREWELL) => {}
+    }
+}
+
+/// One client. Whoever says nothing, or reads nothing, is cut off, so that nobody holds its place for ever.
+fn converse(
+    stream: tokio::net::UnixStream,
+    router: Router,
+    open: &GracefulShutdown,
+    place: Result<OwnedSemaphorePermit, AcquireError>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
+    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = open.watch(connection);
+    async move {
+        // Its errors are the client's: it left, or spoke something else than HTTP.
+        let _ = tokio::time::timeout(CONVERSATION, connection).await;
+        drop(place);
     }
 }
 
