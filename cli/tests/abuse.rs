@@ -270,3 +270,14 @@ fn only_the_owner_may_command_a_switch() {
     let mode = place.path("control").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
+
+#[test]
+fn a_control_socket_may_be_named_from_the_working_directory() {
+    let place = Place::new();
+    let mut command = linerate(&["--control", "here", "run", "switch.toml"]);
+    let _switch = Running(command.current_dir(place.0.path()).stderr(Stdio::null()).spawn().unwrap());
+    let from_here =
+        || linerate(&["--control", "here", "status"]).current_dir(place.0.path()).output().unwrap();
+    wait_until(|| from_here().status.success());
+    assert!(place.path("here").exists());
+}
