@@ -157,8 +157,14 @@ pub(crate) enum PortsCommand {
     /// Show ports with their counters
     Show(PortsShowArgs),
     /// Add a port
+    ///
+    /// The running switch gets it at once. The configuration file is not written: to keep the port, add the section
+    /// that is printed to the file.
     Add(PortsAddArgs),
     /// Remove a port; its guest is cut off
+    ///
+    /// The running switch loses it at once. The configuration file is not written: a port that has a section there
+    /// returns with the next start.
     Remove {
         /// Name of the port
         name: String,
@@ -233,21 +239,39 @@ pub(crate) struct PortsAddArgs {
 pub(crate) enum FdbCommand {
     /// Show learned and static addresses
     Show(FdbShowArgs),
-    /// Pin an address to a port
+    /// Pin an address to a port, wherever it was before
+    ///
+    /// The configuration file is not written: to keep the entry, add a `[[bridge.static]]` section to it.
     Add(FdbAddArgs),
+    /// Forget one address, learned or static
+    ///
+    /// One that was learned is learned again from its next packet. The configuration file is not written: an entry
+    /// that has a section there returns with the next start.
+    #[command(visible_alias = "del")]
+    Remove(FdbRemoveArgs),
     /// Forget learned addresses; static entries stay
     Flush(FdbFlushArgs),
+}
+
+/// Which addresses are meant.
+#[derive(Args, Debug)]
+pub(crate) struct FdbSelection {
+    /// Only on this bridge
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    /// Only behind this port
+    #[arg(long)]
+    pub(crate) port: Option<String>,
+    /// Only in this VLAN; 0: without one
+    #[arg(long)]
+    pub(crate) vlan: Option<u16>,
 }
 
 /// Arguments of `fdb show`.
 #[derive(Args, Debug)]
 pub(crate) struct FdbShowArgs {
-    /// Only this bridge
-    #[arg(long)]
-    pub(crate) bridge: Option<String>,
-    /// Only addresses behind this port
-    #[arg(long)]
-    pub(crate) port: Option<String>,
+    #[command(flatten)]
+    pub(crate) selection: FdbSelection,
     /// Most entries to print
     #[arg(long, default_value_t = 1000)]
     pub(crate) limit: usize,
@@ -271,12 +295,17 @@ pub(crate) struct FdbAddArgs {
 /// Arguments of `fdb flush`.
 #[derive(Args, Debug)]
 pub(crate) struct FdbFlushArgs {
-    /// Only this bridge
-    #[arg(long)]
-    pub(crate) bridge: Option<String>,
-    /// Only addresses behind this port
-    #[arg(long)]
-    pub(crate) port: Option<String>,
+    #[command(flatten)]
+    pub(crate) selection: FdbSelection,
+}
+
+/// Arguments of `fdb remove`.
+#[derive(Args, Debug)]
+pub(crate) struct FdbRemoveArgs {
+    /// The address, as 02:00:00:00:00:01
+    pub(crate) mac: String,
+    #[command(flatten)]
+    pub(crate) selection: FdbSelection,
 }
 
 /// What to do with workers.

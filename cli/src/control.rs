@@ -55,7 +55,8 @@ fn taken(path: &Path) -> Trouble {
     )
 }
 
-fn lock_path(path: &Path) -> PathBuf {
+/// The lock beside a control socket.
+pub(crate) fn lock_path(path: &Path) -> PathBuf {
     let mut lock = path.as_os_str().to_owned();
     lock.push(".lock");
     PathBuf::from(lock)

@@ -37,6 +37,14 @@ fn cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
+/// Lets this process open as many files as it may: each guest brings about a dozen descriptors, and the usual limit
+/// is 1024. Where that is refused, the usual limit stays.
+pub(crate) fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Where the control socket is when nobody says otherwise.
 pub(crate) fn default_control() -> PathBuf {
     let uid = rustix::process::getuid();

@@ -15,6 +15,7 @@ mod host;
 mod manual;
 mod plant;
 mod run;
+mod section;
 mod show;
 mod snippet;
 mod switch;
@@ -40,7 +41,10 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {
-    let control = cli.control.control.as_deref();
+    // In a file a path has to be absolute; on the command line the working directory is what its user means.
+    let control = cli.control.control.as_ref();
+    let control = control.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    let control = control.as_deref();
     let client = || Client::new(control);
     match &cli.command {
         Command::Run(args) => run::run(args, control),

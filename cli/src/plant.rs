@@ -2,8 +2,9 @@
 //!
 //! Calls may wait for a burst boundary of every worker, never longer; none of them is made by a worker.
 
-use crate::api::model::{FdbEntry, Snapshot};
+use crate::api::model::{FdbEntry, FdbFilter, Snapshot};
 use crate::topology::{PortSettings, StaticEntry};
+use wire::MacAddress;
 
 /// Why the plant could not do what was asked: the words of the room that refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +25,8 @@ pub(crate) trait Plant: Send + Sync {
     fn remove_port(&self, name: &str) -> Result<(), PlantError>;
     /// Pins an address to a port, on that port's bridge.
     fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError>;
-    /// Forgets learned addresses, of one bridge or port or of all. Returns how many.
-    fn flush(&self, bridge: Option<&str>, port: Option<&str>) -> Result<u64, PlantError>;
+    /// Forgets one address of a bridge, learned or static. The VLAN is as in [`Plant::fdb`].
+    fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), PlantError>;
+    /// Forgets the learned addresses that are named, or all. Returns how many.
+    fn flush(&self, wanted: &FdbFilter) -> Result<u64, PlantError>;
 }

@@ -24,6 +24,7 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let topology = config::read(&args.config, &Host::here(), socket)?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let mut signals = catch_signals()?;
+    host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
     let plant = Box::new(Switch::start(&topology)?);
     let waker = signals.handle();

@@ -20,6 +20,10 @@ pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<
         let path = format!("/v1/ports/{}", api::client::quote(&args.port));
         api::client::Client::new(control).get::<api::model::PortReport>(&path)?.settings
     };
+    if args.kind == GuestKind::Testpmd && port.socket.as_os_str().as_encoded_bytes().contains(&b',') {
+        let reason = format!("DPDK takes no path with a comma, such as {}", port.socket.display());
+        return Err(Trouble::bad(format!("port {}", port.name), reason, "choose another `socket`").into());
+    }
     Ok(snippet(&port, args.kind)?)
 }
 
@@ -93,12 +97,13 @@ fn qemu(port: &PortSettings) -> String {
         format!("-netdev vhost-user,id=net-{name},chardev=chr-{name},queues={pairs}"),
         format!("-device {}", device.join(",")),
     ];
+    // Behind the options, so that they can be pasted behind other ones.
     let hint = match port.mode {
         Mode::Server => "# QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1\n",
         Mode::Client => "",
     };
     let last = lines.pop().unwrap_or_default();
-    format!("{hint}{} \\\n{last}\n", lines.join(" \\\n"))
+    format!("{} \\\n{last}\n{hint}", lines.join(" \\\n"))
 }
 
 fn libvirt(port: &PortSettings) -> String {
@@ -133,9 +138,13 @@ fn testpmd(port: &PortSettings) -> String {
     }
     // testpmd counts the Ethernet header and the checksum.
     let longest = port.mtu.map(|mtu| format!(" --max-pkt-len={}", u32::from(mtu) + 18)).unwrap_or_default();
-    let own = format!("-i --rxq={pairs} --txq={pairs} --rxd=1024 --txd=1024") + &longest;
+    // Four times what the queues hold; by itself testpmd takes 400 MB for buffers.
+    let buffers = 8192 * u32::from(pairs);
+    let own = format!("-i --rxq={pairs} --txq={pairs} --rxd=1024 --txd=1024 --total-num-mbufs={buffers}")
+        + &longest;
     format!(
-        "dpdk-testpmd --no-pci --single-file-segments --file-prefix={name} \\\n--vdev {} \\\n-- {own}\n",
+        "dpdk-testpmd --no-pci --single-file-segments --file-prefix={name} \\\n--vdev {} \\\n-- {own}\n\
+         # without huge pages: --no-huge -m 512 in place of --single-file-segments\n",
         shell(&device)
     )
 }
@@ -224,13 +233,13 @@ mod tests {
     #[test]
     fn qemu_connects_again_and_again_to_a_port_that_listens() {
         let expected = "\
-# QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1
 -m 1G \\
 -object memory-backend-memfd,id=mem0,size=1G,share=on \\
 -machine memory-backend=mem0 \\
 -chardev socket,id=chr-guest-a,path=/run/linerate/guest-a.sock,reconnect=1 \\
 -netdev vhost-user,id=net-guest-a,chardev=chr-guest-a,queues=1 \\
 -device virtio-net-pci,netdev=net-guest-a,mac=02:c5:3a:5d:e1:39
+# QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1
 ";
         assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Qemu).unwrap(), expected);
     }
@@ -280,7 +289,8 @@ mod tests {
         let expected = "\
 dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
 --vdev net_virtio_user0,path=/run/linerate/guest-a.sock,mac=02:c5:3a:5d:e1:39,queues=2,queue_size=1024,server=1 \\
--- -i --rxq=2 --txq=2 --rxd=1024 --txd=1024
+-- -i --rxq=2 --txq=2 --rxd=1024 --txd=1024 --total-num-mbufs=16384
+# without huge pages: --no-huge -m 512 in place of --single-file-segments
 ";
         assert_eq!(snippet(&port(Mode::Client, 2, None), GuestKind::Testpmd).unwrap(), expected);
     }

@@ -3,7 +3,7 @@
 //! This is where words of the configuration become values of the rooms to the left. A port is known to its bridge
 //! before its first packet can come in, and leaves the engine before its bridge forgets it.
 
-use crate::api::model::{FdbEntry, Origin, Snapshot};
+use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
     BridgeSettings, DriverSettings, Mode, Polling, PortKind, PortSettings, QueueFull, RingKind, StaticEntry,
@@ -11,7 +11,7 @@ use crate::topology::{
 };
 use crate::trouble::Trouble;
 use engine::{Engine, EngineConfig, EngineError, Now, WorkerConfig};
-use net::bridge::{BridgeConfig, PortConfig, Rate};
+use net::bridge::{BridgeConfig, PortConfig, Rate, Selection};
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, VirtioUser};
 use port::{PortControl, PortId};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use wire::VlanId;
+use wire::{MacAddress, VlanId};
 
 /// Most ports at one time. Counters and tables for all of them are allocated at the start.
 pub(crate) const MOST_PORTS: usize = 1024;
@@ -109,13 +109,6 @@ impl Switch {
         let now = Now(self.engine.snapshot().uptime_ns);
         self.bridges.stations(bridge, now).unwrap_or_default()
     }
-
-    /// How many learned addresses a flush of this bridge, or of this port alone, will find.
-    fn learned(&self, bridge: &str, port: Option<PortId>) -> u64 {
-        let stations = self.stations(bridge);
-        let counts = |s: &&net::bridge::Station| !s.pinned && port.is_none_or(|id| id.0 == s.port);
-        stations.iter().filter(counts).count() as u64
-    }
 }
 
 impl Plant for Switch {
@@ -171,21 +164,24 @@ impl Plant for Switch {
         self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id).map_err(said)
     }
 
-    fn flush(&self, bridge: Option<&str>, port: Option<&str>) -> Result<u64, PlantError> {
-        let wanted = |name: &&String| bridge.is_none_or(|bridge| bridge == *name);
-        let Some(port) = port else {
-            return self.quotas.keys().filter(wanted).try_fold(0, |sum, bridge| {
-                let found = self.learned(bridge, None);
-                self.bridges.flush(bridge).map_err(said)?;
-                Ok(sum + found)
-            });
-        };
+    fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), PlantError> {
+        self.bridges.forget(bridge, mac, vlan).map_err(said)
+    }
+
+    fn flush(&self, wanted: &FdbFilter) -> Result<u64, PlantError> {
         let members = self.members();
-        let member = members.iter().find(|member| member.name == port && wanted(&&member.bridge));
-        let Some(member) = member else { return Ok(0) };
-        let found = self.learned(&member.bridge, Some(member.id));
-        self.bridges.flush_port(member.id).map_err(said)?;
-        Ok(found)
+        let port = wanted.port.as_ref().and_then(|name| members.iter().find(|member| member.name == *name));
+        if wanted.port.is_some() && port.is_none() {
+            return Ok(0);
+        }
+        let home = |bridge: &&String| port.is_none_or(|port| port.bridge == **bridge);
+        let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
+        let selection = Selection { port: port.map(|port| port.id), vlan: wanted.vlan };
+        self.quotas
+            .keys()
+            .filter(home)
+            .filter(named)
+            .try_fold(0, |sum, bridge| Ok(sum + self.bridges.flush(bridge, selection).map_err(said)? as u64))
     }
 }
 

@@ -1,8 +1,11 @@
 //! The verbs that ask a running switch: one request each, then one print.
 
 use crate::api::client::{Client, quote};
-use crate::api::model::{FdbReport, Flushed, PortReport, Status, WorkersReport};
-use crate::args::{FdbAddArgs, FdbCommand, FdbShowArgs, Output, PortsAddArgs, PortsCommand, PortsShowArgs};
+use crate::api::model::{FdbEntry, FdbReport, Flushed, Origin, PortReport, Status, WorkersReport};
+use crate::args::{
+    FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, Output, PortsAddArgs, PortsCommand, PortsShowArgs,
+};
+use crate::section;
 use crate::show::{self, tables};
 use crate::topology::{PortSettings, StaticEntry};
 use crate::trouble::Trouble;
@@ -29,7 +32,11 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
         PortsCommand::Add(args) => add_port(client, args),
         PortsCommand::Remove { name } => {
             let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(name)))?;
-            show::line(&format!("removed {port}"))
+            show::line(&format!("removed {port}"))?;
+            show::aside(
+                "the configuration file was not changed: a port that has a section there returns with the next start",
+            );
+            Ok(())
         }
     }
 }
@@ -45,7 +52,12 @@ fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     let port: PortReport = client.post("/v1/ports", &port_request(args)?)?;
-    show::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))
+    show::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))?;
+    let section = section::port(&port.settings)?;
+    show::aside(&format!(
+        "the configuration file was not changed; to keep this port, add there:\n\n{section}"
+    ));
+    Ok(())
 }
 
 /// The request's body: what was given, under the names of the configuration file.
@@ -81,16 +93,22 @@ pub(crate) fn fdb(client: &Client, command: &FdbCommand) -> anyhow::Result<()> {
     match command {
         FdbCommand::Show(args) => show_fdb(client, args),
         FdbCommand::Add(args) => pin(client, args),
+        FdbCommand::Remove(args) => {
+            let path = format!("/v1/fdb/{}?{}", quote(&args.mac), filter(&args.selection));
+            let FdbEntry { bridge, mac, vlan, port, origin, .. } = client.delete(&path)?;
+            let kind = if origin == Origin::Static { "static" } else { "learned" };
+            let vlan = if vlan == 0 { String::new() } else { format!(", VLAN {vlan}") };
+            show::line(&format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}"))
+        }
         FdbCommand::Flush(args) => {
-            let path = format!("/v1/fdb?{}", filter(args.bridge.as_deref(), args.port.as_deref()));
-            let Flushed { flushed } = client.delete(&path)?;
+            let Flushed { flushed } = client.delete(&format!("/v1/fdb?{}", filter(&args.selection)))?;
             show::line(&format!("forgot {flushed} learned addresses"))
         }
     }
 }
 
 fn show_fdb(client: &Client, args: &FdbShowArgs) -> anyhow::Result<()> {
-    let filter = filter(args.bridge.as_deref(), args.port.as_deref());
+    let filter = filter(&args.selection);
     let report: FdbReport = client.get(&format!("/v1/fdb?limit={}&{filter}", args.limit))?;
     show::print(&report, args.show.output, tables::fdb)
 }
@@ -100,9 +118,10 @@ fn pin(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
     show::line(&format!("added {}", client.post::<StaticEntry>("/v1/fdb", &body)?))
 }
 
-fn filter(bridge: Option<&str>, port: Option<&str>) -> String {
-    let given = [("bridge", bridge), ("port", port)];
-    let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote((*value)?))));
+fn filter(selection: &FdbSelection) -> String {
+    let FdbSelection { bridge, port, vlan } = selection;
+    let given = [("bridge", bridge), ("port", port), ("vlan", &vlan.map(|vlan| vlan.to_string()))];
+    let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_ref()?))));
     given.collect::<Vec<_>>().join("&")
 }
 

@@ -71,7 +71,10 @@ impl Process {
         });
         match found {
             Some(fresh) if fresh.contains(text) => fresh,
-            Some(_) => panic!("{} ended without printing {text:?}", self.name),
+            Some(_) => {
+                let how = self.ended();
+                panic!("{} ended without printing {text:?}: {how:?}", self.name)
+            }
             None => panic!("{} did not print {text:?} in {limit:?}", self.name),
         }
     }

@@ -99,6 +99,18 @@ impl Switch {
         if status.success() { Ok(stdout) } else { Err(String::from_utf8_lossy(&stderr).into_owned()) }
     }
 
+    /// What to paste to plug a guest of this kind into a port.
+    pub fn snippet(&self, port: &str, kind: &str) -> String {
+        let output = Command::new(binary::linerate())
+            .arg("--control")
+            .arg(&self.control)
+            .args(["snippet", port, "--for", kind])
+            .output()
+            .unwrap_or_else(|error| panic!("cannot run linerate: {error}"));
+        assert!(output.status.success(), "no snippet: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// What the port called `name` is doing; a port that was added a moment ago is waited for.
     pub fn port(&self, name: &str) -> Value {
         let live = wait::until(START, || self.live(name));

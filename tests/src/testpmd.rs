@@ -154,6 +154,12 @@ impl Testpmd {
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &arguments), ports: devices.len() }
     }
 
+    /// A guest of one port, started in a shell by a line that somebody pastes.
+    pub fn pasted(folder: &Path, name: &str, line: &str) -> Testpmd {
+        let line = format!("exec {line}");
+        Testpmd { process: Process::spawn(folder, name, "stdbuf", &["-oL", "sh", "-c", &line]), ports: 1 }
+    }
+
     /// Waits for the first prompt.
     pub fn ready(&mut self) {
         self.process.wait_for("testpmd>", 0, START);

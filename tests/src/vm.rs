@@ -72,26 +72,42 @@ impl Plug<'_> {
         let mode = if self.server { "server=on,wait=on" } else { image.reconnect };
         let packed = if self.packed { "on" } else { "off" };
         let card = format!("virtio-net-pci,netdev=n,mac=02:00:00:00:01:{:02x},vectors=0", self.number);
-        let boot = format!("console=ttyS0 quiet panic=-1 mitigations=off address={}", self.address());
-        let mut arguments = ["-nodefaults", "-no-reboot"].map(str::to_owned).to_vec();
         let options = [
-            ("-machine", "q35,accel=tcg".to_owned()),
-            // QEMU 7.2 emulates CMPXCHG16B wrongly, and the kernel's allocator uses it where the CPU claims it.
-            ("-cpu", "qemu64,-cx16".to_owned()),
-            ("-display", "none".to_owned()),
-            ("-serial", "stdio".to_owned()),
             ("-m", MEMORY.to_owned()),
             ("-object", format!("memory-backend-memfd,id=m,size={MEMORY},share=on")),
             ("-numa", "node,memdev=m".to_owned()),
             ("-chardev", format!("socket,id=c,path={socket},{mode}")),
             ("-netdev", "vhost-user,id=n,chardev=c".to_owned()),
             ("-device", format!("{card},packed={packed},romfile=")),
-            ("-kernel", image.kernel.display().to_string()),
-            ("-initrd", image.root.display().to_string()),
+        ];
+        image.machine(&self.address()).chain(flat(options)).collect()
+    }
+}
+
+fn flat<const N: usize>(options: [(&str, String); N]) -> impl Iterator<Item = String> {
+    options.into_iter().flat_map(|(option, value)| [option.to_owned(), value])
+}
+
+impl Image {
+    /// Whether QEMU is one that counts the time until it connects again in milliseconds.
+    pub fn is_of_qemu_9_2(&self) -> bool {
+        self.reconnect.starts_with("reconnect-ms")
+    }
+
+    /// The options that say nothing about memory and network.
+    fn machine(&self, address: &str) -> impl Iterator<Item = String> {
+        let boot = format!("console=ttyS0 quiet panic=-1 mitigations=off address={address}");
+        let options = [
+            ("-machine", "q35,accel=tcg".to_owned()),
+            // QEMU 7.2 emulates CMPXCHG16B wrongly, and the kernel's allocator uses it where the CPU claims it.
+            ("-cpu", "qemu64,-cx16".to_owned()),
+            ("-display", "none".to_owned()),
+            ("-serial", "stdio".to_owned()),
+            ("-kernel", self.kernel.display().to_string()),
+            ("-initrd", self.root.display().to_string()),
             ("-append", boot),
         ];
-        arguments.extend(options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
-        arguments
+        ["-nodefaults", "-no-reboot"].map(str::to_owned).into_iter().chain(flat(options))
     }
 }
 
@@ -107,6 +123,14 @@ impl Vm {
     pub fn start(folder: &Path, name: &str, image: &Image, plug: &Plug) -> Vm {
         let process = Process::spawn(folder, name, QEMU, &plug.arguments(image));
         Vm { process, address: plug.address(), commands: 0 }
+    }
+
+    /// Starts a guest with the address 10.0.0.`number` in a shell, with `options` pasted behind the others.
+    pub fn pasted(folder: &Path, name: &str, image: &Image, number: u8, options: &str) -> Vm {
+        let address = format!("10.0.0.{number}");
+        let machine: Vec<String> = image.machine(&address).map(|word| format!("'{word}'")).collect();
+        let line = format!("exec {QEMU} {} {options}", machine.join(" "));
+        Vm { process: Process::spawn(folder, name, "sh", &["-c", &line]), address, commands: 0 }
     }
 
     /// Waits until the guest has configured its network card and reads commands.

@@ -4,7 +4,8 @@
 //! never judge against the same past.
 
 use super::model::{
-    BridgeStatus, FdbReport, Flushed, PortReport, Refusal, Snapshot, Status, Traffic, WorkersReport,
+    BridgeStatus, FdbEntry, FdbFilter, FdbReport, Flushed, PortReport, Refusal, Snapshot, Status, Traffic,
+    WorkersReport,
 };
 use crate::config::{self, Mistakes};
 use crate::plant::{Plant, PlantError};
@@ -12,6 +13,7 @@ use crate::topology::{PortSettings, StaticEntry, Topology};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use wire::MacAddress;
 
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,19 +127,13 @@ impl Desk {
     }
 
     /// `GET /v1/fdb`
-    pub(crate) fn fdb(
-        &self,
-        bridge: Option<&str>,
-        port: Option<&str>,
-        limit: usize,
-    ) -> Result<FdbReport, No> {
-        self.known(bridge, port)?;
-        let wanted = |is: &str, want: Option<&str>| want.is_none_or(|want| want == is);
+    pub(crate) fn fdb(&self, wanted: &FdbFilter) -> Result<FdbReport, No> {
+        self.known(wanted)?;
         let mut entries = self.plant.fdb();
-        entries.retain(|entry| wanted(&entry.bridge, bridge) && wanted(&entry.port, port));
+        entries.retain(|entry| wanted.names(entry));
         entries.sort_by(|a, b| (&a.bridge, a.vlan, a.mac).cmp(&(&b.bridge, b.vlan, b.mac)));
         let total = entries.len();
-        entries.truncate(limit);
+        entries.truncate(wanted.limit.unwrap_or(usize::MAX));
         Ok(FdbReport { total, entries })
     }
 
@@ -155,10 +151,45 @@ impl Desk {
         Ok(entry)
     }
 
+    /// `DELETE /v1/fdb/{mac}`: one address, learned or static.
+    pub(crate) fn forget(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, No> {
+        self.known(wanted)?;
+        let entry = self.only(mac, wanted)?;
+        let mut topology = self.topology();
+        self.plant.forget(&entry.bridge, entry.mac, entry.vlan)?;
+        if let Some(bridge) = topology.bridges.iter_mut().find(|bridge| bridge.name == entry.bridge) {
+            // An entry that was written without a VLAN is listed under its port's.
+            let gone = |old: &StaticEntry| old.mac == entry.mac && [0, entry.vlan].contains(&old.vlan);
+            bridge.statics.retain(|old| !gone(old));
+        }
+        Ok(entry)
+    }
+
+    /// The one entry that is meant.
+    fn only(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, No> {
+        let remedy = "write it as 02:00:00:00:00:01";
+        let address: MacAddress = mac
+            .parse()
+            .map_err(|_| No::Bad(Refusal::new(format!("\"{mac}\" is no Ethernet address"), remedy)))?;
+        let mut found = self.plant.fdb();
+        found.retain(|entry| entry.mac == address && wanted.names(entry));
+        match (found.pop(), found.len()) {
+            (None, _) => Err(No::Missing(Refusal::new(
+                format!("there is no {address}{}", wanted.among()),
+                "see the addresses in `linerate fdb show`",
+            ))),
+            (Some(entry), 0) => Ok(entry),
+            (Some(_), more) => Err(No::Bad(Refusal::new(
+                format!("{address} is there {} times, and only one can be meant", more + 1),
+                "name the bridge, the port or the VLAN as well; `linerate fdb show` lists them",
+            ))),
+        }
+    }
+
     /// `DELETE /v1/fdb`
-    pub(crate) fn flush(&self, bridge: Option<&str>, port: Option<&str>) -> Result<Flushed, No> {
-        self.known(bridge, port)?;
-        Ok(Flushed { flushed: self.plant.flush(bridge, port)? })
+    pub(crate) fn flush(&self, wanted: &FdbFilter) -> Result<Flushed, No> {
+        self.known(wanted)?;
+        Ok(Flushed { flushed: self.plant.flush(wanted)? })
     }
 
     /// `GET /v1/workers`
@@ -177,14 +208,14 @@ impl Desk {
     }
 
     /// Whether the bridge and the port of a filter exist.
-    fn known(&self, bridge: Option<&str>, port: Option<&str>) -> Result<(), No> {
+    fn known(&self, wanted: &FdbFilter) -> Result<(), No> {
         let topology = self.topology();
-        match (bridge, port) {
-            (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != name) => {
+        match (&wanted.bridge, &wanted.port) {
+            (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {
                 let remedy = "see the bridges in `linerate status`";
                 Err(No::Missing(Refusal::new(format!("there is no bridge \"{name}\""), remedy)))
             }
-            (_, Some(name)) if topology.ports.iter().all(|port| port.name != name) => Err(no_port(name)),
+            (_, Some(name)) if topology.ports.iter().all(|port| port.name != *name) => Err(no_port(name)),
             _ => Ok(()),
         }
     }

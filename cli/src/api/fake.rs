@@ -1,9 +1,10 @@
 //! A plant for tests: it moves nothing and remembers what it was told.
 
-use crate::api::model::{FdbEntry, Origin, PortSnapshot, Snapshot, WorkerSnapshot};
+use crate::api::model::{FdbEntry, FdbFilter, Origin, PortSnapshot, Snapshot, WorkerSnapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry};
 use std::sync::Mutex;
+use wire::MacAddress;
 
 #[derive(Default)]
 pub(super) struct Fake {
@@ -60,7 +61,12 @@ impl Plant for Fake {
         Ok(())
     }
 
-    fn flush(&self, _bridge: Option<&str>, _port: Option<&str>) -> Result<u64, PlantError> {
+    fn forget(&self, _bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), PlantError> {
+        self.pinned.lock().unwrap().retain(|entry| (entry.mac, entry.vlan) != (mac, vlan));
+        Ok(())
+    }
+
+    fn flush(&self, _wanted: &FdbFilter) -> Result<u64, PlantError> {
         Ok(0)
     }
 }

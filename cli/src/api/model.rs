@@ -124,6 +124,40 @@ pub(crate) struct FdbEntry {
     pub(crate) age: Option<u32>,
 }
 
+/// Which addresses are meant; what is left out may be anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FdbFilter {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bridge: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<String>,
+    /// 0: no VLAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) vlan: Option<u16>,
+    /// Most entries of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<usize>,
+}
+
+impl FdbFilter {
+    /// Whether an address is meant.
+    pub(crate) fn names(&self, entry: &FdbEntry) -> bool {
+        self.bridge.as_ref().is_none_or(|bridge| *bridge == entry.bridge)
+            && self.port.as_ref().is_none_or(|port| *port == entry.port)
+            && self.vlan.is_none_or(|vlan| vlan == entry.vlan)
+    }
+
+    /// Where one would look, to end a sentence: ` at port "a" in VLAN 5`.
+    pub(crate) fn among(&self) -> String {
+        let at = |what: &str, name: &Option<String>| {
+            name.as_ref().map(|name| format!(" {what} \"{name}\"")).unwrap_or_default()
+        };
+        let vlan = self.vlan.map(|vlan| format!(" in VLAN {vlan}")).unwrap_or_default();
+        at("on bridge", &self.bridge) + &at("at port", &self.port) + &vlan
+    }
+}
+
 /// `GET /v1/fdb`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FdbReport {

@@ -1,22 +1,34 @@
 //! HTTP around the desk. One thread with its own small runtime; requests are handled one after the other.
 
 use super::desk::{Desk, No};
-use super::model::Refusal;
+use super::model::{FdbFilter, Refusal};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// How long answers that are being written may hold up the end.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Clients at one time: each holds a descriptor, and ports need descriptors of the same process.
+const MOST_CLIENTS: usize = 256;
+/// How long a client may take to ask.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long a client may take altogether.
+const CONVERSATION: Duration = Duration::from_mins(1);
+/// A pause where no client could be let in.
+const BREATH: Duration = Duration::from_millis(50);
 
 /// The API's thread. Dropping it closes the API; answers under way are still given.
 pub(crate) struct Server {
@@ -50,23 +62,46 @@ pub(crate) fn start(listener: UnixListener, desk: Arc<Desk>) -> io::Result<Serve
     Ok(Server { close: Some(close), thread: Some(thread) })
 }
 
-async fn serve(listener: tokio::net::UnixListener, router: Router, closed: oneshot::Receiver<()>) {
-    let (farewell, said) = oneshot::channel::<()>();
-    let closing = async move {
-        let _ = closed.await;
-        drop(farewell);
-    };
-    let late = async move {
-        let _ = said.await;
-        tokio::time::sleep(FAREWELL).await;
-    };
-    tokio::select! {
-        ended = axum::serve(listener, router).with_graceful_shutdown(closing) => {
-            if let Err(e) = ended {
-                report(&e);
-            }
+/// Answers until it is told to close, then finishes the answers under way.
+async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: oneshot::Receiver<()>) {
+    let (room, open) = (Arc::new(Semaphore::new(MOST_CLIENTS)), GracefulShutdown::new());
+    loop {
+        let next = async {
+            let place = room.clone().acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            _ = &mut closed => break,
+            next = next => next,
+        };
+        match accepted {
+            Ok((stream, _)) => drop(tokio::spawn(converse(stream, router.clone(), &open, place))),
+            // Most likely there is no descriptor left; clients that leave give some back.
+            Err(_) => tokio::time::sleep(BREATH).await,
         }
-        () = late => {}
+    }
+    drop(listener);
+    tokio::select! {
+        () = open.shutdown() => {}
+        () = tokio::time::sleep(FAREWELL) => {}
+    }
+}
+
+/// One client. Whoever says nothing, or reads nothing, is cut off, so that nobody holds its place for ever.
+fn converse(
+    stream: tokio::net::UnixStream,
+    router: Router,
+    open: &GracefulShutdown,
+    place: Result<OwnedSemaphorePermit, AcquireError>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
+    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = open.watch(connection);
+    async move {
+        // Its errors are the client's: it left, or spoke something else than HTTP.
+        let _ = tokio::time::timeout(CONVERSATION, connection).await;
+        drop(place);
     }
 }
 
@@ -78,20 +113,13 @@ fn report(error: &io::Error) {
 
 type Answer<T> = Result<Json<T>, No>;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FdbQuery {
-    bridge: Option<String>,
-    port: Option<String>,
-    limit: Option<usize>,
-}
-
 fn router(desk: Arc<Desk>) -> Router {
     Router::new()
         .route("/v1/status", get(async |State(desk): State<Arc<Desk>>| Json(desk.status())))
         .route("/v1/ports", get(async |State(desk): State<Arc<Desk>>| Json(desk.ports())).post(add_port))
         .route("/v1/ports/{name}", get(port).delete(remove_port))
         .route("/v1/fdb", get(fdb).post(pin).delete(flush))
+        .route("/v1/fdb/{mac}", delete(forget))
         .route("/v1/snapshot", get(async |State(desk): State<Arc<Desk>>| Json(desk.snapshot())))
         .route("/v1/workers", get(async |State(desk): State<Arc<Desk>>| Json(desk.workers())))
         .route("/v1/shutdown", post(shutdown))
@@ -120,9 +148,8 @@ async fn remove_port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) ->
     desk.remove_port(&name).map(Json)
 }
 
-async fn fdb(State(desk): State<Arc<Desk>>, query: FdbFilter) -> Answer<impl Serialize> {
-    let FdbQuery { bridge, port, limit } = filter(query)?;
-    desk.fdb(bridge.as_deref(), port.as_deref(), limit.unwrap_or(usize::MAX)).map(Json)
+async fn fdb(State(desk): State<Arc<Desk>>, query: FdbQuery) -> Answer<impl Serialize> {
+    desk.fdb(&filter(query)?).map(Json)
 }
 
 async fn pin(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
@@ -132,9 +159,16 @@ async fn pin(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response
     }
 }
 
-async fn flush(State(desk): State<Arc<Desk>>, query: FdbFilter) -> Answer<impl Serialize> {
-    let FdbQuery { bridge, port, .. } = filter(query)?;
-    desk.flush(bridge.as_deref(), port.as_deref()).map(Json)
+async fn flush(State(desk): State<Arc<Desk>>, query: FdbQuery) -> Answer<impl Serialize> {
+    desk.flush(&filter(query)?).map(Json)
+}
+
+async fn forget(
+    State(desk): State<Arc<Desk>>,
+    Path(mac): Path<String>,
+    query: FdbQuery,
+) -> Answer<impl Serialize> {
+    desk.forget(&mac, &filter(query)?).map(Json)
 }
 
 async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {
@@ -142,12 +176,12 @@ async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {
     StatusCode::ACCEPTED
 }
 
-type FdbFilter = Result<Query<FdbQuery>, axum::extract::rejection::QueryRejection>;
+type FdbQuery = Result<Query<FdbFilter>, axum::extract::rejection::QueryRejection>;
 
-fn filter(query: FdbFilter) -> Result<FdbQuery, No> {
+fn filter(query: FdbQuery) -> Result<FdbFilter, No> {
     match query {
-        Ok(Query(query)) => Ok(query),
-        Err(e) => Err(No::Bad(Refusal::new(e.body_text(), "filters are bridge, port and limit"))),
+        Ok(Query(filter)) => Ok(filter),
+        Err(e) => Err(No::Bad(Refusal::new(e.body_text(), "filters are bridge, port, vlan and limit"))),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::desk::Desk;
 use super::fake::Fake;
-use super::model::{FdbReport, Flushed, PortReport, Snapshot, Status, WorkersReport};
+use super::model::{FdbEntry, FdbReport, Flushed, PortReport, Snapshot, Status, WorkersReport};
 use super::server;
 use crate::plant::Plant;
 use crate::topology::{
@@ -107,6 +107,27 @@ fn an_address_is_pinned_listed_and_limited() {
     let error =
         switch.client.post::<StaticEntry>("/v1/fdb", &json!({ "mac": "x", "port": "b" })).unwrap_err();
     assert!(error.to_string().contains("no Ethernet address") && error.to_string().contains("no port \"b\""));
+}
+
+#[test]
+fn one_address_is_removed_and_only_when_it_is_clear_which() {
+    let switch = running();
+    switch.add("a");
+    for vlan in [0, 0, 7] {
+        let body = json!({ "mac": "02:00:00:00:00:01", "port": "a", "vlan": vlan });
+        let made = switch.client.post::<StaticEntry>("/v1/fdb", &body);
+        assert_eq!(made.is_ok(), vlan == 0, "no port of this bridge has VLANs");
+    }
+    let remove = |query: &str| switch.client.delete::<FdbEntry>(&format!("/v1/fdb/02:00:00:00:00:01{query}"));
+    let twice = remove("").unwrap_err();
+    assert_eq!((twice.code, twice.remedy.contains("VLAN")), (BAD_INPUT, true), "{twice}");
+    let elsewhere = remove("?vlan=9").unwrap_err();
+    assert!(elsewhere.reason.contains("there is no 02:00:00:00:00:01 in VLAN 9"), "{elsewhere}");
+    assert_eq!(remove("?bridge=blue").unwrap_err().code, BAD_INPUT);
+    let wrong = switch.client.delete::<FdbEntry>("/v1/fdb/zz").unwrap_err();
+    assert!(wrong.reason.contains("no Ethernet address"), "{wrong}");
+    let report: FdbReport = switch.client.get("/v1/fdb").unwrap();
+    assert_eq!(report.total, 2, "nothing was removed so far");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reads one section: each key is asked for once with its type, and what nobody asked for is a mistake.
 
 use super::mistake::{Notes, Place, Section};
-use super::node::{Entry, Node, Value};
+use super::node::{Entry, HUGE, Node, Value};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -69,6 +69,10 @@ impl<'a, 'n> Fields<'a, 'n> {
     /// A string that must be there.
     pub(crate) fn required(&mut self, key: &'static str, example: &str) -> &'a str {
         let found = self.text(key);
+        // A slip of the finger is told once, as the unknown key that it is.
+        if self.entries.iter().any(|entry| entry.key != key && alike(&entry.key, key)) {
+            self.notes.spoil((self.section, key));
+        }
         if found.is_none() {
             self.notes.wrong(
                 (self.section, key),
@@ -89,6 +93,10 @@ impl<'a, 'n> Fields<'a, 'n> {
         let node = self.node(key)?;
         match node.value {
             Value::Integer(number) => self.within(key, number, &range, unit),
+            Value::Other(HUGE) => {
+                let remedy = format!("give {} to {} {unit}", range.start(), range.end());
+                self.wrong(key, format!("`{key}` is {HUGE}"), remedy)
+            }
             _ => self.not(key, node, "an integer"),
         }
     }
@@ -123,13 +131,18 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
-        let text = self.text(key)?;
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+        let node = self.node(key)?;
+        let text = match &node.value {
+            Value::Text(text) => format!("\"{text}\""),
+            _ => node.kind().to_owned(),
+        };
+        let quoted = |word: &str| format!("\"{word}\"");
+        if let Some((_, value)) = words.iter().find(|(word, _)| quoted(word) == text) {
             return Some(*value);
         }
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let remedy = format!("write {}", one_of(&words));
-        self.wrong(key, format!("`{key}` is \"{text}\", which it cannot be"), remedy)
+        self.wrong(key, format!("`{key}` is {text}, which it cannot be"), remedy)
     }
 
     /// A value of the wrong type.
@@ -171,16 +184,17 @@ pub(crate) fn one_of(words: &[&str]) -> String {
 
 /// What to write instead of an unknown word.
 pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
-    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(word, name), name));
+    let word = word.to_lowercase();
+    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), name));
     match scored.min() {
-        Some((_, name)) if alike(word, name) => format!("did you mean `{name}`?"),
+        Some((_, name)) if alike(&word, name) => format!("did you mean `{name}`?"),
         _ => format!("remove it; what may stand here: {}", known.join(", ")),
     }
 }
 
 /// Whether `word` may be `name` with a slip of the finger.
 pub(crate) fn alike(word: &str, name: &str) -> bool {
-    let distance = strsim::damerau_levenshtein(word, name);
+    let distance = strsim::damerau_levenshtein(&word.to_lowercase(), name);
     distance <= 1 + name.len() / 3 && 2 * distance <= name.len()
 }
 

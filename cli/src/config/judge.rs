@@ -2,12 +2,14 @@
 //! changes nothing.
 
 use super::mistake::{Notes, Place, Section};
+use crate::control::lock_path;
 use crate::host::Host;
 use crate::switch::{MOST_PORTS, driver_options};
 use crate::topology::{BridgeSettings, PortKind, PortSettings, StaticEntry, Topology, Vlan};
 use port::virtio_user::MAX_MEMORY;
+use std::collections::HashMap;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longest path of a Unix socket: `sun_path` has 108 bytes, one of them the terminating zero (unix(7)).
 const LONGEST_PATH: usize = 107;
@@ -29,7 +31,7 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
             format!("there are {} ports, and a switch has room for {MOST_PORTS}", topology.ports.len());
         notes.wrong((Section::Port(MOST_PORTS), ""), reason, "give some of them to a second switch");
     }
-    for i in 0..topology.ports.len() {
+    for i in 0..topology.ports.len().min(MOST_PORTS) {
         port(topology, i, control, notes);
     }
 }
@@ -40,8 +42,10 @@ pub(crate) fn port(topology: &Topology, index: usize, control: &Path, notes: &mu
     name((section, "name"), &port.name, notes);
     unique(topology, index, notes);
     path_of((section, "socket"), &port.socket, notes);
-    if port.socket == control {
-        let reason = "`socket` is the control socket";
+    let taken =
+        [(control.to_owned(), "the control socket"), (lock_path(control), "the control socket's lock")];
+    if let Some((_, what)) = taken.iter().find(|(path, _)| same_file(path, &port.socket)) {
+        let reason = format!("`socket` is {what}");
         notes.wrong((section, "socket"), reason, "give the port a path of its own");
     }
     membership(topology, index, notes);
@@ -105,12 +109,12 @@ fn bridge(topology: &Topology, index: usize, notes: &mut Notes) {
         let aside = notes.aside((Section::Bridge(before), "name"));
         notes.wrong(place, format!("there already is a bridge of this name{aside}"), "rename one of them");
     }
+    let mut seen = HashMap::new();
     for (i, entry) in bridge.statics.iter().enumerate() {
         let section = Section::Static(index, i);
         static_port(topology, bridge, section, &entry.port, notes);
         pinned(topology, section, entry, notes);
-        let same = |other: &&StaticEntry| (other.mac, other.vlan) == (entry.mac, entry.vlan);
-        if let Some(before) = bridge.statics[..i].iter().position(|other| same(&other)) {
+        if let Some(before) = seen.insert((entry.mac, entry.vlan), i) {
             let aside = notes.aside((Section::Static(index, before), "mac"));
             let reason = format!("`mac` {} is already pinned{aside}", entry.mac);
             notes.wrong((section, "mac"), reason, "remove one of the two entries");
@@ -180,7 +184,8 @@ fn unique(topology: &Topology, index: usize, notes: &mut Notes) {
             "rename one of them",
         );
     }
-    let placed = (0..index).find(|i| before[*i].socket == port.socket && usable(*i, "socket", notes));
+    let placed =
+        (0..index).find(|i| same_file(&before[*i].socket, &port.socket) && usable(*i, "socket", notes));
     if let Some(i) = placed {
         let aside = notes.aside((Section::Port(i), "socket"));
         let reason =
@@ -226,6 +231,17 @@ fn vlan(section: Section, port: &PortSettings, notes: &mut Notes) {
     }
 }
 
+/// Whether two paths lead to the same file, however they are written.
+fn same_file(one: &Path, other: &Path) -> bool {
+    one == other || (one.file_name() == other.file_name() && folder(one) == folder(other))
+}
+
+/// The folder that a path leads to, without detours where it exists.
+fn folder(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?;
+    Some(std::fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned()))
+}
+
 /// A path where a socket can be made or found.
 fn path_of(place: Place, path: &Path, notes: &mut Notes) {
     if let Some((reason, remedy)) = path_mistake(path) {
@@ -246,6 +262,12 @@ fn path_mistake(path: &Path) -> Option<(String, String)> {
     if length > LONGEST_PATH {
         let reason = format!("the path has {length} bytes, and a Unix socket's has room for {LONGEST_PATH}");
         return said(&reason, "choose a shorter one".to_owned());
+    }
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return said(&"no path has a zero byte", "remove it".to_owned());
+    }
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return said(&"this is a directory's name", "add the socket's own name".to_owned());
     }
     match (std::fs::metadata(path), parent.is_dir()) {
         (_, false) => said(&"its directory does not exist", format!("mkdir -p {}", parent.display())),

@@ -1,7 +1,7 @@
 //! Mistakes: each with its place, its reason and its remedy, all of them at once.
 
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// A section of the file, by its position among its kind.
@@ -33,7 +33,7 @@ pub(crate) struct Mistake {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     mistakes: Vec<Mistake>,
-    spoiled: Vec<Place>,
+    spoiled: HashSet<Place>,
     lines: HashMap<Place, usize>,
     titles: HashMap<Section, String>,
 }
@@ -61,10 +61,14 @@ impl Notes {
         self.spoiled.contains(&place)
     }
 
+    /// Says of a value that it is wrong, which is told elsewhere.
+    pub(crate) fn spoil(&mut self, place: Place) {
+        self.spoiled.insert(place);
+    }
+
     /// A mistake at `place`. The first one about a value is told; what follows from it is not.
     pub(crate) fn wrong(&mut self, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
-        if !self.is_spoiled(place) {
-            self.spoiled.push(place);
+        if self.spoiled.insert(place) {
             self.wrong_at(place.0, self.line(place), reason, remedy);
         }
     }
@@ -81,7 +85,7 @@ impl Notes {
             Some(title) => format!("{title}: {reason}"),
             None => reason.to_string(),
         };
-        self.mistakes.push(Mistake { line, error, remedy: remedy.into() });
+        self.mistakes.push(Mistake { line, error: printable(&error), remedy: printable(&remedy.into()) });
     }
 
     /// Where another value is, as an aside: ` (line 5)`.
@@ -94,6 +98,12 @@ impl Notes {
         self.mistakes.sort_by_key(|mistake| mistake.line);
         self.mistakes
     }
+}
+
+/// Text as a terminal may have it: whoever wrote a file must not command the terminal of whoever checks it.
+pub(crate) fn printable(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
 }
 
 /// Every mistake of one file or request.

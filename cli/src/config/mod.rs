@@ -1,13 +1,14 @@
 //! The configuration: one TOML file becomes a [`Topology`], or every mistake in it is named at once.
 //!
-//! `node` is the tree of what was written, `fields` and `sections` read it, `judge` looks at the whole, `mistake`
-//! collects. Requests to the control API pass the same rooms. Nothing here changes anything on this machine.
+//! `node` is the tree of what was written, `fields` and `sections` read it, `judge` looks at the whole, `syntax` says
+//! what is no TOML, `mistake` collects. Requests to the control API pass the same rooms. Nothing here changes anything on this machine.
 
 mod fields;
 mod judge;
 mod mistake;
 mod node;
 mod sections;
+mod syntax;
 #[cfg(test)]
 mod tests;
 
@@ -17,25 +18,46 @@ use crate::host::Host;
 use crate::topology::{PortSettings, StaticEntry, Topology};
 use mistake::{Notes, Section};
 use node::{Lines, Node};
+use std::io::Read;
 use std::path::Path;
+
+/// Largest file that is read: far more than any topology needs, and little enough to be judged at once.
+const LARGEST: u64 = 16 << 20;
 
 /// Reads and judges a file.
 pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<Topology, Mistakes> {
-    let file = path.display().to_string();
-    let whole = |error: String, remedy: &str| Mistakes {
-        file: Some(file.clone()),
-        mistakes: vec![Mistake { line: None, error, remedy: remedy.to_owned() }],
+    let file = mistake::printable(&path.display().to_string());
+    let mistakes = match text(path) {
+        Ok(text) => match parse(&text, host, control) {
+            Ok(topology) => return Ok(topology),
+            Err(mistakes) => mistakes,
+        },
+        Err(mistake) => vec![mistake],
     };
-    let bytes = std::fs::read(path).map_err(|e| {
-        whole(format!("cannot be read: {e}"), "name a file that exists and that you may read")
-    })?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| whole("is not text (UTF-8)".to_owned(), "name a TOML file"))?;
-    parse(&text, host, control).map_err(|mistakes| Mistakes { file: Some(file), mistakes })
+    Err(Mistakes { file: Some(file), mistakes })
+}
+
+/// The text of a file, or why it has none.
+fn text(path: &Path) -> Result<String, Mistake> {
+    let wrong = |line, error: String, remedy: &str| Mistake { line, error, remedy: remedy.to_owned() };
+    let unread = |e: std::io::Error| {
+        wrong(None, format!("cannot be read: {e}"), "name a file that exists and that you may read")
+    };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(unread)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unread)?;
+    if bytes.len() as u64 > LARGEST {
+        let error = format!("has more than {} MiB, which no configuration has", LARGEST >> 20);
+        return Err(wrong(None, error, "name a TOML file"));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let line = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).split('\n').count();
+        wrong(Some(line), "is not text in UTF-8".to_owned(), "name a TOML file, and save it as UTF-8")
+    })
 }
 
 /// Reads and judges the text of a file. `control` overrides the file's control socket.
-fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Vec<Mistake>> {
+pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Vec<Mistake>> {
     let (root, errors) = toml::de::DeTable::parse_recoverable(text);
     let (lines, mut notes) = (Lines::of(text), Notes::default());
     let root = Node { line: Some(1), value: node::from_toml(root.get_ref(), &lines) };
@@ -45,23 +67,8 @@ fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Ve
     }
     let control = topology.switch.control.clone().unwrap_or_else(crate::host::default_control);
     judge::topology(&topology, host, &control, &mut notes);
-    let mistakes = with_syntax(notes.finish(), &errors, &lines);
+    let mistakes = syntax::add(notes.finish(), &errors, text, &lines);
     if mistakes.is_empty() { Ok(topology) } else { Err(mistakes) }
-}
-
-/// Adds the syntax errors. What else was found on their lines, or missed, is their consequence and not told.
-fn with_syntax(mut mistakes: Vec<Mistake>, errors: &[toml::de::Error], lines: &Lines) -> Vec<Mistake> {
-    let line = |error: &toml::de::Error| error.span().map(|span| lines.at(span.start));
-    let broken: Vec<_> = errors.iter().map(line).collect();
-    mistakes.retain(|mistake| !broken.contains(&mistake.line));
-    mistakes.retain(|mistake| broken.is_empty() || !mistake.error.ends_with("is missing"));
-    mistakes.extend(errors.iter().map(|error| Mistake {
-        line: line(error),
-        error: format!("syntax: {}", error.message()),
-        remedy: "correct this line's TOML".to_owned(),
-    }));
-    mistakes.sort_by_key(|mistake| mistake.line);
-    mistakes
 }
 
 /// Reads and judges a port that is to join `running`.

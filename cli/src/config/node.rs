@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// The kind of an integer that no type here holds.
+pub(crate) const HUGE: &str = "a number beyond all bounds";
+
 /// A value and the line that it was written on.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -74,7 +77,7 @@ fn toml_node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
         DeValue::String(text) => Value::Text(text.clone().into_owned()),
         DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
             Ok(number) => Value::Integer(number),
-            Err(_) => Value::Other("an integer beyond all bounds"),
+            Err(_) => Value::Other(HUGE),
         },
         DeValue::Array(list) => Value::List(list.iter().map(|item| toml_node(item, lines)).collect()),
         DeValue::Table(table) => from_toml(table, lines),

@@ -190,14 +190,14 @@ fn every_syntax_error_is_named_with_its_line() {
     let expected = [
         "2: syntax: invalid basic string, expected `\"` (correct this line's TOML)",
         "3: syntax: unclosed array table, expected `]` (correct this line's TOML)",
-        "5: syntax: key with no value, expected `=` (correct this line's TOML)",
+        "5: syntax: key with no value, expected `=` (write KEY = VALUE, a [section], or # and a comment)",
     ];
     assert_eq!(found, expected);
 }
 
 #[test]
 fn a_key_written_twice_is_a_mistake() {
-    port_line("name = \"b\"", "4: syntax: duplicate key (correct this line's TOML)");
+    port_line("name = \"b\"", "4: syntax: duplicate key (remove one of the two)");
 }
 
 #[test]

@@ -119,11 +119,12 @@ fn measure(
     ending: &AtomicBool,
 ) -> anyhow::Result<Option<Reading>> {
     let paths: [PathBuf; 2] = [sockets.path(0), sockets.path(1)];
+    let mut live = show::Live::new(args.output);
+    live.announce(size);
     let mut guests = Guests::start(args, size, cpus, &paths)?;
     wait_for_guests(engine, &mut guests, ending)?;
     sleep(WARM_UP, ending);
     let (before, began) = (engine.snapshot(), Instant::now());
-    let mut live = show::Live::new(args.output);
     let until = began + Duration::from_secs_f64(args.seconds);
     let mut last = before.clone();
     while Instant::now() < until && !ending.load(Ordering::Relaxed) {

@@ -1,61 +1,71 @@
 //! How readings look: a live table while frames circulate, and a summary.
 
 use super::reading::{PortReading, Reading, Report};
-use crate::args::Output;
+use crate::args::{FrameSize, Output};
 use crate::show::table;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::Duration;
 
 /// The live table: redrawn in place on a terminal, one line per update elsewhere, nothing beside JSON.
 pub(super) struct Live {
     silent: bool,
     redraws: bool,
-    lines: usize,
+    /// What stands on the terminal.
+    drawn: String,
 }
 
 impl Live {
     pub(super) fn new(output: Output) -> Self {
-        Self { silent: output == Output::Json, redraws: std::io::stderr().is_terminal(), lines: 0 }
+        let redraws = crate::show::is_screen(&std::io::stderr());
+        Self { silent: output == Output::Json, redraws, drawn: String::new() }
+    }
+
+    /// What happens before the first reading; only where it can be taken back.
+    pub(super) fn announce(&mut self, size: FrameSize) {
+        if !self.silent && self.redraws {
+            self.redraw(&format!("size {size}: guests plug in and frames begin to circulate\n"));
+        }
     }
 
     pub(super) fn update(&mut self, reading: &Reading, left: Duration) {
         if self.silent {
-            return;
+        } else if self.redraws {
+            let (totals, ports) = (totals([reading].into_iter()), ports(reading));
+            self.redraw(&format!("{totals}\n\n{ports}\n\n{:.0} s left\n", left.as_secs_f64()));
+        } else {
+            let Reading { size, mpps, gbit_per_second, cycles_per_packet, .. } = reading;
+            eprintln!(
+                "size {size}: {mpps:.2} Mpps, {gbit_per_second:.2} Gbit/s, {cycles_per_packet:.0} cycles/packet"
+            );
         }
-        let mut err = std::io::stderr().lock();
-        // A terminal that has gone away is no reason to stop measuring.
-        let _ = if self.redraws { self.redraw(&mut err, reading, left) } else { line(&mut err, reading) };
     }
 
-    fn redraw(&mut self, err: &mut impl Write, reading: &Reading, left: Duration) -> std::io::Result<()> {
-        let text = format!(
-            "{}\n{}\n{:.0} s left\n",
-            totals([reading].into_iter()),
-            ports(reading),
-            left.as_secs_f64()
-        );
-        if self.lines > 0 {
-            write!(err, "\x1b[{}A\x1b[J", self.lines)?;
-        }
-        self.lines = text.lines().count();
-        write!(err, "{text}")
+    /// Replaces what stands there. A terminal that has gone away is no reason to stop measuring.
+    fn redraw(&mut self, text: &str) {
+        let (columns, _) = ratatui::crossterm::terminal::size().unwrap_or((80, 24));
+        // The cursor goes up by rows, and a line that is wider than a window that has shrunk takes several.
+        let up = rows(&self.drawn, columns.into());
+        let back = if up > 0 { format!("\x1b[{up}A\r") } else { String::new() };
+        let clipped =
+            |line: &str| line.chars().take(usize::from(columns.saturating_sub(1))).collect::<String>();
+        let text: String = text.lines().map(|line| clipped(line) + "\n").collect();
+        // Lines are overwritten before what is left of the old ones is cleared, so that nothing flickers.
+        let lines = text.replace('\n', "\x1b[K\n");
+        let _ = write!(std::io::stderr(), "{back}{lines}\x1b[J");
+        self.drawn = text;
     }
 
     /// Leaves the terminal as it was.
     pub(super) fn end(&mut self) {
-        if self.lines > 0 {
-            let _ = write!(std::io::stderr(), "\x1b[{}A\x1b[J", self.lines);
+        if self.redraws && !self.drawn.is_empty() {
+            self.redraw("");
         }
-        self.lines = 0;
     }
 }
 
-fn line(err: &mut impl Write, r: &Reading) -> std::io::Result<()> {
-    let Reading { size, mpps, gbit_per_second, cycles_per_packet, .. } = r;
-    writeln!(
-        err,
-        "size {size}: {mpps:.2} Mpps, {gbit_per_second:.2} Gbit/s, {cycles_per_packet:.0} cycles/packet"
-    )
+/// How many rows of a terminal these lines take.
+fn rows(text: &str, columns: usize) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(columns.max(1)).max(1)).sum()
 }
 
 fn totals<'a>(readings: impl Iterator<Item = &'a Reading>) -> String {
@@ -63,9 +73,9 @@ fn totals<'a>(readings: impl Iterator<Item = &'a Reading>) -> String {
     let row = |r: &Reading| {
         let dropped: u64 = r.ports.iter().flat_map(|port| port.drops.values()).sum();
         vec![
-            r.size.clone(),
-            format!("{:.2}", r.mpps),
-            format!("{:.2}", r.gbit_per_second),
+            format!("{:<5}", r.size),
+            format!("{:7.2}", r.mpps),
+            format!("{:7.2}", r.gbit_per_second),
             format!("{:.0}", r.cycles_per_packet),
             format!("{:.1}", r.packets_per_burst),
             format!("{:.0} %", r.empty_polls * 100.0),
@@ -113,8 +123,10 @@ pub(super) fn summary(output: Output, report: &Report) -> anyhow::Result<()> {
     let kernel = report.runs.first().map_or("none", |run| &run.kernel);
     writeln!(
         out,
-        "\nMeasured on {}: learning bridge with one worker on {}, two guests ({} ring) on {}, {} frames in \
-         circulation, copy kernel {kernel}. A frame counts once, when it has left the switch. Rates of one \
+        "\nMeasured on {}:\n\
+         switch  learning bridge, one worker on {}, copy kernel {kernel}\n\
+         guests  two with {} rings on {}, {} frames in circulation\n\
+         A frame counts once, when it has left the switch. These are rates of one\n\
          machine at one moment: compare only what ran side by side.",
         report.processor,
         cpu(report.switch_cpu),
@@ -123,4 +135,33 @@ pub(super) fn summary(output: Output, report: &Report) -> anyhow::Result<()> {
         report.frames_in_circulation,
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_wider_than_the_window_takes_more_than_one_row() {
+        assert_eq!(rows("12345\n\n1234567890\n12345678901\n", 10), 1 + 1 + 1 + 2);
+        assert_eq!(rows("", 10), 0);
+    }
+
+    #[test]
+    fn columns_stay_where_they_are_when_figures_grow() {
+        let reading = |mpps| Reading {
+            size: "64".to_owned(),
+            seconds: 1.0,
+            packets: 1,
+            mpps,
+            gbit_per_second: mpps,
+            cycles_per_packet: 99.0,
+            empty_polls: 0.0,
+            packets_per_burst: 64.0,
+            kernel: String::new(),
+            ports: Vec::new(),
+        };
+        let end = |mpps| totals([&reading(mpps)].into_iter()).lines().nth(1).unwrap().find(" 99").unwrap();
+        assert_eq!(end(0.01), end(1234.56));
+    }
 }

@@ -6,7 +6,7 @@ pub(crate) mod units;
 use crate::args::Output;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Prints `value` as JSON, or as `table` has it.
 pub(crate) fn print<T: Serialize>(
@@ -24,6 +24,18 @@ pub(crate) fn print<T: Serialize>(
 /// Prints text with a line end.
 pub(crate) fn line(text: &str) -> anyhow::Result<()> {
     raw(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
+}
+
+/// Prints what is no part of the result: to standard error, where no pipe takes it for one.
+pub(crate) fn aside(text: &str) {
+    // Nobody may be reading that.
+    let _ = writeln!(io::stderr(), "{}", text.trim_end_matches('\n'));
+}
+
+/// Whether one may draw on `output`: a terminal that understands more than lines.
+pub(crate) fn is_screen(output: &impl IsTerminal) -> bool {
+    let kind = std::env::var_os("TERM").unwrap_or_default();
+    output.is_terminal() && !kind.is_empty() && kind != "dumb"
 }
 
 /// Prints bytes as they are.

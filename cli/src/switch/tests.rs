@@ -94,7 +94,21 @@ fn removing_a_port_takes_its_socket_and_its_addresses_along() {
 fn a_flush_keeps_static_entries() {
     let dir = tempfile::tempdir().unwrap();
     let switch = switch(vec![port(dir.path(), "a", None)], vec![pin(1, "a", 0)]).unwrap();
-    assert_eq!(switch.flush(None, None), Ok(0));
-    assert_eq!(switch.flush(Some("main"), Some("a")), Ok(0));
+    assert_eq!(switch.flush(&FdbFilter::default()), Ok(0));
+    let narrow = FdbFilter { bridge: Some("main".into()), port: Some("a".into()), ..FdbFilter::default() };
+    assert_eq!(switch.flush(&narrow), Ok(0));
     assert_eq!(switch.addresses("main"), 1);
+}
+
+#[test]
+fn one_address_is_forgotten_under_the_vlan_that_the_listing_shows() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = vec![port(dir.path(), "a", Some(Vlan::Access(5))), port(dir.path(), "b", None)];
+    let switch = switch(ports, vec![pin(1, "a", 0), pin(2, "b", 0)]).unwrap();
+    let entry = switch.fdb().remove(0);
+    assert_eq!((entry.mac, entry.vlan), (pin(1, "a", 0).mac, 5));
+    assert!(switch.forget("main", entry.mac, 0).is_err());
+    switch.forget("main", entry.mac, entry.vlan).unwrap();
+    assert_eq!(switch.addresses("main"), 1);
+    assert!(switch.forget("main", entry.mac, entry.vlan).is_err());
 }

@@ -1,5 +1,5 @@
 //! `linerate top`: the switch live. `rates` turns two readings into rates, `view` draws them; this module reads,
-//! waits and listens to the keyboard.
+//! waits and listens to the keyboard. Where there is no terminal to draw on, readings follow one another as text.
 
 mod rates;
 mod view;
@@ -10,7 +10,13 @@ use crate::args::TopArgs;
 use crate::show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rates::Rates;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// How long a signal may go unnoticed.
+const ATTENTION: Duration = Duration::from_millis(100);
 
 /// Shows rates until `q` is pressed, or once.
 pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
@@ -21,54 +27,102 @@ pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
         let second = client.get("/v1/snapshot")?;
         return show::print(&rates::between(&first, &second), args.output, view::text);
     }
+    if !show::is_screen(&std::io::stdout()) {
+        return follow(client, first, interval);
+    }
+    let ended = ended()?;
     let mut terminal = ratatui::try_init()?;
-    let result = live(&mut terminal, client, first, interval);
+    let result = Screen { terminal: &mut terminal, client, first: 0, ended }.run(first, interval);
     ratatui::restore();
     result
 }
 
-fn live(
-    terminal: &mut ratatui::DefaultTerminal,
-    client: &Client,
-    mut last: Snapshot,
-    interval: Duration,
-) -> anyhow::Result<()> {
-    let mut rates = rates::between(&Snapshot::default(), &last);
+/// Set by a signal that would otherwise end the process with the terminal as it is.
+fn ended() -> std::io::Result<Arc<AtomicBool>> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, ended.clone())?;
+    }
+    Ok(ended)
+}
+
+/// One reading after the other, as text, until nobody reads or a signal comes.
+fn follow(client: &Client, mut last: Snapshot, interval: Duration) -> anyhow::Result<()> {
     loop {
-        draw(terminal, &rates, client)?;
-        if wait(terminal, interval, &rates, client)? {
-            return Ok(());
-        }
+        std::thread::sleep(interval);
         let now: Snapshot = client.get("/v1/snapshot")?;
-        rates = rates::between(&last, &now);
+        let rates = rates::between(&last, &now);
+        show::raw(format!("over {:.1} s\n{}\n\n", rates.seconds, view::text(&rates)).as_bytes())?;
         last = now;
     }
 }
 
-fn draw(terminal: &mut ratatui::DefaultTerminal, rates: &Rates, client: &Client) -> anyhow::Result<()> {
-    terminal.draw(|frame| view::draw(frame, rates, client.socket()))?;
-    Ok(())
+/// The terminal while it is ours.
+struct Screen<'a> {
+    terminal: &'a mut ratatui::DefaultTerminal,
+    client: &'a Client,
+    /// The first port that is shown.
+    first: usize,
+    ended: Arc<AtomicBool>,
 }
 
-/// Waits for the next reading; `true` when the user wants to leave. A resized window is drawn anew at once.
-fn wait(
-    terminal: &mut ratatui::DefaultTerminal,
-    interval: Duration,
-    rates: &Rates,
-    client: &Client,
-) -> anyhow::Result<bool> {
-    let until = Instant::now() + interval;
-    while event::poll(until.saturating_duration_since(Instant::now()))? {
-        match event::read()? {
-            Event::Key(key) if leaves(key) => return Ok(true),
-            Event::Resize(..) => draw(terminal, rates, client)?,
-            _ => {}
+impl Screen<'_> {
+    fn run(&mut self, mut last: Snapshot, interval: Duration) -> anyhow::Result<()> {
+        let mut rates = rates::between(&Snapshot::default(), &last);
+        loop {
+            self.draw(&rates)?;
+            if self.wait(interval, &rates)? {
+                return Ok(());
+            }
+            let now: Snapshot = self.client.get("/v1/snapshot")?;
+            rates = rates::between(&last, &now);
+            last = now;
         }
     }
-    Ok(false)
+
+    fn draw(&mut self, rates: &Rates) -> anyhow::Result<()> {
+        let (socket, first) = (self.client.socket(), &mut self.first);
+        self.terminal.draw(|frame| view::draw(frame, rates, socket, first))?;
+        Ok(())
+    }
+
+    /// Waits for the next reading; `true` when the user wants to leave. A resized window is drawn anew at once.
+    fn wait(&mut self, interval: Duration, rates: &Rates) -> anyhow::Result<bool> {
+        let until = Instant::now() + interval;
+        while !self.ended.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            if !event::poll(left.min(ATTENTION))? {
+                continue;
+            }
+            match event::read()? {
+                Event::Key(key) if leaves(key) => return Ok(true),
+                Event::Key(key) => self.first = scrolled(self.first, key.code),
+                Event::Resize(..) => {}
+                _ => continue,
+            }
+            self.draw(rates)?;
+        }
+        Ok(true)
+    }
 }
 
 fn leaves(key: KeyEvent) -> bool {
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || control_c
+}
+
+/// The first port to show after a key. Drawing brings it back into range.
+fn scrolled(first: usize, key: KeyCode) -> usize {
+    match key {
+        KeyCode::Down | KeyCode::Char('j') => first + 1,
+        KeyCode::Up | KeyCode::Char('k') => first.saturating_sub(1),
+        KeyCode::PageDown => first + 10,
+        KeyCode::PageUp => first.saturating_sub(10),
+        KeyCode::Home => 0,
+        KeyCode::End => usize::MAX / 2,
+        _ => first,
+    }
 }

@@ -1,4 +1,5 @@
-//! Rates as a screen and as text. The same cells stand in both.
+//! Rates as a screen and as text. The same cells stand in both, except that a screen lists the reasons of losses
+//! below its tables, where they have a line's width.
 
 use super::rates::{PortRate, Rates, WorkerRate};
 use crate::show;
@@ -10,61 +11,145 @@ use ratatui::text::Line;
 use ratatui::widgets::{Row, Table};
 use std::path::Path;
 
-const PORTS: [&str; 7] =
-    ["PORT", "STATE", ">IN Mpps", ">IN Gbit/s", ">OUT Mpps", ">OUT Gbit/s", "LOST PER SECOND"];
-const PORT_WIDTHS: [u16; 7] = [16, 10, 9, 10, 9, 11, 0];
-const WORKERS: [&str; 8] =
-    [">WORKER", ">CPU", "STATE", ">Mpps", ">BUSY %", ">EMPTY POLLS %", ">CYCLES/PACKET", ">WAKES/s"];
-const WORKER_WIDTHS: [u16; 8] = [6, 4, 8, 9, 7, 13, 13, 8];
+/// One column of a screen's table. Where not all fit, those of the highest rank go first.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    title: &'static str,
+    width: u16,
+    rank: u8,
+}
 
-/// One screen.
-pub(crate) fn draw(frame: &mut Frame<'_>, rates: &Rates, socket: &Path) {
-    let ports = rates.ports.len() as u16 + 2;
+const fn column(title: &'static str, width: u16, rank: u8) -> Column {
+    Column { title, width, rank }
+}
+
+/// The first column takes what the others leave.
+const PORTS: [Column; 7] = [
+    column("PORT", 8, 0),
+    column("STATE", 9, 2),
+    column(">IN Mpps", 8, 0),
+    column(">IN Gbit/s", 9, 1),
+    column(">OUT Mpps", 8, 0),
+    column(">OUT Gbit/s", 10, 1),
+    column(">LOST/s", 7, 0),
+];
+const WORKERS: [Column; 8] = [
+    column(">WORKER", 6, 0),
+    column(">CPU", 4, 0),
+    column("STATE", 7, 3),
+    column(">Mpps", 8, 0),
+    column(">BUSY %", 6, 0),
+    column(">EMPTY POLLS %", 13, 2),
+    column(">CYCLES/PACKET", 13, 0),
+    column(">WAKES/s", 8, 1),
+];
+/// Lines for the reasons of losses; the rest is counted.
+const REASONS: usize = 4;
+
+/// One screen. `first` is the first port that is shown, and is brought back into range.
+pub(crate) fn draw(frame: &mut Frame<'_>, rates: &Rates, socket: &Path, first: &mut usize) {
+    let losses = losses(rates, REASONS);
     let areas = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(rates.workers.len() as u16 + 2),
-        Constraint::Min(ports),
+        Constraint::Min(2),
+        Constraint::Length(losses.len() as u16),
     ]);
-    let [head, workers, below] = areas.areas(frame.area());
-    let title = format!("linerate {}   over {:.1} s   q quits", socket.display(), rates.seconds);
-    frame.render_widget(Line::from(title).style(Modifier::BOLD), head);
-    grid(frame, workers, &WORKERS, &WORKER_WIDTHS, rates.workers.iter().map(worker_cells));
-    grid(frame, below, &PORTS, &PORT_WIDTHS, rates.ports.iter().map(port_cells));
+    let [head, workers, ports, below] = areas.areas(frame.area());
+    let rows = usize::from(ports.height.saturating_sub(1));
+    *first = (*first).min(rates.ports.len().saturating_sub(rows));
+    let last = (*first + rows).min(rates.ports.len());
+    frame.render_widget(Line::from(title(rates, socket, *first, last)).style(Modifier::BOLD), head);
+    grid(frame, workers, &WORKERS, rates.workers.iter().map(worker_cells));
+    grid(frame, ports, &PORTS, rates.ports[*first..last].iter().map(port_cells));
+    for (line, row) in losses.into_iter().zip(below.rows()) {
+        frame.render_widget(Line::from(line), row);
+    }
 }
 
-fn grid(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    titles: &[&str],
-    widths: &[u16],
-    rows: impl Iterator<Item = Vec<String>>,
-) {
-    let aligned = |cells: Vec<String>| {
-        Row::new(cells.into_iter().zip(titles).map(|(cell, title)| {
-            let line = Line::from(cell);
-            if title.starts_with('>') { line.right_aligned() } else { line }
+fn title(rates: &Rates, socket: &Path, first: usize, last: usize) -> String {
+    let ports = match rates.ports.len() {
+        all if last - first < all => format!("   ports {} to {last} of {all}, arrow keys", first + 1),
+        _ => String::new(),
+    };
+    format!("linerate   q quits{ports}   over {:.1} s   {}", rates.seconds, socket.display())
+}
+
+/// What was lost a second, by port and reason, in at most `most` lines.
+fn losses(rates: &Rates, most: usize) -> Vec<String> {
+    let losing = rates.ports.iter().filter(|port| !port.drops.is_empty());
+    let mut lines: Vec<String> =
+        losing.map(|port| format!("lost per second at {}: {}", port.name, reasons(port))).collect();
+    if lines.len() > most {
+        let more = lines.len() - (most - 1);
+        lines.truncate(most - 1);
+        lines.push(format!("... and at {more} more ports"));
+    }
+    lines
+}
+
+fn reasons(port: &PortRate) -> String {
+    let each = port.drops.iter().map(|(reason, rate)| format!("{reason} {}", scaled(*rate)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The columns that fit into `width`, with their widths, and the space between them: fewer where it is narrow, a
+/// wider first one and more space where there is room.
+fn fitted(columns: &[Column], width: u16, longest: u16) -> (Vec<(usize, u16)>, u16) {
+    let mut chosen: Vec<usize> = (0..columns.len()).collect();
+    let taken = |chosen: &[usize]| chosen.iter().map(|i| columns[*i].width + 1).sum::<u16>() - 1;
+    while taken(&chosen) > width {
+        match chosen.iter().copied().filter(|i| columns[*i].rank > 0).max_by_key(|i| columns[*i].rank) {
+            Some(least) => chosen.retain(|i| *i != least),
+            None => break,
+        }
+    }
+    let spare = width.saturating_sub(taken(&chosen));
+    let first = columns[0].width.max(longest.min(columns[0].width + spare));
+    let gaps = chosen.len() as u16 - 1;
+    let roomy = longest <= first && spare >= gaps + (first - columns[0].width);
+    let width = |i: usize| if i == 0 { first } else { columns[i].width };
+    (chosen.iter().map(|i| (*i, width(*i))).collect(), if roomy { 2 } else { 1 })
+}
+
+fn grid(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let longest = rows.iter().map(|cells| cells[0].chars().count()).max().unwrap_or(0) as u16;
+    let (fitted, spacing) = fitted(columns, area.width, longest);
+    let aligned = |cells: &[String]| {
+        Row::new(fitted.iter().map(|(i, width)| {
+            let line = Line::from(shortened(&cells[*i], *width));
+            if columns[*i].title.starts_with('>') { line.right_aligned() } else { line }
         }))
     };
-    let constraint = |width: &u16| match width {
-        0 => Constraint::Min(20),
-        width => Constraint::Length(*width),
-    };
-    let header = titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
-    let header = aligned(header).style(Style::new().add_modifier(Modifier::REVERSED));
-    let table = Table::new(rows.map(aligned), widths.iter().map(constraint)).header(header).column_spacing(2);
+    let titles: Vec<String> =
+        columns.iter().map(|column| column.title.trim_start_matches('>').to_owned()).collect();
+    let header = aligned(&titles).style(Style::new().add_modifier(Modifier::REVERSED));
+    let widths = fitted.iter().map(|(_, width)| Constraint::Length(*width));
+    let table =
+        Table::new(rows.iter().map(|cells| aligned(cells)), widths).header(header).column_spacing(spacing);
     frame.render_widget(table, area);
 }
 
-/// Both tables, for `--once`.
+/// `text` in `width` columns; what is cut off is shown to be.
+fn shortened(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Both tables, for `--once` and for what is no terminal.
 pub(crate) fn text(rates: &Rates) -> String {
-    let workers = show::table(&WORKERS, rates.workers.iter().map(worker_cells));
-    let ports = show::table(&PORTS, rates.ports.iter().map(port_cells));
-    format!("{workers}\n\n{ports}")
+    let titles = |columns: &[Column]| columns.iter().map(|column| column.title).collect::<Vec<_>>();
+    let workers = show::table(&titles(&WORKERS), rates.workers.iter().map(worker_cells));
+    let port = |port: &PortRate| [port_cells(port), vec![reasons(port)]].concat();
+    let titles = [titles(&PORTS), vec!["BY REASON"]].concat();
+    format!("{workers}\n\n{}", show::table(&titles, rates.ports.iter().map(port)))
 }
 
 fn port_cells(port: &PortRate) -> Vec<String> {
-    let lost: Vec<String> =
-        port.drops.iter().map(|(reason, rate)| format!("{reason} {}", scaled(*rate))).collect();
     vec![
         port.name.clone(),
         port.state.clone(),
@@ -72,15 +157,17 @@ fn port_cells(port: &PortRate) -> Vec<String> {
         format!("{:.2}", port.in_gbps),
         format!("{:.3}", port.out_mpps),
         format!("{:.2}", port.out_gbps),
-        lost.join(", "),
+        scaled(port.drops.values().fold(0.0, |sum, rate| sum + rate)),
     ]
 }
 
 fn worker_cells(worker: &WorkerRate) -> Vec<String> {
+    // A busy worker sleeps for moments too; what it did most of the time counts.
+    let asleep = worker.sleeping && worker.busy < 0.5;
     vec![
         worker.index.to_string(),
         worker.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
-        if worker.sleeping { "asleep" } else { "polling" }.to_owned(),
+        if asleep { "asleep" } else { "polling" }.to_owned(),
         format!("{:.3}", worker.mpps),
         format!("{:.1}", worker.busy * 100.0),
         format!("{:.1}", worker.empty_polls * 100.0),
@@ -96,36 +183,70 @@ mod tests {
     use ratatui::backend::TestBackend;
     use std::collections::BTreeMap;
 
-    fn rates() -> Rates {
-        let port = PortRate {
-            name: "guest-a".to_owned(),
+    fn rates(ports: usize) -> Rates {
+        let port = |number: usize| PortRate {
+            name: format!("guest-with-a-long-name-{number}"),
             state: "connected".to_owned(),
-            in_mpps: 1.25,
-            out_gbps: 0.5,
+            in_mpps: 101.25,
+            out_gbps: 100.5,
             drops: BTreeMap::from([("queue-full".to_owned(), 1500.0)]),
             ..PortRate::default()
         };
         let worker =
             WorkerRate { cpu: Some(3), busy: 0.5, cycles_per_packet: Some(120.4), ..WorkerRate::default() };
-        Rates { seconds: 1.0, ports: vec![port], workers: vec![worker] }
+        Rates { seconds: 1.0, ports: (0..ports).map(port).collect(), workers: vec![worker] }
+    }
+
+    fn screen(width: u16, height: u16, ports: usize, first: &mut usize) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &rates(ports), Path::new("/tmp/c.sock"), first)).unwrap();
+        terminal.backend().to_string()
     }
 
     #[test]
-    fn the_screen_shows_every_port_and_worker_with_their_rates() {
-        let mut terminal = Terminal::new(TestBackend::new(110, 12)).unwrap();
-        terminal.draw(|frame| draw(frame, &rates(), Path::new("/tmp/c.sock"))).unwrap();
-        let screen = terminal.backend().to_string();
-        for wanted in
-            ["/tmp/c.sock", "guest-a", "connected", "1.250", "0.50", "queue-full 1.50 k", "50.0", "120"]
-        {
+    fn a_usual_window_shows_every_title_and_number_whole() {
+        let screen = screen(80, 24, 1, &mut 0);
+        let titles = WORKERS.iter().chain(&PORTS).map(|column| column.title.trim_start_matches('>'));
+        let values = ["/tmp/c.sock", "connected", "101.250", "100.50", "1.50 k", "50.0", "120"];
+        let below = "lost per second at guest-with-a-long-name-0: queue-full 1.50 k";
+        for wanted in titles.chain(values).chain([below, "guest-with-a-long-name… "]) {
             assert!(screen.contains(wanted), "{wanted} is missing in\n{screen}");
         }
     }
 
     #[test]
+    fn a_wide_window_shows_whole_names_and_a_narrow_one_drops_columns_rather_than_figures() {
+        assert!(screen(200, 50, 1, &mut 0).contains("guest-with-a-long-name-0 "));
+        let narrow = screen(40, 10, 1, &mut 0);
+        assert!(narrow.contains("101.250") && narrow.contains("OUT Mpps"), "{narrow}");
+        assert!(!narrow.contains("Gbit/s") && !narrow.contains("STATE"), "{narrow}");
+    }
+
+    #[test]
+    fn ports_that_have_no_room_are_scrolled_to_and_never_past() {
+        let mut first = 1000;
+        let screen = screen(100, 16, 64, &mut first);
+        assert!(screen.contains("guest-with-a-long-name-63"), "{screen}");
+        assert!(screen.contains(&format!("ports {} to 64 of 64", first + 1)), "{screen}");
+        assert!(screen.contains("... and at 61 more ports"), "{screen}");
+    }
+
+    #[test]
+    fn no_window_is_too_small() {
+        for (width, height) in [(1, 1), (5, 3), (20, 2), (300, 1)] {
+            screen(width, height, 3, &mut 0);
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_lost_nothing_is_what_stands_there() {
+        assert_eq!(port_cells(&PortRate::default()).last().unwrap(), "0");
+    }
+
+    #[test]
     fn one_reading_is_two_tables() {
-        let text = text(&rates());
+        let text = text(&rates(1));
         assert_eq!(text.lines().count(), 5, "{text}");
-        assert!(text.lines().last().unwrap().ends_with("queue-full 1.50 k"), "{text}");
+        assert!(text.lines().last().unwrap().ends_with("1.50 k  queue-full 1.50 k"), "{text}");
     }
 }

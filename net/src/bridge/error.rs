@@ -141,3 +141,21 @@ pub enum StaticError {
         vlan: u16,
     },
 }
+
+/// Why a station was not forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForgetError {
+    /// There is no such bridge.
+    #[error(transparent)]
+    Unknown(#[from] UnknownBridge),
+    /// There is no such station.
+    #[error("bridge `{bridge}` does not know {mac} in VLAN {vlan}; nothing was removed")]
+    Missing {
+        /// The bridge.
+        bridge: String,
+        /// The address.
+        mac: MacAddress,
+        /// The VLAN; 0 stands for frames without one.
+        vlan: u16,
+    },
+}

@@ -257,15 +257,16 @@ impl Fdb {
         self.table.buckets().div_ceil((self.ageing / 4).max(1))
     }
 
-    fn remove_if(&self, writer: &mut Writer, bucket: u32, doomed: impl Fn(&Entry) -> bool) {
-        let mut removed = false;
+    fn remove_if(&self, writer: &mut Writer, bucket: u32, doomed: impl Fn(&Entry) -> bool) -> usize {
+        let mut removed = 0;
         for hit in self.table.entries(bucket).filter(|hit| doomed(&hit.entry)) {
             self.remove(writer, hit);
-            removed = true;
+            removed += 1;
         }
-        if removed {
+        if removed > 0 {
             self.changed();
         }
+        removed
     }
 }
 
@@ -288,26 +289,30 @@ impl Fdb {
         }
     }
 
-    /// Forgets every learned station that `doomed` names. One that is learned anew meanwhile may stay.
-    pub(super) fn flush(&self, doomed: impl Fn(&Entry) -> bool) {
+    /// Forgets every learned station that `doomed` names, and returns how many. One that is learned anew meanwhile
+    /// may stay.
+    pub(super) fn flush(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
+        let mut flushed = 0;
         for _ in 0..4 {
             let displaced = self.table.displaced();
-            self.purge(|entry| !entry.pinned && doomed(entry));
+            flushed += self.purge(|entry| !entry.pinned && doomed(entry));
             if self.table.displaced() == displaced {
-                return;
+                break;
             }
         }
+        flushed
     }
 
-    /// One pass over the table.
-    fn purge(&self, doomed: impl Fn(&Entry) -> bool) {
-        let buckets = self.table.buckets();
+    /// One pass over the table. Returns how many it removed.
+    fn purge(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
+        let (buckets, mut purged) = (self.table.buckets(), 0);
         for start in (0..buckets).step_by(PURGE_SLICE as usize) {
             let mut writer = self.lock();
             for bucket in start..buckets.min(start.saturating_add(PURGE_SLICE)) {
-                self.remove_if(&mut writer, bucket, &doomed);
+                purged += self.remove_if(&mut writer, bucket, &doomed);
             }
         }
+        purged
     }
 
     /// Pins `key` to `port`, wherever it was. `false` when the table is full.
@@ -325,10 +330,14 @@ impl Fdb {
 
     /// Forgets a static entry. `false` when there is none.
     pub(super) fn unpin(&self, key: Key) -> bool {
+        self.forget(key, |entry| entry.pinned)
+    }
+
+    /// Forgets a station, learned or static, that `doomed` agrees to. `false` when there is none.
+    pub(super) fn forget(&self, key: Key, doomed: impl Fn(&Entry) -> bool) -> bool {
         let mut writer = self.lock();
-        let Some(old) = self.table.look_up(key, self.table.places(key)).filter(|hit| hit.entry.pinned) else {
-            return false;
-        };
+        let found = self.table.look_up(key, self.table.places(key));
+        let Some(old) = found.filter(|hit| doomed(&hit.entry)) else { return false };
         self.remove(&mut writer, old);
         self.changed();
         true

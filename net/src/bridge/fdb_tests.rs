@@ -151,8 +151,8 @@ fn a_look_up_never_names_a_port_where_the_station_never_was() {
             }
             round += 1;
             match round % 10 {
-                4 => fdb.flush(|entry| entry.port.0 % 2 == 0),
-                9 => fdb.flush(|_| true),
+                4 => _ = fdb.flush(|entry| entry.port.0 % 2 == 0),
+                9 => _ = fdb.flush(|_| true),
                 _ => {}
             }
         }

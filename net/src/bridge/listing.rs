@@ -1,5 +1,6 @@
-//! What the control side tells about a bridge, for people and for JSON.
+//! What the control side tells about a bridge, for people and for JSON, and how it picks stations.
 
+use port::PortId;
 use serde::{Deserialize, Serialize};
 use wire::MacAddress;
 
@@ -17,6 +18,22 @@ pub struct Station {
     /// Whether an operator put it there.
     #[serde(rename = "static")]
     pub pinned: bool,
+}
+
+/// Which stations are meant: those at a port, in a VLAN, both, or all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only those at this port.
+    pub port: Option<PortId>,
+    /// Only those in this VLAN; 0 stands for frames without one.
+    pub vlan: Option<u16>,
+}
+
+impl Selection {
+    /// Whether a station is meant.
+    pub(super) fn names(self, port: PortId, vlan: u16) -> bool {
+        self.port.is_none_or(|wanted| wanted == port) && self.vlan.is_none_or(|wanted| wanted == vlan)
+    }
 }
 
 /// A bridge in numbers.

@@ -26,8 +26,8 @@ mod worker;
 
 pub use config::{BridgeConfig, PortConfig, Rate, Vlan};
 pub use error::{
-    AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
+    AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
 };
-pub use listing::{BridgeStatistics, PortStatistics, Station};
+pub use listing::{BridgeStatistics, PortStatistics, Selection, Station};
 pub use switch::Switch;
 pub use vlan_set::{ParseVlanSetError, VlanSet};

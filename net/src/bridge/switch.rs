@@ -5,11 +5,11 @@
 
 use super::config::{BridgeConfig, PortConfig};
 use super::error::{
-    AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
+    AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
 };
 use super::fdb::Fdb;
 use super::key::Key;
-use super::listing::{BridgeStatistics, PortStatistics, Station};
+use super::listing::{BridgeStatistics, PortStatistics, Selection, Station};
 use super::ports::{Bridge, Member, PortTable, Published, View};
 use super::vlan::NO_VLAN;
 use super::worker::Worker;
@@ -157,24 +157,22 @@ impl Switch {
         if removed { Ok(()) } else { Err(StaticError::Missing { bridge: bridge.to_owned(), mac, vlan }) }
     }
 
-    /// Forgets every learned station of a bridge.
+    /// Forgets a station, whether it was learned or pinned. `vlan` is as the listing shows it; 0 stands for none.
+    /// One that was learned is learned again from its next packet.
+    ///
+    /// # Errors
+    /// When there is no such bridge or station.
+    pub fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), ForgetError> {
+        let removed = self.bridge(bridge)?.fdb.forget(Key::new(mac, vlan), |_| true);
+        if removed { Ok(()) } else { Err(ForgetError::Missing { bridge: bridge.to_owned(), mac, vlan }) }
+    }
+
+    /// Forgets the learned stations of a bridge that `selection` names, and returns how many they were.
     ///
     /// # Errors
     /// When there is no such bridge.
-    pub fn flush(&self, bridge: &str) -> Result<(), UnknownBridge> {
-        self.bridge(bridge)?.fdb.flush(|_| true);
-        Ok(())
-    }
-
-    /// Forgets every station learned from a port.
-    ///
-    /// # Errors
-    /// When the port is on no bridge.
-    pub fn flush_port(&self, port: PortId) -> Result<(), RemovePortError> {
-        let table = self.published.table();
-        let view = table.member(port).and_then(|member| table.view(member.bridge));
-        view.ok_or(RemovePortError::NoMember(port))?.bridge.fdb.flush(|entry| entry.port == port);
-        Ok(())
+    pub fn flush(&self, bridge: &str, selection: Selection) -> Result<usize, UnknownBridge> {
+        Ok(self.bridge(bridge)?.fdb.flush(|entry| selection.names(entry.port, entry.key.vlan())))
     }
 
     /// The stations of a bridge, by address and VLAN. Those that have aged are left out.

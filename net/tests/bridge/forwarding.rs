@@ -3,8 +3,8 @@
 use crate::harness::{BROADCAST, Lab, SECOND, frame, mac, raw_frame};
 use engine::Now;
 use net::bridge::{
-    AddBridgeError, AddPortError, BridgeConfig, BridgeStatistics, PortConfig, Rate, RemoveBridgeError,
-    StaticError, Station,
+    AddBridgeError, AddPortError, BridgeConfig, BridgeStatistics, ForgetError, PortConfig, Rate,
+    RemoveBridgeError, Selection, StaticError, Station,
 };
 use port::PortId;
 use std::collections::BTreeMap;
@@ -182,12 +182,32 @@ fn flushing_forgets_what_was_learned_and_keeps_what_was_pinned() {
     lab.send(1, &[frame(2, BROADCAST, None)]);
     lab.send(2, &[frame(3, BROADCAST, None)]);
     lab.switch.add_static("br0", mac(4), None, PortId(1)).unwrap();
-    lab.switch.flush_port(PortId(1)).unwrap();
+    let at = |port| Selection { port: Some(PortId(port)), vlan: None };
+    assert_eq!(lab.switch.flush("br0", at(1)), Ok(1));
     assert_eq!(lab.ports(0, frame(1, 2, None)), [1, 2]);
     assert_eq!(lab.ports(0, frame(1, 3, None)), [2]);
-    lab.switch.flush("br0").unwrap();
+    assert_eq!(lab.switch.flush("br0", Selection { vlan: Some(9), ..Selection::default() }), Ok(0));
+    assert_eq!(lab.switch.flush("br0", Selection::default()), Ok(2), "stations 1 and 3");
     assert_eq!(lab.ports(0, frame(1, 3, None)), [1, 2]);
     assert_eq!(lab.ports(0, frame(1, 4, None)), [1]);
+}
+
+#[test]
+fn one_station_is_forgotten_whether_it_was_learned_or_pinned() {
+    let mut lab = Lab::plain(3);
+    lab.send(1, &[frame(2, BROADCAST, None)]);
+    lab.switch.add_static("br0", mac(4), None, PortId(1)).unwrap();
+    assert_eq!(lab.ports(0, frame(1, 2, None)), [1]);
+    lab.switch.forget("br0", mac(2), 0).unwrap();
+    assert_eq!(lab.ports(0, frame(1, 2, None)), [1, 2], "a remembered answer must not outlive its station");
+    lab.switch.forget("br0", mac(4), 0).unwrap();
+    assert_eq!(lab.ports(0, frame(1, 4, None)), [1, 2]);
+    let missing = lab.switch.forget("br0", mac(4), 0).unwrap_err();
+    assert!(missing.to_string().contains("does not know 52:54:00:00:00:04"), "{missing}");
+    assert!(matches!(lab.switch.forget("br7", mac(1), 0), Err(ForgetError::Unknown(_))));
+    assert_eq!(lab.ports(2, frame(3, 1, None)), [0], "the others stay");
+    lab.send(1, &[frame(2, BROADCAST, None)]);
+    assert_eq!(lab.ports(0, frame(1, 2, None)), [1], "and it is learned again");
 }
 
 #[test]
@@ -230,7 +250,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert!(matches!(pin(mac(1), 7), Err(StaticError::NoMember { .. })));
     assert!(matches!(pin(MacAddress::BROADCAST, 1), Err(StaticError::NoStation(_))));
     assert!(matches!(switch.remove_static("br0", mac(1), None), Err(StaticError::Missing { .. })));
-    assert!(switch.remove_port(PortId(5)).is_err() && switch.flush("br1").is_err());
+    assert!(switch.remove_port(PortId(5)).is_err() && switch.flush("br1", Selection::default()).is_err());
     assert_eq!(switch.statistics().len(), 1);
     assert_eq!(switch.statistics()[0].stations, 0);
 }

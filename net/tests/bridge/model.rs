@@ -2,7 +2,7 @@
 
 use crate::harness::{BROADCAST, Fate, Lab, SECOND, access, frame, mac, trunk};
 use engine::Now;
-use net::bridge::{BridgeConfig, PortConfig, Station};
+use net::bridge::{BridgeConfig, PortConfig, Selection, Station};
 use port::PortId;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -66,6 +66,7 @@ enum Step {
     Wait(u64),
     Pin { station: u64, port: u16 },
     Unpin { station: u64, bridge: usize },
+    Forget { station: u64, bridge: usize },
     Flush(usize),
     FlushPort(u16),
     Remove(u16),
@@ -174,12 +175,22 @@ fn apply(lab: &mut Lab, model: &mut Model, step: Step) {
             assert_eq!(lab.switch.remove_static(BRIDGES[bridge], mac(station), None).is_ok(), pinned);
             pinned.then(|| model.table.remove(&key));
         }
+        Step::Forget { station, bridge } => {
+            let key = (bridge, 0, station);
+            // One that has aged may have been swept already, or not.
+            let alive = |(_, second, pinned): &(u16, u64, bool)| *pinned || model.now - second < 300;
+            let known = model.table.get(&key).is_some_and(alive);
+            let done = lab.switch.forget(BRIDGES[bridge], mac(station), 0).is_ok();
+            assert!(done || !known, "a station that is known is forgotten");
+            model.table.remove(&key);
+        }
         Step::Flush(bridge) => {
-            lab.switch.flush(BRIDGES[bridge]).expect("the bridge exists");
+            lab.switch.flush(BRIDGES[bridge], Selection::default()).expect("the bridge exists");
             model.table.retain(|(b, ..), (_, _, pinned)| *pinned || *b != bridge);
         }
         Step::FlushPort(port) => {
-            assert_eq!(lab.switch.flush_port(PortId(port)).is_ok(), model.ports.contains_key(&port));
+            let at = Selection { port: Some(PortId(port)), vlan: None };
+            lab.switch.flush(BRIDGES[bridge_of(port)], at).expect("the bridge exists");
             model.table.retain(|_, (p, _, pinned)| *pinned || *p != port);
         }
         Step::Remove(port) => {
@@ -217,6 +228,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => prop_oneof![0u64..3, 100u64..400].prop_map(Step::Wait),
         1 => (1u64..7, port()).prop_map(|(station, port)| Step::Pin { station, port }),
         1 => (1u64..7, 0usize..2).prop_map(|(station, bridge)| Step::Unpin { station, bridge }),
+        1 => (1u64..7, 0usize..2).prop_map(|(station, bridge)| Step::Forget { station, bridge }),
         1 => (0usize..2).prop_map(Step::Flush),
         1 => port().prop_map(Step::FlushPort),
         1 => port().prop_map(Step::Remove),

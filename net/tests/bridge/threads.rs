@@ -3,7 +3,7 @@
 use crate::harness::{BROADCAST, PORTS, frame};
 use engine::{Now, Outputs, Pipelines};
 use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig};
+use net::bridge::{BridgeConfig, PortConfig, Selection};
 use port::{Burst, PortId};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -53,7 +53,7 @@ fn frames_stay_on_their_bridge_while_ports_come_and_go() {
             add(&switch, 3, "br0");
             add(&switch, 8, "br1");
             switch.add_static("br0", crate::harness::mac(7), None, PortId(3)).unwrap();
-            switch.flush("br0").unwrap();
+            switch.flush("br0", Selection::default()).unwrap();
             switch.remove_port(PortId(3)).unwrap();
             switch.remove_port(PortId(8)).unwrap();
             round += 1;

@@ -1,6 +1,8 @@
 //! `cargo xtask bench peers`: our switch and another one in turn, on the same machine, in the same minute, with the
 //! same guest; only the ratio of two such readings means anything.
 
+mod picture;
+mod progress;
 mod report;
 mod round;
 mod scale;
@@ -14,6 +16,7 @@ use clap::{Args, ValueEnum};
 use crate::command;
 use crate::hugepages::HugePages;
 use crate::packages;
+use progress::Progress;
 use report::Row;
 use round::Bench;
 pub(crate) use scale::{ScaleArguments, scale};
@@ -47,6 +50,9 @@ pub(crate) struct PeersArguments {
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    /// Draw the ratios beside their targets into this file too
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// The guest's ring.
@@ -113,33 +119,55 @@ fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
     }
 }
 
-/// Measures every combination, prints each round as it comes and the table at the end.
+/// Measures every combination, prints each round as it comes and the table at the end, of what there is by then.
 pub(crate) fn peers(arguments: &PeersArguments) -> Result<()> {
     let arguments = completed(arguments.clone())?;
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
-    let pages = HugePages::reserve(HUGE_PAGES)?;
     let bench = Bench::new(&arguments)?;
-    let mut rows = Vec::new();
-    for (ring, size, peer) in combinations(&arguments) {
-        let mut readings = Vec::new();
-        for number in 1..=arguments.rounds {
-            let reading = bench.round(ring, size, peer)?;
-            pages.sweep();
-            // Standard output stays clean for the result.
-            eprintln!("{} {size} B, {}, round {number}: {reading}", ring.name(), peer.name());
-            readings.push(reading);
-        }
-        rows.push(Row::new(ring, size, peer, &readings));
-    }
-    match arguments.output {
-        Output::Table => print!("{}", report::table(&rows)),
-        Output::Json => println!("{:#}", report::json(&rows)),
+    let progress = Progress::new(combinations(&arguments).count() * arguments.rounds)?;
+    let rows = rows(&arguments, &bench, &progress)?;
+    publish(&arguments, &rows)?;
+    if progress.is_interrupted() {
+        bail!("interrupted after {}: the result is of what was measured by then", progress.done());
     }
     if rows.iter().any(Row::is_empty) {
         bail!("some combinations gave no reading: the logs are in {}", bench.kept().display());
     }
     Ok(())
+}
+
+/// All rounds of all combinations, or those before an interruption.
+fn rows(arguments: &PeersArguments, bench: &Bench, progress: &Progress) -> Result<Vec<Row>> {
+    let pages = HugePages::reserve(HUGE_PAGES)?;
+    let mut rows = Vec::new();
+    for (ring, size, peer) in combinations(arguments) {
+        let mut readings = Vec::new();
+        for number in 1..=arguments.rounds {
+            let title = format!("{} {size} B, {}, round {number}", ring.name(), peer.name());
+            progress.begin(&title);
+            let Some(reading) = bench.round(ring, size, peer, progress)? else { break };
+            pages.sweep();
+            progress.end(&format!("{title}: {reading}"));
+            readings.push(reading);
+        }
+        if !(progress.is_interrupted() && readings.is_empty()) {
+            rows.push(Row::new(ring, size, peer, &readings));
+        }
+        if progress.is_interrupted() {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+fn publish(arguments: &PeersArguments, rows: &[Row]) -> Result<()> {
+    match arguments.output {
+        Output::Table => print!("{}", report::table(rows)),
+        Output::Json => println!("{:#}", report::json(rows)),
+    }
+    let Some(file) = &arguments.svg else { return Ok(()) };
+    fs::write(file, picture::svg(rows)).with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
@@ -158,6 +186,11 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
     }
     if arguments.against.is_empty() {
         arguments.against = vec![Peer::Testpmd, Peer::Ovs];
+    }
+    if let Some(file) = &arguments.svg {
+        // Found out now, not when everything has been measured.
+        fs::write(file, "")
+            .with_context(|| format!("cannot write {}: choose another --svg", file.display()))?;
     }
     if arguments.rounds == 0 {
         bail!("no round, no reading: --rounds starts at 1");

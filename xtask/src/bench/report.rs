@@ -40,11 +40,23 @@ impl Row {
         self.rounds == 0
     }
 
-    fn target(&self) -> Option<f64> {
+    /// Such as `split, 64 B, testpmd`.
+    pub(super) fn name(&self) -> String {
+        format!("{}, {} B, {}", self.ring.name(), self.size, self.peer.name())
+    }
+
+    /// The median of the rounds' ratios.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        self.ratio
+    }
+
+    /// What is promised, where anything is.
+    pub(super) fn target(&self) -> Option<f64> {
         target(self.ring, self.size, self.peer)
     }
 
-    fn is_met(&self) -> Option<bool> {
+    /// Whether the promise is kept, where there is one.
+    pub(super) fn is_met(&self) -> Option<bool> {
         Some(self.ratio? >= self.target()?)
     }
 }

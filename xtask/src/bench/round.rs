@@ -1,10 +1,10 @@
 //! One round: the script `compare` runs our switch, then the other one, each with a fresh guest. What they leave
-//! running is ended here, since a forgotten daemon that polls would halve the next reading.
+//! running is ended here, however the round ends, since a forgotten daemon that polls would halve the next reading.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::progress::Progress;
 use super::{Peer, PeersArguments, Ring};
 use crate::command;
 
@@ -20,6 +21,12 @@ const LIMIT: Duration = Duration::from_secs(100);
 /// The guest starts to send about 4 s after its own start and is read from about 6 s on: what the worker says
 /// between is about full load, and asking then disturbs no reading.
 const PROBES: [Duration; 2] = [Duration::from_millis(4600), Duration::from_millis(5600)];
+
+/// How often a round looks whether it has ended, or was interrupted.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often at most what is left is looked for.
+const SWEEPS: usize = 100;
 
 /// What every round has in common.
 pub(super) struct Bench {
@@ -92,18 +99,41 @@ impl Bench {
         )
     }
 
-    /// Runs `compare` for one round.
-    pub(super) fn round(&self, ring: Ring, size: u16, peer: Peer) -> Result<Reading> {
+    /// Runs `compare` for one round; nothing when it was interrupted.
+    pub(super) fn round(
+        &self,
+        ring: Ring,
+        size: u16,
+        peer: Peer,
+        progress: &Progress,
+    ) -> Result<Option<Reading>> {
         let log = fs::File::create(self.path("compare.log")).context("no log file")?;
+        let leftovers = Leftovers(self);
         let mut child = self.compare(ring, size, peer).stdout(log.try_clone()?).stderr(log).spawn()?;
-        let start = Instant::now();
-        let before = self.worker_at(start + PROBES[0]);
-        let after = self.worker_at(start + PROBES[1]);
-        child.wait().context("cannot wait for compare")?;
-        self.end_what_is_left();
+        let probes = self.watch(&mut child, progress)?;
+        if progress.is_interrupted() {
+            drop(leftovers);
+            child.wait().context("cannot wait for compare")?;
+            return Ok(None);
+        }
         let text = fs::read_to_string(self.path("compare.log"))?;
         let (ours, theirs) = parse(&text);
-        Ok(Reading { ours, theirs, load: load(before.as_ref(), after.as_ref()) })
+        let load = load(probes.first(), probes.get(1));
+        Ok(Some(Reading { ours, theirs, load }))
+    }
+
+    /// Waits until the round ends or is interrupted; returns what the worker said meanwhile.
+    fn watch(&self, child: &mut Child, progress: &Progress) -> Result<Vec<Value>> {
+        let (start, mut asked) = (Instant::now(), Vec::new());
+        let mut probes = PROBES.into_iter().peekable();
+        while child.try_wait().context("cannot wait for compare")?.is_none() && !progress.is_interrupted() {
+            if probes.next_if(|probe| start.elapsed() >= *probe).is_some() {
+                asked.extend(self.worker());
+            }
+            progress.tick();
+            std::thread::sleep(LOOK);
+        }
+        Ok(asked)
     }
 
     fn compare(&self, ring: Ring, size: u16, peer: Peer) -> Command {
@@ -121,9 +151,8 @@ impl Bench {
         command
     }
 
-    /// The worker's counters at a moment; nothing when our switch does not answer.
-    fn worker_at(&self, moment: Instant) -> Option<Value> {
-        std::thread::sleep(moment.saturating_duration_since(Instant::now()));
+    /// The worker's counters; nothing when our switch does not answer.
+    fn worker(&self) -> Option<Value> {
         let mut ask = Command::new(command::linerate());
         ask.arg("--control").arg(self.path("control.sock")).args(["workers", "show", "-o", "json"]);
         let answer: Value = serde_json::from_str(&command::output(&mut ask).ok()?).ok()?;
@@ -134,11 +163,27 @@ impl Bench {
     /// ever. All of them carry the name of our folder in their environment, and nobody else does.
     fn end_what_is_left(&self) {
         let mark = format!("RUN_DIR={}", self.folder.path().display());
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        for pid in processes.filter_map(|entry| started_with(&entry.path(), &mark)) {
-            // It may have ended by itself in between.
-            let _ = kill_process(pid, Signal::KILL);
+        // What is started while the others are being ended is found the next time.
+        for _ in 0..SWEEPS {
+            let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+            let found: Vec<Pid> = processes.filter_map(|entry| started_with(&entry.path(), &mark)).collect();
+            for pid in &found {
+                // It may have ended by itself in between.
+                let _ = kill_process(*pid, Signal::KILL);
+            }
+            if found.is_empty() {
+                break;
+            }
         }
+    }
+}
+
+/// Ends what a round left running when it goes out of scope.
+struct Leftovers<'a>(&'a Bench);
+
+impl Drop for Leftovers<'_> {
+    fn drop(&mut self) {
+        self.0.end_what_is_left();
     }
 }
 

@@ -40,14 +40,22 @@ impl Session {
             return Err(Refusal::Failed("ADD_MEM_REG came without its descriptor".into()));
         };
         let current = self.memory.load();
+        // QEMU before 8.1 adds each region once per queue pair.
+        if current.regions().iter().any(|known| known.spec() == region) {
+            return Ok(());
+        }
         let specs: Vec<_> = current.regions().iter().map(|r| r.spec()).chain([region]).collect();
         check_total(specs.iter())?;
         self.replace(current.with(map(&fd, region)?), engine)
     }
 
     pub(super) fn rem_mem_reg(&mut self, region: RegionSpec, engine: &mut dyn Attach) -> Result<(), Refusal> {
-        let map = self.memory.load().without(region.guest, region.user, region.len);
-        self.replace(map, engine)
+        let current = self.memory.load();
+        // It is removed as often as it was added, and after the first time that has been done.
+        if !current.regions().iter().any(|known| overlap(known.spec(), region)) {
+            return Ok(());
+        }
+        self.replace(current.without(region.guest, region.user, region.len), engine)
     }
 
     fn replace(&mut self, map: Result<Map, mem::MapError>, engine: &mut dyn Attach) -> Result<(), Refusal> {
@@ -65,6 +73,11 @@ fn map(fd: &OwnedFd, spec: RegionSpec) -> Result<Arc<Region>, Refusal> {
         return Err(failed("its file system is not one of this machine alone and could hold pages back; use memfd, huge pages or a local file".into()));
     }
     Region::map(fd.as_fd(), spec).map(Arc::new).map_err(|error| failed(error.to_string()))
+}
+
+fn overlap(one: RegionSpec, other: RegionSpec) -> bool {
+    let end = |region: RegionSpec| region.guest.saturating_add(region.len);
+    one.guest < end(other) && other.guest < end(one)
 }
 
 fn check_total<'a>(mut regions: impl Iterator<Item = &'a RegionSpec>) -> Result<(), Refusal> {

@@ -22,7 +22,7 @@ fn hostile_regions_are_refused_and_change_nothing() {
         assert_eq!(bench.session.memory_use(), (1, LEN), "{bad:?}");
         assert!(matches!(bench.fails(&Request::SetMemTable(bad)), text if text.contains("protocol")));
     }
-    bench.refuses(&Request::AddMemReg(REGION));
+    bench.refuses(&Request::AddMemReg(region(GUEST, USER, LEN - 1, 0)));
     bench.refuses(&Request::AddMemReg(region(0, 0, u64::MAX, 0)));
     bench.refuses(&Request::RemMemReg(region(GUEST, USER, LEN - 1, 0)));
     let not_memory = bench.send(&Request::AddMemReg(region(0, 0, 4096, 0)), vec![eventfd()], true);
@@ -51,6 +51,25 @@ fn regions_come_and_go_while_a_ring_runs() {
     assert!(bench.runs(1) && bench.engine.faults.is_empty());
     bench.tell(&Request::SetMemTable(vec![]));
     assert_eq!(bench.engine.faults, [PortFault::RingOutside("descriptor")], "the queue lost its ring");
+}
+
+/// As QEMU before 8.1 does with several queue pairs.
+#[test]
+fn a_region_that_is_added_and_removed_twice_is_mapped_once_and_gone_after_the_first_removal() {
+    let mut bench = Bench::running(SPLIT, 1, 0);
+    let more = RegionSpec { guest: GUEST + LEN, user: USER + LEN, len: 0x1000, offset: 0x1000 };
+    for regions in [2, 2] {
+        bench.tell(&Request::AddMemReg(more));
+        assert_eq!(bench.session.memory_use().0, regions);
+    }
+    for regions in [1, 1] {
+        bench.tell(&Request::RemMemReg(more));
+        assert_eq!(bench.session.memory_use().0, regions);
+    }
+    assert!(bench.runs(1) && bench.engine.faults.is_empty());
+    bench.refuses(&Request::AddMemReg(RegionSpec { offset: 0x1000, ..REGION }));
+    bench.refuses(&Request::RemMemReg(RegionSpec { guest: GUEST + 0x1000, ..REGION }));
+    assert_eq!(bench.session.memory_use(), (1, LEN));
 }
 
 #[test]
