@@ -1,6 +1,7 @@
 //! `cargo xtask bench peers`: our switch and another one in turn, on the same machine, in the same minute, with the
 //! same guest; only the ratio of two such readings means anything.
 
+mod own;
 mod picture;
 mod progress;
 mod report;
@@ -38,7 +39,7 @@ pub(crate) struct PeersArguments {
     /// Sizes of the frames in bytes, without their checksum [default: 64 and 1514]
     #[arg(long = "size", value_name = "BYTES")]
     sizes: Vec<u16>,
-    /// Whom to measure beside [default: both]
+    /// Whom to measure beside [default: all]
     #[arg(long = "peer", value_enum)]
     against: Vec<Peer>,
     /// The CPU of the switches
@@ -75,6 +76,8 @@ enum Peer {
     Testpmd,
     /// Open vSwitch with DPDK, learning
     Ovs,
+    /// DPDK as guest and as switch, over one port, beside our guest and our switch
+    TestpmdLoop,
 }
 
 /// How to print the result.
@@ -103,18 +106,21 @@ impl Peer {
         match self {
             Peer::Testpmd => "testpmd",
             Peer::Ovs => "ovs",
+            Peer::TestpmdLoop => "testpmd-loop",
         }
     }
 }
 
 /// The ratio that we promise, where we do.
 fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
-    match (ring, size, peer) {
-        (Ring::Split, 64, Peer::Testpmd) => Some(1.4),
-        (Ring::PackedVec, 64, Peer::Testpmd) => Some(1.1),
-        (Ring::PackedVec, 64, Peer::Ovs) => Some(2.3),
-        (Ring::Split | Ring::PackedVec, 1514, Peer::Testpmd) => Some(2.0),
-        (Ring::Split, 64 | 1514, Peer::Ovs) | (Ring::PackedVec, 1514, Peer::Ovs) => Some(3.0),
+    let both = ring == Ring::Split || ring == Ring::PackedVec;
+    match (peer, size) {
+        (Peer::Testpmd, 64) if ring == Ring::Split => Some(1.4),
+        (Peer::Testpmd, 64) if ring == Ring::PackedVec => Some(1.1),
+        (Peer::Testpmd, 1514) if both => Some(2.0),
+        (Peer::Ovs, 64) if ring == Ring::PackedVec => Some(2.3),
+        (Peer::Ovs, 64 | 1514) if both => Some(3.0),
+        (Peer::TestpmdLoop, 64) => Some(if ring == Ring::Split { 2.0 } else { 1.4 }),
         _ => None,
     }
 }
@@ -185,7 +191,7 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
         arguments.sizes = vec![64, 1514];
     }
     if arguments.against.is_empty() {
-        arguments.against = vec![Peer::Testpmd, Peer::Ovs];
+        arguments.against = vec![Peer::Testpmd, Peer::Ovs, Peer::TestpmdLoop];
     }
     if let Some(file) = &arguments.svg {
         // Found out now, not when everything has been measured.

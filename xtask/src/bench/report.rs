@@ -95,7 +95,7 @@ pub(super) fn table(rows: &[Row]) -> String {
 
 fn line([ring, bytes, peer, rest @ ..]: &[String; 11]) -> String {
     let rest: Vec<String> = rest.iter().map(|cell| format!("{cell:>11}")).collect();
-    format!("{ring:<14} {bytes:>5}  {peer:<8} {}", rest.join(" "))
+    format!("{ring:<14} {bytes:>5}  {peer:<12} {}", rest.join(" "))
 }
 
 impl Row {
