@@ -19,10 +19,11 @@ use crate::command;
 
 /// Two guests of at most 34 s each, their switches, and some patience.
 const LIMIT: Duration = Duration::from_secs(100);
-/// The guest starts to send about 4 s after its own start and is read from about 6 s on: what the worker says
-/// between is about full load, and asking then disturbs no reading.
-const PROBES: [Duration; 2] = [Duration::from_millis(4600), Duration::from_millis(5600)];
-
+/// The guest starts to send about 4 s after its own start, later where it starts slowly, and is read from about 6 s
+/// on. The worker is asked when it has packets and once more after a while: that is about full load, and disturbs
+/// next to nothing of the reading.
+const ASK: std::ops::Range<Duration> = Duration::from_millis(4200)..Duration::from_secs(6);
+const AGAIN: Duration = Duration::from_millis(800);
 /// How often a round looks whether it has ended, or was interrupted.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -129,10 +130,15 @@ impl Bench {
     /// Waits until the round ends or is interrupted; returns what the worker said meanwhile.
     fn watch(&self, child: &mut Child, progress: &Progress) -> Result<Vec<Value>> {
         let (start, mut asked) = (Instant::now(), Vec::new());
-        let mut probes = PROBES.into_iter().peekable();
+        let mut due = ASK;
         while child.try_wait().context("cannot wait for compare")?.is_none() && !progress.is_interrupted() {
-            if probes.next_if(|probe| start.elapsed() >= *probe).is_some() {
-                asked.extend(self.worker());
+            let now = start.elapsed();
+            if asked.len() < 2 && due.contains(&now) {
+                let said = self.worker().filter(|worker| worker["packets"].as_u64() > Some(0));
+                if let Some(worker) = said {
+                    asked.push(worker);
+                    due = now + AGAIN..Duration::MAX;
+                }
             }
             progress.tick();
             std::thread::sleep(LOOK);
