@@ -135,17 +135,27 @@ impl<R: DeviceRing> Core<R> {
     }
 
     /// A place for a frame of `len` bytes.
-    #[inline(always)]
+    #[inline]
     pub(super) fn take(&mut self, len: usize) -> Result<Place, PortFault> {
         if self.held == 0 {
             self.stock_up()?;
         }
-        let Plain { token, seg, .. } = self.plain[self.first];
-        if self.held > 0 && seg.len() >= self.header_len + len && self.gathered.buffers.is_empty() {
-            self.drop_front();
-            return Ok(Place::Plain(token, seg.split_at(self.header_len + len).0));
+        if let Some((token, seg)) = self.take_plain(len) {
+            return Ok(Place::Plain(token, seg));
         }
         self.take_several(len)
+    }
+
+    /// The plain buffer in front, cut to header and frame, if there is one and it holds both. Small enough to stay
+    /// in registers, which a [`Place`] is not.
+    #[inline(always)]
+    pub(super) fn take_plain(&mut self, len: usize) -> Option<(Token, Seg)> {
+        let Plain { token, seg, .. } = self.plain[self.first];
+        if self.held == 0 || seg.len() < self.header_len + len || !self.gathered.buffers.is_empty() {
+            return None;
+        }
+        self.drop_front();
+        Some((token, seg.split_at(self.header_len + len).0))
     }
 
     #[inline(always)]

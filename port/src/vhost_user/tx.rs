@@ -106,30 +106,67 @@ fn send_alone<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
     let mut done = 0;
-    for &pick in picks {
-        let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
-        match core.take(len)? {
-            Place::Plain(token, seg) => {
-                fill::plain::<K>(core.map(), core.header_len, seg, &frame);
-                core.ring.push_used(token, (core.header_len + len) as u32);
-            }
-            Place::Several(slots) => {
-                fill::several::<K>(core.map(), core.header_len, &slots, &frame);
-                slots.used(core.header_len + len).for_each(|(token, len)| core.ring.push_used(token, len));
-                core.put_away(slots);
-            }
-            Place::TooSmall => {
-                tally.drop(DropReason::BufferTooSmall, 1);
-                done += 1;
-                continue;
-            }
-            Place::Full => break,
+    loop {
+        done += send_plain::<R, K>(core, burst, &picks[done..], tally);
+        let Some(&pick) = picks.get(done) else { break };
+        if !send_other::<R, K>(core, burst, pick as usize, tally)? {
+            break;
         }
-        tally.packets += 1;
-        tally.bytes += len as u64;
         done += 1;
     }
     core.ring.publish();
     core.stock_up()?;
     Ok(done)
+}
+
+/// Sends for as long as the plain buffer in front holds the next frame. How many were sent.
+#[inline(always)]
+fn send_plain<R: DeviceRing, K: Kernel>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> usize {
+    let (mut done, mut bytes) = (0, 0);
+    for &pick in picks {
+        let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
+        let Some((token, seg)) = core.take_plain(len) else { break };
+        fill::plain::<K>(core.map(), core.header_len, seg, &frame);
+        core.ring.push_used(token, (core.header_len + len) as u32);
+        done += 1;
+        bytes += len as u64;
+    }
+    tally.packets += done as u64;
+    tally.bytes += bytes;
+    done
+}
+
+/// Sends one frame for which there was no plain buffer in front. `false`: the queue is full.
+#[cold]
+fn send_other<R: DeviceRing, K: Kernel>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    pick: usize,
+    tally: &mut Tally,
+) -> Result<bool, PortFault> {
+    let (frame, len) = (burst.frame(pick), burst.frame_len(pick));
+    match core.take(len)? {
+        Place::Plain(token, seg) => {
+            fill::plain::<K>(core.map(), core.header_len, seg, &frame);
+            core.ring.push_used(token, (core.header_len + len) as u32);
+        }
+        Place::Several(slots) => {
+            fill::several::<K>(core.map(), core.header_len, &slots, &frame);
+            slots.used(core.header_len + len).for_each(|(token, len)| core.ring.push_used(token, len));
+            core.put_away(slots);
+        }
+        Place::TooSmall => {
+            tally.drop(DropReason::BufferTooSmall, 1);
+            return Ok(true);
+        }
+        Place::Full => return Ok(false),
+    }
+    tally.packets += 1;
+    tally.bytes += len as u64;
+    Ok(true)
 }

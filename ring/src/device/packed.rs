@@ -172,18 +172,19 @@ impl DeviceRing for Packed {
         sweep.chain.clear();
         let mut place = self.taken;
         while sweep.len < max.min(SWEEP) {
-            let Some(first) = self.available(place) else { break };
             let k = sweep.len;
-            let token = if first.is_plain() {
-                Token { id: first.link, slots: 1 }
+            let Some(first) = self.available(place) else { break };
+            first.put(&mut sweep.heads[k]);
+            let token = if sweep.heads[k].is_plain() {
+                Token { id: sweep.heads[k].link, slots: 1 }
             } else {
-                self.walk(first, place, translator, &mut sweep.chain)?
+                self.walk(sweep.heads[k], place, translator, &mut sweep.chain)?
             };
             if token.slots > self.layout.size - self.outstanding {
                 return Err(RingFault::Lapped);
             }
             self.outstanding += token.slots;
-            (sweep.heads[k], sweep.tokens[k]) = (first, token);
+            sweep.tokens[k] = token;
             place = place.advance(token.slots, self.layout.size);
             sweep.len += 1;
             if sweep.has_chain() {

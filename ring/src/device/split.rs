@@ -167,11 +167,10 @@ impl DeviceRing for Split {
             self.descriptors.prefetch_read(usize::from(head) * DESC);
         }
         for k in 0..ready {
-            let first = self.descriptor(sweep.tokens[k].id);
-            sweep.heads[k] = first;
+            self.descriptor(sweep.tokens[k].id).put(&mut sweep.heads[k]);
             sweep.len = k + 1;
-            if !first.is_plain() {
-                self.walk(first, translator, &mut sweep.chain)?;
+            if !sweep.heads[k].is_plain() {
+                self.walk(sweep.heads[k], translator, &mut sweep.chain)?;
                 break;
             }
         }
