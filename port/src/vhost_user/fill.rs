@@ -1,4 +1,4 @@
-//! Writing a header and a frame into a guest's buffers: the one unsafe room of this port.
+//! Writing a header and a frame into a guest's buffers.
 //!
 //! Every function takes the map that the pieces were translated with, so that it is alive while they are written.
 

@@ -72,7 +72,10 @@ const OFFER: Offer = Offer {
     features: Features(
         Features::VERSION_1
             | Features::MRG_RXBUF
+            | Features::ANY_LAYOUT
+            | Features::INDIRECT_DESC
             | Features::EVENT_IDX
+            | Features::IN_ORDER
             | Features::RING_PACKED
             | Features::NET_MTU
             | Features::MQ

@@ -105,18 +105,31 @@ fn send_alone<R: DeviceRing, K: Kernel>(
     picks: &[u8],
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
+    let sent = send_all::<R, K>(core, burst, picks, tally);
+    // Also behind a fault: what counts as sent has to arrive.
+    core.ring.publish();
+    let done = sent?;
+    core.stock_up()?;
+    Ok(done)
+}
+
+/// Sends until the queue is full. How many picks are done with.
+#[inline(always)]
+fn send_all<R: DeviceRing, K: Kernel>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
     let mut done = 0;
     loop {
         done += send_plain::<R, K>(core, burst, &picks[done..], tally);
-        let Some(&pick) = picks.get(done) else { break };
+        let Some(&pick) = picks.get(done) else { return Ok(done) };
         if !send_other::<R, K>(core, burst, pick as usize, tally)? {
-            break;
+            return Ok(done);
         }
         done += 1;
     }
-    core.ring.publish();
-    core.stock_up()?;
-    Ok(done)
 }
 
 /// Sends for as long as the plain buffer in front holds the next frame. How many were sent.

@@ -1,7 +1,12 @@
-# DPDK as both: its switch returns what its guest sends over one port, and its guest swaps the addresses and sends it
-# again. Prints the frames that the switch forwarded, in Mpps. Needs PEERS, RING, PKT, RUN_DIR, HOST_CPU, GUEST_CPU.
+# Our guest and our switch, then DPDK as both: its switch returns what its guest sends over one port, and its guest
+# swaps the addresses and sends it again. Prints what `compare` prints for one round, in Mpps of frames that the switch
+# forwarded. Needs PEERS, LINERATE, OUR_RING, RING, PKT, RUN_DIR, HOST_CPU and GUEST_CPU.
 . "$PEERS/lib.sh"
 need dpdk-testpmd dpdk-dev; hugepages
+timeout 40 taskset --cpu-list "$HOST_CPU,$GUEST_CPU" "$LINERATE" demo -o json --seconds "$SECONDS_EACH" \
+  --ring "$OUR_RING" --size "$PKT" >"$RUN_DIR/demo.json" || true
+ours=$(awk -F'[:,]' '/"mpps"/ {print $2 + 0; exit}' "$RUN_DIR/demo.json")
+
 socket=$RUN_DIR/loop.sock guest_log=$RUN_DIR/loop.guest.log
 ring_options=$(guest_options "$RING")
 rm -f "$socket"
@@ -19,4 +24,5 @@ timeout 60 dpdk-testpmd --lcores "(0)@$HOST_CPU,(1)@$HOST_CPU" --file-prefix="lh
   --vdev "net_vhost0,iface=$socket,queues=1,client=1" -- -i $queues >"$RUN_DIR/loop.switch.log" 2>&1 & switch=$!
 wait $guest || true
 kill $switch 2>/dev/null || true
-awk '/Rx-pps/ {v[n++]=$2} END { if (n<2) {print "no reading"; exit 1}; printf "%.3f\n", v[n-1]/1e6 }' "$guest_log"
+theirs=$(awk '/Rx-pps/ {v = $2; n++} END {if (n > 1) printf "%.3f", v / 1e6}' "$guest_log")
+echo "round 1: A ${ours:-0} Mpps, B ${theirs:-0} Mpps"

@@ -120,7 +120,8 @@ fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
         (Peer::Testpmd, 1514) if both => Some(2.0),
         (Peer::Ovs, 64) if ring == Ring::PackedVec => Some(2.3),
         (Peer::Ovs, 64 | 1514) if both => Some(3.0),
-        (Peer::TestpmdLoop, 64) => Some(if ring == Ring::Split { 2.0 } else { 1.4 }),
+        (Peer::TestpmdLoop, 64) if ring == Ring::Split => Some(2.0),
+        (Peer::TestpmdLoop, 64) if ring == Ring::Packed || ring == Ring::PackedVec => Some(1.4),
         _ => None,
     }
 }
@@ -197,6 +198,9 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
         // Found out now, not when everything has been measured.
         fs::write(file, "")
             .with_context(|| format!("cannot write {}: choose another --svg", file.display()))?;
+    }
+    if arguments.against.contains(&Peer::TestpmdLoop) && arguments.host_cpu >= arguments.guest_cpu {
+        bail!("testpmd-loop takes the lower CPU for the switches: make --host-cpu less than --guest-cpu");
     }
     if arguments.rounds == 0 {
         bail!("no round, no reading: --rounds starts at 1");

@@ -72,7 +72,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 12] = [
     "ring",
     "bytes",
     "peer",
@@ -84,22 +84,38 @@ const HEADINGS: [&str; 11] = [
     "result",
     "cycles",
     "empty",
+    "lines",
 ];
 
-/// One line per combination. Cycles are the worker's busy cycles per packet, empty its share of empty polls.
+/// Cache lines that the design moves between the switch's core and a driver's that rewrites its descriptors, for each
+/// packet: the frame in and out, and the fractions of `ARCHITECTURE.md` for bursts of 32.
+fn lines(ring: Ring, size: u16) -> f64 {
+    let frame = 2.0 * f64::from(size.div_ceil(64));
+    let indices = 4.0 / 32.0;
+    frame
+        + match ring {
+            Ring::Split => 2.0 / 4.0 + 2.0 / 32.0 + 2.0 / 8.0 + indices,
+            Ring::SplitInorder => 2.0 / 4.0 + indices,
+            Ring::Packed => 2.0 / 4.0 + 2.0 / 4.0,
+            Ring::PackedVec => 2.0 / 4.0 + 1.0 / 4.0 + 1.0 / 32.0,
+        }
+}
+
+/// One line per combination. Cycles are the worker's busy cycles per packet, empty its share of empty polls,
+/// lines what the design implies.
 pub(super) fn table(rows: &[Row]) -> String {
     let headings = HEADINGS.map(str::to_owned);
     let lines = std::iter::once(headings).chain(rows.iter().map(Row::cells));
     lines.map(|cells| line(&cells) + "\n").collect()
 }
 
-fn line([ring, bytes, peer, rest @ ..]: &[String; 11]) -> String {
+fn line([ring, bytes, peer, rest @ ..]: &[String; 12]) -> String {
     let rest: Vec<String> = rest.iter().map(|cell| format!("{cell:>11}")).collect();
     format!("{ring:<14} {bytes:>5}  {peer:<12} {}", rest.join(" "))
 }
 
 impl Row {
-    fn cells(&self) -> [String; 11] {
+    fn cells(&self) -> [String; 12] {
         let number = |value: Option<f64>, digits| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
         let result = self.is_met().map_or("-", |met| if met { "met" } else { "missed" });
         [
@@ -114,6 +130,7 @@ impl Row {
             result.to_owned(),
             number(self.cycles_per_packet, 0),
             self.empty_polls.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+            format!("{:.1}", lines(self.ring, self.size)),
         ]
     }
 }
@@ -133,6 +150,7 @@ pub(super) fn json(rows: &[Row]) -> Value {
             "met": row.is_met(),
             "busy_cycles_per_packet": row.cycles_per_packet,
             "empty_polls_share": row.empty_polls,
+            "lines_per_packet": lines(row.ring, row.size),
         })
     };
     Value::Array(rows.iter().map(row).collect())

@@ -101,7 +101,7 @@ impl Bench {
         )
     }
 
-    /// Runs `compare` for one round; nothing when it was interrupted.
+    /// Runs one round; nothing when it was interrupted.
     pub(super) fn round(
         &self,
         ring: Ring,
@@ -110,11 +110,9 @@ impl Bench {
         progress: &Progress,
     ) -> Result<Option<Reading>> {
         let leftovers = Leftovers(self);
-        if peer == Peer::TestpmdLoop {
-            return own::round(&self.arguments, self.folder.path(), ring, size).map(Some);
-        }
         let log = fs::File::create(self.path("compare.log")).context("no log file")?;
-        let mut child = self.compare(ring, size, peer).stdout(log.try_clone()?).stderr(log).spawn()?;
+        let mut command = self.command(ring, size, peer);
+        let mut child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
         let probes = self.watch(&mut child, progress)?;
         if progress.is_interrupted() {
             drop(leftovers);
@@ -123,7 +121,10 @@ impl Bench {
         }
         let text = fs::read_to_string(self.path("compare.log"))?;
         let (ours, theirs) = parse(&text);
-        let load = load(probes.first(), probes.get(1));
+        let load = match peer {
+            Peer::TestpmdLoop => own::load(self.folder.path()),
+            _ => load(probes.first(), probes.get(1)),
+        };
         Ok(Some(Reading { ours, theirs, load }))
     }
 
@@ -146,7 +147,21 @@ impl Bench {
         Ok(asked)
     }
 
-    fn compare(&self, ring: Ring, size: u16, peer: Peer) -> Command {
+    /// What makes one round and prints its two readings.
+    fn command(&self, ring: Ring, size: u16, peer: Peer) -> Command {
+        let arguments = &self.arguments;
+        let mut command = match peer {
+            Peer::TestpmdLoop => own::command(arguments, ring),
+            _ => self.compare(ring, peer),
+        };
+        command.env("PKT", size.to_string()).env("RUN_DIR", self.folder.path());
+        command.env("HOST_CPU", arguments.host_cpu.to_string());
+        command.env("GUEST_CPU", arguments.guest_cpu.to_string());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn compare(&self, ring: Ring, peer: Peer) -> Command {
         let arguments = &self.arguments;
         let host = arguments.peers.join(format!("host-{}", peer.name()));
         let mut command = Command::new("timeout");
@@ -154,10 +169,6 @@ impl Bench {
         command.arg(arguments.peers.join("compare")).args([ring.name(), "1"]);
         command.arg(format!("exec bash '{}'", self.path("linerate").display()));
         command.arg(format!("exec '{}' \"$S0\" \"$S1\"", host.display()));
-        command.env("PKT", size.to_string()).env("RUN_DIR", self.folder.path());
-        command.env("HOST_CPU", arguments.host_cpu.to_string());
-        command.env("GUEST_CPU", arguments.guest_cpu.to_string());
-        command.stdin(Stdio::null());
         command
     }
 
