@@ -83,11 +83,18 @@ impl VirtioUser {
     }
 
     /// Hands every queue to the engine.
+    ///
+    /// # Errors
+    /// A worker may still use what this port had before. Then the engine took nothing more, and the back end must not
+    /// be left with rings that nobody serves.
     fn start(&mut self, engine: &mut dyn Attach) -> Result<(), PortFault> {
         for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
             engine.start_tx(pair, tx);
             engine.start_rx(pair, rx);
             self.running = pair + 1;
+            if let Some(failure) = engine.failure() {
+                return Err(failure);
+            }
         }
         self.door.succeeded();
         Ok(())
