@@ -1,4 +1,5 @@
-//! Back ends that come to a port whose queues no worker takes: their device is not one that runs.
+//! Back ends that leave and come back: the next one gets a device after a pause that grows, whichever side connects;
+//! and a device whose queues no worker takes is not one that runs.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use port::vhost_user::fake::FakeEngine;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Rounds after which a port that still has something to do never rests.
 const ROUNDS: usize = 1000;
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Which side connects.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,70 @@ impl Front {
         let queues = status.queues.iter().filter(|queue| queue.rx_running && queue.tx_running).count();
         assert_eq!((self.engine.rx.len(), self.engine.tx.len()), (queues, queues), "{status:?}");
         queues == 2
+    }
+
+    /// `back` lets the device run for `time` and leaves. How long the port pauses then.
+    fn visit(&mut self, mut back: Back, time: Duration) -> Duration {
+        self.run(Some(&mut back));
+        assert!(self.runs(), "{:?}", self.port.status());
+        self.now += time;
+        drop(back);
+        self.run(None);
+        assert!(!self.runs());
+        assert_eq!(self.port.status().state, PortState::Waiting);
+        self.port.deadline().unwrap() - self.now
+    }
+}
+
+#[test]
+fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
+    for mode in [Mode::Listens, Mode::Connects] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut front = Front::new(mode, dir.path());
+        let (mut pauses, mut back) = (vec![], front.back());
+        for n in 1..=7 {
+            let pause = front.visit(back, Duration::ZERO);
+            back = front.back();
+            front.now += pause - MOMENT;
+            front.run(Some(&mut back));
+            let status = front.port.status();
+            assert_eq!((status.connects, status.memory), (n, (0, 0)), "{mode:?}: it is not let in yet");
+            front.now += MOMENT;
+            pauses.push(pause.as_millis());
+        }
+        assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000], "{mode:?}");
+    }
+}
+
+#[test]
+fn whoever_came_too_early_is_served_when_the_pause_is_over() {
+    for mode in [Mode::Listens, Mode::Connects] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut front = Front::new(mode, dir.path());
+        let pause = front.visit(front.back(), Duration::ZERO);
+        let mut early = front.back();
+        front.run(Some(&mut early));
+        assert!(!front.runs(), "{mode:?}");
+        front.now += pause;
+        front.run(Some(&mut early));
+        assert!(front.runs(), "{mode:?}: {:?}", front.port.status());
+        assert_eq!(front.port.status().connects, 2);
+    }
+}
+
+#[test]
+fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
+    for mode in [Mode::Listens, Mode::Connects] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut front = Front::new(mode, dir.path());
+        let long = Duration::from_secs(2);
+        let times = [Duration::ZERO, MOMENT, long - MOMENT, long, long - MOMENT, 100 * long];
+        let pauses = times.map(|time| {
+            let pause = front.visit(front.back(), time);
+            front.now += pause;
+            pause.as_millis()
+        });
+        assert_eq!(pauses, [100, 200, 400, 100, 200, 100], "{mode:?}");
     }
 }
 
