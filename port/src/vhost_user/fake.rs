@@ -19,7 +19,7 @@ pub struct FakeEngine {
     pub refreshes: usize,
     /// What the queues said to `refresh`; an engine would report these with [`crate::PortControl::fault`].
     pub faults: Vec<PortFault>,
-    /// What [`Attach::failure`] says.
+    /// What [`Attach::failure`] says. As long as there is one, queues that should start are dropped.
     pub failure: Option<PortFault>,
 }
 
@@ -34,6 +34,9 @@ impl std::fmt::Debug for FakeEngine {
 
 impl Attach for FakeEngine {
     fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
+        if self.failure.is_some() {
+            return;
+        }
         assert!(self.rx.insert(pair, queue).is_none(), "receive queue {pair} was started twice");
     }
 
@@ -42,6 +45,9 @@ impl Attach for FakeEngine {
     }
 
     fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
+        if self.failure.is_some() {
+            return;
+        }
         assert!(self.tx.insert(pair, queue).is_none(), "transmit queue {pair} was started twice");
     }
 

@@ -2,11 +2,12 @@
 //!
 //! One connection at a time, and a device of its own for each: memory, rings and descriptors are made when features
 //! are agreed on and go when the connection does, whatever the back end still holds. A back end that broke the
-//! protocol or a ring, or that lacks what this port needs, leaves a named fault behind, and the port waits a moment
-//! before it turns to the next one. Never blocks, never reads a clock.
+//! protocol or a ring, or that lacks what this port needs, leaves a named fault behind. Whatever ended a connection,
+//! the port waits a moment before it turns to the next one, because each of them costs the control thread a device.
+//! Never blocks, never reads a clock.
 
 use super::device::Device;
-use super::door::Door;
+use super::door::{Door, LONGEST_PAUSE};
 use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
@@ -27,6 +28,8 @@ pub struct VirtioUser {
     link: Option<Link>,
     /// Queue pairs that the engine has.
     running: u16,
+    /// When it took all of them.
+    started: Option<Instant>,
     state: PortState,
     last_fault: Option<PortFault>,
     connects: u64,
@@ -34,7 +37,8 @@ pub struct VirtioUser {
 
 impl VirtioUser {
     /// A front end in server mode: back ends connect to a socket at `path`. A socket file that nobody listens on
-    /// any more is replaced. The file is removed when the port is closed or dropped.
+    /// any more is replaced. The file is removed when the port is closed or dropped. Once a back end has gone, the next
+    /// one is let in after 100 ms to 2 s.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         options.check()?;
         Ok(Self::behind(Door::listen(path.as_ref())?, options))
@@ -53,6 +57,7 @@ impl VirtioUser {
             options,
             link: None,
             running: 0,
+            started: None,
             state: PortState::Waiting,
             last_fault: None,
             connects: 0,
@@ -71,7 +76,7 @@ impl VirtioUser {
     fn serve(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(link) = &mut self.link else { return };
         let served = match link.advance(now) {
-            Ok(Progress::Started) => self.start(engine).map_err(End::Fault),
+            Ok(Progress::Started) => self.start(now, engine).map_err(End::Fault),
             Ok(Progress::Waits) => Ok(()),
             Err(end) => Err(end),
         };
@@ -83,13 +88,20 @@ impl VirtioUser {
     }
 
     /// Hands every queue to the engine.
-    fn start(&mut self, engine: &mut dyn Attach) -> Result<(), PortFault> {
+    ///
+    /// # Errors
+    /// A worker may still use what this port had before. Then the engine took nothing more, and the back end must not
+    /// be left with rings that nobody serves.
+    fn start(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
         for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
             engine.start_tx(pair, tx);
             engine.start_rx(pair, rx);
             self.running = pair + 1;
+            if let Some(failure) = engine.failure() {
+                return Err(failure);
+            }
         }
-        self.door.succeeded();
+        self.started = Some(now);
         Ok(())
     }
 
@@ -101,16 +113,16 @@ impl VirtioUser {
 
     /// Stops the queues, lets go of the memory, closes the connection, in that order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
-        let ran = self.running > 0;
+        let ran = self.started.take().map(|at| now.saturating_duration_since(at));
         self.stop(engine);
         if self.link.take().is_none() {
             return;
         }
-        if ran && fault.is_none() {
-            self.door.wait_again(now);
-        } else {
-            self.door.rest(now);
+        // Running for a moment is easily played, so it earns no short pause.
+        if ran.is_some_and(|time| time >= LONGEST_PAUSE) {
+            self.door.succeeded();
         }
+        self.door.rest(now);
         self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
         self.last_fault = fault.or(self.last_fault.take());
     }
@@ -150,7 +162,8 @@ impl PortControl for VirtioUser {
         if let Some(socket) = self.door.knock(now) {
             self.begin(socket, now);
         }
-        // The link first: its back end may have gone, and the one that waits may be the same one again.
+        // The link first: if its back end has gone, the one that waits may be the same one again, and it is let in
+        // after the pause instead of being turned away.
         self.serve(now, engine);
         if let Some(socket) = self.door.admit(self.link.is_some(), now) {
             self.begin(socket, now);
@@ -164,7 +177,7 @@ impl PortControl for VirtioUser {
 
     fn close(&mut self, engine: &mut dyn Attach) {
         self.stop(engine);
-        self.link = None;
+        (self.link, self.started) = (None, None);
         self.door.close();
         self.state = PortState::Closed;
     }

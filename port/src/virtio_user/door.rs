@@ -1,7 +1,8 @@
 //! Where back ends come from: a socket that is listened on, or one that is connected to again and again.
 //!
-//! After a failure the door stays shut for a while, longer each time until a device has run, so that a broken or
-//! hostile back end cannot keep the control thread busy. Never blocks, never reads a clock.
+//! After each back end, and after each failure, the door stays shut for a while, longer each time until a device has
+//! run for a while, so that a broken or hostile back end cannot keep the control thread busy. Whoever connects
+//! meanwhile waits in the listener's queue. Never blocks, never reads a clock.
 
 use crate::vhost_user::ListenError;
 use crate::vhost_user::socket::Listener;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// The first pause before connecting or listening again; each further one is twice as long.
 pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
+/// The longest pause, and how long a device must run for the next pause to be a short one again.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A door.
@@ -106,14 +107,7 @@ impl Door {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// A back end whose device ran has gone in peace: one that listens is looked for, one that connects may come at once.
-    pub(super) fn wait_again(&mut self, now: Instant) {
-        if self.listener.is_none() {
-            self.rest(now);
-        }
-    }
-
-    /// A device runs: the next pause is a short one again.
+    /// A device has run for a while: the next pause is a short one again.
     pub(super) fn succeeded(&mut self) {
         self.pause = SHORTEST_PAUSE;
     }
