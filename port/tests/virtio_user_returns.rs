@@ -110,7 +110,7 @@ fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
         for n in 1..=7 {
             let pause = front.visit(back, Duration::ZERO);
             back = front.back();
-            front.now += pause - MOMENT;
+            front.now += pause.saturating_sub(MOMENT);
             front.run(Some(&mut back));
             let status = front.port.status();
             assert_eq!((status.connects, status.memory), (n, (0, 0)), "{mode:?}: it is not let in yet");
@@ -143,7 +143,14 @@ fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
         let long = Duration::from_secs(2);
-        let times = [Duration::ZERO, MOMENT, long - MOMENT, long, long - MOMENT, 100 * long];
+        let times = [
+            Duration::ZERO,
+            MOMENT,
+            long.saturating_sub(MOMENT),
+            long,
+            long.saturating_sub(MOMENT),
+            100 * long,
+        ];
         let pauses = times.map(|time| {
             let pause = front.visit(front.back(), time);
             front.now += pause;
