@@ -118,8 +118,8 @@ fn a_port_that_a_hung_worker_holds_is_kept_until_it_answers() {
         let fault = rig.wait("other", "a fault", |port| port.fault.is_some()).fault.unwrap();
         assert!(fault.contains("does not answer"), "{fault}");
         rig.wait("new", "life", |port| port.state == "waiting");
-        let fill = |n: &u32| rig.engine.reserve(&format!("filler {n}")).is_ok();
-        assert!((0..).take_while(fill).count() > 0);
+        let fill = |n: &u16| rig.engine.reserve(&format!("filler {n}")).is_ok();
+        assert!((0..u16::MAX).take_while(fill).count() > 0);
         gate.open();
         wait_for_number(&rig, ids[0]);
         let next = Guest::<Split>::plug_in(&rig.socket("new"), 2, false);
