@@ -6,10 +6,16 @@ use crate::api::model::{FdbEntry, FdbFilter, Snapshot};
 use crate::topology::{PortSettings, StaticEntry};
 use wire::MacAddress;
 
-/// Why the plant could not do what was asked: the words of the room that refused. Nothing was changed.
+/// Why the plant did not do all that was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct PlantError(pub(crate) String);
+pub(crate) enum PlantError {
+    /// The words of the room that refused. Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+    /// A port was removed, its name and its socket are free, but a worker hangs that may still use its memory.
+    #[error("the port is removed; what worker {0} holds of it is kept until it answers")]
+    Held(usize),
+}
 
 /// A running switch.
 pub(crate) trait Plant: Send + Sync {
@@ -21,7 +27,7 @@ pub(crate) trait Plant: Send + Sync {
     fn addresses(&self, bridge: &str) -> usize;
     /// Starts a port on its bridge.
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError>;
-    /// Stops a port and forgets what was learned from it and pinned to it.
+    /// Stops a port and forgets what was learned from it and pinned to it. With [`PlantError::Held`] that is done.
     fn remove_port(&self, name: &str) -> Result<(), PlantError>;
     /// Pins an address to a port, on that port's bridge.
     fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError>;

@@ -42,7 +42,7 @@ struct Member {
 
 /// An error of a room to the left, in its own words.
 fn said(error: impl std::fmt::Display) -> PlantError {
-    PlantError(error.to_string())
+    PlantError::Refused(error.to_string())
 }
 
 impl Switch {
@@ -94,12 +94,13 @@ impl Switch {
         })
     }
 
-    /// Takes a port away from engine and bridge. What has gone already is what is wanted.
+    /// Takes a port away from engine and bridge. What has gone already is what is wanted. Whatever the answer, `id`
+    /// is the engine's from here on, which may give it to another port.
     fn pull_out(&self, id: PortId) -> Result<(), PlantError> {
         let removed = self.engine.remove_port(id);
         let _ = self.bridges.remove_port(id);
         match removed {
-            Err(hung @ EngineError::WorkerHung(_)) => Err(said(hung)),
+            Err(EngineError::WorkerHung(worker)) => Err(PlantError::Held(worker)),
             _ => Ok(()),
         }
     }
@@ -149,17 +150,16 @@ impl Plant for Switch {
     fn remove_port(&self, name: &str) -> Result<(), PlantError> {
         let mut members = self.members();
         let index = members.iter().position(|member| member.name == name);
-        let index = index.ok_or_else(|| PlantError(format!("port \"{name}\" does not run")))?;
-        // A port that a worker still holds stays listed, so that removing it again tells when that is over.
-        self.pull_out(members[index].id)?;
-        members.remove(index);
-        Ok(())
+        let index = index.ok_or_else(|| PlantError::Refused(format!("port \"{name}\" does not run")))?;
+        // Forgotten even if a worker holds it: under its number, another port may run soon.
+        self.pull_out(members.remove(index).id)
     }
 
     fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {
         let members = self.members();
         let member = members.iter().find(|member| member.name == entry.port);
-        let member = member.ok_or_else(|| PlantError(format!("port \"{}\" does not run", entry.port)))?;
+        let member =
+            member.ok_or_else(|| PlantError::Refused(format!("port \"{}\" does not run", entry.port)))?;
         let vlan = VlanId::new(entry.vlan);
         self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id).map_err(said)
     }

@@ -48,7 +48,7 @@ pub trait Pipelines: Send + Sync {
     fn worker(&self, index: usize) -> Box<dyn Pipeline>;
 }
 
-/// Why an engine or a port did not start or end. A start that failed left nothing running.
+/// Why an engine or a port did not start or end as it should. A start that failed left nothing running.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A configuration without workers.

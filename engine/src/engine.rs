@@ -146,7 +146,8 @@ impl Engine {
     ///
     /// # Errors
     /// With [`EngineError::WorkerHung`] the port is closed, but a worker may still use its rings and memory, which
-    /// are kept until it answers; its number stays taken so long. Asked again, this says whether that is over.
+    /// are kept until it answers. Its number stays taken so long and is the engine's to free: there is no port with
+    /// that number until it is given to another one.
     pub fn remove_port(&self, id: PortId) -> Result<(), EngineError> {
         if !self.registry.contains(id) {
             return Err(EngineError::NoSuchPort(id.0));

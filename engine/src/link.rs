@@ -3,7 +3,9 @@
 //! Control waits for a burst boundary, and no longer than a limit: what keeps a worker for seconds (a page that a
 //! disk does not deliver, a debugger) may keep it for ever. A worker beyond the limit is *stuck* from the command
 //! that it did not obey, and is not waited for again until it has obeyed that one. Nothing is taken from it: what
-//! it holds stays alive by its own references, and commands wait in its mailbox in their order.
+//! it holds stays alive by its own references, and commands wait in its mailbox in their order. When a worker has
+//! obeyed, it says so in the mailbox first and rings control then: control may have given up waiting, and would look
+//! too early, and never again, if the bell came before the word.
 
 use crate::command::{Command, Event, Retired};
 use crate::mailbox::Mailbox;
@@ -72,6 +74,13 @@ impl Link {
     /// The worker's thread is over, whatever the reason: nobody needs to wait for it any more.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
+        self.control.ring();
+    }
+
+    /// The worker's side: everything up to command `number` is obeyed. Control may have given up waiting.
+    pub(crate) fn obeyed(&self, number: u64) {
+        self.mailbox.obeyed(number);
+        self.control.ring();
     }
 
     /// Control's side: whether the worker has obeyed command `number`, or is over and has let go of everything.
@@ -123,10 +132,9 @@ impl Link {
         std::mem::take(&mut *self.retired.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The worker's side, only while it obeys a command: lets go of a queue. Control may have given up waiting.
+    /// The worker's side, only while it obeys a command: lets go of a queue. [`Link::obeyed`] announces it.
     pub(crate) fn retire(&self, queue: Retired) {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
-        self.control.ring();
     }
 
     /// The worker's side, only when a queue is broken.
@@ -149,7 +157,12 @@ mod tests {
 
     fn obey(link: &Link) {
         let upto = link.mailbox.take(&mut Vec::new()).unwrap();
-        link.mailbox.obeyed(upto);
+        link.obeyed(upto);
+    }
+
+    /// Whether control was rung since this was asked last.
+    fn is_rung(link: &Link) -> bool {
+        rustix::io::read(&*link.control.0, &mut [0u8; 8]).is_ok()
     }
 
     #[test]
@@ -163,6 +176,18 @@ mod tests {
         assert!(!link.wait(second));
         obey(&link);
         assert!(!link.is_stuck() && link.is_done(second) && link.wait(second));
+    }
+
+    #[test]
+    fn control_is_rung_when_it_can_see_that_a_command_is_obeyed_or_a_worker_over() {
+        let link = link();
+        let number = link.post(Command::Refresh(port::PortId(0)));
+        assert!(!is_rung(&link) && !link.is_done(number));
+        obey(&link);
+        assert!(is_rung(&link) && link.is_done(number));
+        let never = link.post(Command::Quit);
+        link.end();
+        assert!(is_rung(&link) && link.is_done(never));
     }
 
     #[test]

@@ -123,7 +123,8 @@ pub struct QueueSnapshot {
 
 /// One port as the registry knows it.
 struct Entry {
-    name: String,
+    /// `None`: the port is gone, but its number is not free yet.
+    name: Option<String>,
     /// `None`: not alive yet, or not any more.
     status: Option<PortStatus>,
     /// What stood under its number when it got it.
@@ -147,19 +148,20 @@ impl Registry {
         counters: &[Arc<WorkerCounters>],
     ) -> Result<PortId, crate::EngineError> {
         self.with(|ports| {
-            if ports.values().any(|entry| entry.name == name) {
+            if ports.values().any(|entry| entry.name.as_deref() == Some(name)) {
                 return Err(crate::EngineError::NameTaken(name.to_owned()));
             }
             let free = (0..most as u16).map(PortId).find(|id| !ports.contains_key(id));
             let id = free.ok_or(crate::EngineError::TooManyPorts(most))?;
             let before = Totals::of(id, counters);
-            ports.insert(id, Entry { name: name.to_owned(), status: None, before });
+            ports.insert(id, Entry { name: Some(name.to_owned()), status: None, before });
             Ok(id)
         })
     }
 
+    /// Whether a port has the number `id`: one that was hidden has it no more.
     pub(crate) fn contains(&self, id: PortId) -> bool {
-        self.with(|ports| ports.contains_key(&id))
+        self.with(|ports| ports.get(&id).is_some_and(|entry| entry.name.is_some()))
     }
 
     pub(crate) fn update(&self, id: PortId, status: PortStatus) {
@@ -174,7 +176,7 @@ impl Registry {
     pub(crate) fn hide(&self, id: PortId) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
-                (entry.name, entry.status) = (String::new(), None);
+                (entry.name, entry.status) = (None, None);
             }
         });
     }
@@ -191,13 +193,14 @@ impl Registry {
             let mut shown = Vec::new();
             for id in (0..numbers).map(PortId) {
                 let now = Totals::of(id, counters);
-                let live = ports.get(&id).and_then(|entry| Some((entry, entry.status.as_ref()?)));
-                let Some((entry, status)) = live else {
+                let entry = ports.get(&id);
+                let live = entry.and_then(|e| Some((e.name.as_ref()?, e.status.as_ref()?, e.before)));
+                let Some((name, status, before)) = live else {
                     removed = removed.plus(now);
                     continue;
                 };
-                removed = removed.plus(entry.before);
-                shown.push(port_snapshot(id, &entry.name, status, &now.minus(entry.before)));
+                removed = removed.plus(before);
+                shown.push(port_snapshot(id, name, status, &now.minus(before)));
             }
             (shown, removed_snapshot(&removed))
         })

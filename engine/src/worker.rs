@@ -308,7 +308,7 @@ impl Worker {
         }
         self.bursts.iter_mut().for_each(Burst::unpin);
         self.obeyed = upto;
-        self.link.mailbox.obeyed(upto);
+        self.link.obeyed(upto);
         stays
     }
 

@@ -77,7 +77,9 @@ impl Client {
     }
 
     fn refused(&self, status: StatusCode, body: &[u8]) -> Trouble {
-        let place = format!("the switch at {} refused", self.socket.display());
+        // What failed may have been done in part; only a request that is wrong was refused as a whole.
+        let refused = if status.is_client_error() { " refused" } else { "" };
+        let place = format!("the switch at {}{refused}", self.socket.display());
         let unread =
             || Refusal::new(format!("HTTP status {status}"), "use the linerate that started the switch");
         let first: Refusal = serde_json::from_slice(body).unwrap_or_else(|_| unread());

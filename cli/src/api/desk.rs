@@ -1,7 +1,7 @@
 //! Does what a request asks: judges it against the running topology, then tells the plant. Knows no HTTP.
 //!
 //! The topology is changed only after the plant has done its part, and both under one lock, so that two requests
-//! never judge against the same past.
+//! never judge against the same past. What the plant has done is in the topology even if an error is left to tell.
 
 use super::model::{
     BridgeStatus, FdbEntry, FdbFilter, FdbReport, Flushed, PortReport, Refusal, Snapshot, Status, Traffic,
@@ -37,7 +37,13 @@ impl From<Mistakes> for No {
 
 impl From<PlantError> for No {
     fn from(error: PlantError) -> Self {
-        No::Failed(Refusal::new(error.to_string(), "see `linerate status`; nothing was changed"))
+        let remedy = match error {
+            PlantError::Refused(_) => "see `linerate status`; nothing was changed",
+            PlantError::Held(_) => {
+                "its name and its socket are free; if the worker never answers, end the process"
+            }
+        };
+        No::Failed(Refusal::new(error.to_string(), remedy))
     }
 }
 
@@ -115,15 +121,20 @@ impl Desk {
         self.port(&port.name)
     }
 
-    /// `DELETE /v1/ports/{name}`
+    /// `DELETE /v1/ports/{name}`. A port that a hung worker holds is gone as well, though the answer is an error.
     pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, No> {
         let mut topology = self.topology();
         let index = topology.ports.iter().position(|port| port.name == name).ok_or_else(|| no_port(name))?;
-        self.plant.remove_port(name)?;
+        let removed = self.plant.remove_port(name);
+        if let Err(refused @ PlantError::Refused(_)) = removed {
+            return Err(refused.into());
+        }
         for bridge in &mut topology.bridges {
             bridge.statics.retain(|entry| entry.port != name);
         }
-        Ok(topology.ports.remove(index))
+        let port = topology.ports.remove(index);
+        removed?;
+        Ok(port)
     }
 
     /// `GET /v1/fdb`

@@ -1,10 +1,14 @@
-//! A plant for tests: it moves nothing and remembers what it was told.
+//! A plant for tests: it moves nothing and remembers what it was told. A port named [`HELD`] is held by a worker that
+//! hangs, one named [`STAYS`] is not removed.
 
 use crate::api::model::{FdbEntry, FdbFilter, Origin, PortSnapshot, Snapshot, WorkerSnapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry};
 use std::sync::Mutex;
 use wire::MacAddress;
+
+pub(super) const HELD: &str = "held";
+pub(super) const STAYS: &str = "stays";
 
 #[derive(Default)]
 pub(super) struct Fake {
@@ -52,8 +56,11 @@ impl Plant for Fake {
     }
 
     fn remove_port(&self, name: &str) -> Result<(), PlantError> {
+        if name == STAYS {
+            return Err(PlantError::Refused("it stays".to_owned()));
+        }
         self.ports.lock().unwrap().retain(|p| p.name != name);
-        Ok(())
+        if name == HELD { Err(PlantError::Held(3)) } else { Ok(()) }
     }
 
     fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {

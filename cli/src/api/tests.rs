@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::desk::Desk;
-use super::fake::Fake;
+use super::fake::{Fake, HELD, STAYS};
 use super::model::{FdbEntry, FdbReport, Flushed, PortReport, Snapshot, Status, WorkersReport};
 use super::server;
 use crate::plant::Plant;
@@ -63,6 +63,31 @@ fn a_port_is_added_shown_and_removed() {
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), vec![added.clone()]);
     assert_eq!(switch.client.delete::<PortSettings>("/v1/ports/a").unwrap(), added.settings);
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), []);
+}
+
+#[test]
+fn a_port_that_a_hung_worker_holds_is_gone_and_the_answer_says_what_is_kept() {
+    let switch = running();
+    switch.add(HELD);
+    let pin = json!({ "mac": "02:00:00:00:00:01", "port": HELD });
+    switch.client.post::<StaticEntry>("/v1/fdb", &pin).unwrap();
+    let error = switch.client.delete::<PortSettings>("/v1/ports/held").unwrap_err();
+    assert_eq!(error.code, FAILED);
+    assert_eq!(error.reason, "the port is removed; what worker 3 holds of it is kept until it answers");
+    let text = error.to_string();
+    assert!(!text.contains("nothing was changed") && !text.contains("refused"), "{text}");
+    assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), []);
+    assert_eq!(switch.client.delete::<PortSettings>("/v1/ports/held").unwrap_err().code, BAD_INPUT);
+    switch.add(HELD);
+}
+
+#[test]
+fn a_port_that_could_not_be_removed_stays_listed() {
+    let switch = running();
+    let added = switch.add(STAYS);
+    let error = switch.client.delete::<PortSettings>("/v1/ports/stays").unwrap_err();
+    assert!(error.remedy.contains("nothing was changed"), "{error}");
+    assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), [added]);
 }
 
 #[test]

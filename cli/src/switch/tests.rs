@@ -2,6 +2,8 @@ use super::*;
 use crate::topology::{PortKind, SwitchSettings};
 use std::path::Path;
 
+mod hung;
+
 fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
     PortSettings {
         name: name.to_owned(),

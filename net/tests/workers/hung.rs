@@ -1,6 +1,6 @@
 //! A worker that does not come back: control says so and goes on, and takes nothing from under it.
 
-use crate::guest::{Ending, Guest};
+use crate::guest::{Ending, Guest, Limit};
 use crate::rig::{Rig, assert_sums_agree, config};
 use engine::{Engine, EngineError, Now, Outputs, Pipeline, Pipelines};
 use port::{Burst, PortId};
@@ -77,6 +77,18 @@ fn gated() -> (Rig, Arc<Gate>) {
     (rig, gate)
 }
 
+/// Waits until a port's number is free, with all others taken, and does nothing that would wake control.
+fn wait_for_number(rig: &Rig, id: PortId) {
+    let limit = Limit::new();
+    loop {
+        match rig.engine.reserve("late") {
+            Ok(free) => return assert_eq!(free, id),
+            Err(_) => limit.check("the number of a removed port"),
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// A guest that only sends, until its port is gone.
 fn send_until_closed(mut guest: Guest<Split>) {
     while !guest.front.is_closed() {
@@ -97,15 +109,19 @@ fn a_port_that_a_hung_worker_holds_is_kept_until_it_answers() {
         gate.shut(ids[0]);
         let hung = rig.engine.remove_port(ids[0]);
         assert!(matches!(hung, Err(EngineError::WorkerHung(_))), "{hung:?}");
-        assert!(rig.port("held").is_none(), "for people it is gone");
+        assert!(rig.port("held").is_none() && !rig.socket("held").exists(), "for people it is gone");
+        let again = rig.engine.remove_port(ids[0]);
+        assert!(matches!(again, Err(EngineError::NoSuchPort(_))), "{again:?}");
         assert_ne!(rig.add("new"), ids[0], "its number is not, because the worker still uses it");
         // Who changes its memory now would be told a lie; it is told nothing and its port says why.
         assert!(other.front.share_table(&other.memory.whole()).is_err());
         let fault = rig.wait("other", "a fault", |port| port.fault.is_some()).fault.unwrap();
         assert!(fault.contains("does not answer"), "{fault}");
-        gate.open();
         rig.wait("new", "life", |port| port.state == "waiting");
-        while matches!(rig.engine.remove_port(ids[0]), Err(EngineError::WorkerHung(_))) {}
+        let fill = |n: &u16| rig.engine.reserve(&format!("filler {n}")).is_ok();
+        assert!((0..u16::MAX).take_while(fill).count() > 0);
+        gate.open();
+        wait_for_number(&rig, ids[0]);
         let next = Guest::<Split>::plug_in(&rig.socket("new"), 2, false);
         let peer = Guest::<Split>::plug_in(&rig.socket("other"), 1, false);
         let running = &done;
