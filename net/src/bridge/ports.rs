@@ -141,6 +141,14 @@ impl Published {
         if generation == than { None } else { self.take(generation) }
     }
 
+    /// The table and a number that is not newer than it. Waits for whoever copies or replaces it just now.
+    pub(super) fn latest(&self) -> (u64, Arc<PortTable>) {
+        // Pairs with the Release in `publish`; read first, so that the table is at least as new.
+        let generation = self.generation.load(Ordering::Acquire);
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        (generation, current.clone())
+    }
+
     #[cold]
     fn take(&self, generation: u64) -> Option<(u64, Arc<PortTable>)> {
         self.current.try_lock().ok().map(|current| (generation, current.clone()))

@@ -83,16 +83,33 @@ impl Worker {
     #[inline(always)]
     fn follow_ports(&mut self) {
         if let Some((generation, table)) = self.published.newer(self.generation) {
-            self.sweeps.resize(table.views.len(), Sweep::default());
-            self.memos.fill(None);
-            (self.generation, self.table) = (generation, table);
+            self.adopt(generation, table);
         }
+    }
+
+    /// A port is published before its first packet comes in, so who does not find it has an old table, and another
+    /// worker was taking the new one just when this one looked. It is waited for: as long as a pointer is copied.
+    #[cold]
+    fn catch_up(&mut self) {
+        let (generation, table) = self.published.latest();
+        if generation != self.generation {
+            self.adopt(generation, table);
+        }
+    }
+
+    fn adopt(&mut self, generation: u64, table: Arc<PortTable>) {
+        self.sweeps.resize(table.views.len(), Sweep::default());
+        self.memos.fill(None);
+        (self.generation, self.table) = (generation, table);
     }
 }
 
 impl Pipeline for Worker {
     fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
         self.follow_ports();
+        if self.table.member(from).is_none() {
+            self.catch_up();
+        }
         let Self { table, memos, sweeps, plans, forms, .. } = self;
         let place = table.member(from).and_then(|member| Some((member, table.view(member.bridge)?)));
         let (Some((member, view)), Some(memo)) = (place, memos.get_mut(from.0 as usize)) else {
