@@ -149,6 +149,13 @@ impl Switch {
         }
     }
 
+    /// How many pairs of queues of a port run in both directions.
+    pub fn running(&self, name: &str) -> usize {
+        let port = self.port(name);
+        let queues = port["queues"].as_array().expect("a port lists its queues");
+        queues.iter().filter(|queue| queue["rx_running"] == true && queue["tx_running"] == true).count()
+    }
+
     /// The counters of several ports, once nothing moves any more.
     pub fn settled(&self, names: &[&str]) -> Vec<Counters> {
         let read = || names.iter().map(|name| self.counters(name)).collect::<Vec<_>>();

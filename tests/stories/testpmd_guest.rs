@@ -76,7 +76,7 @@ impl Case {
             let port = switch.port(name);
             assert_eq!(switch.has_feature(name, feature), wanted, "{feature} of {name}: {port}");
         }
-        assert_eq!(running(switch, name), usize::from(self.pairs), "{}", switch.port(name));
+        assert_eq!(switch.running(name), usize::from(self.pairs), "{}", switch.port(name));
     }
 
     /// Carries every size and accounts for every packet.
@@ -109,13 +109,6 @@ fn carry(guest: &mut Testpmd, size: usize) {
     let carried = wait::until(PATIENCE, || (grown(&guest.counters()) >= CARRIED).then_some(()));
     assert!(carried.is_some(), "frames of {size} B stopped circulating: {:#?}", guest.counters());
     guest.stop();
-}
-
-/// How many pairs of queues the switch serves in both directions.
-fn running(switch: &Switch, name: &str) -> usize {
-    let port = switch.port(name);
-    let queues = port["queues"].as_array().expect("a port lists its queues");
-    queues.iter().filter(|queue| queue["rx_running"] == true && queue["tx_running"] == true).count()
 }
 
 /// Nothing is lost but to a full queue, and what the guest counted is what the switch counted, to the byte.

@@ -91,14 +91,6 @@ fn our_guests_with_two_pairs_use_both_workers_and_every_packet_is_accounted_for(
     }
 }
 
-/// Whether all pairs of a port run in both directions.
-fn runs(switch: &Switch, name: &str) -> bool {
-    let port = switch.port(name);
-    let queues = port["queues"].as_array().into_iter().flatten();
-    let running = queues.filter(|queue| queue["rx_running"] == true && queue["tx_running"] == true);
-    running.count() == usize::from(PAIRS)
-}
-
 /// DPDK's guest has two ports with two pairs each, and frames go round between them.
 fn dpdks_guest(ring: Ring) {
     println!("{ring:?}");
@@ -118,7 +110,9 @@ fn dpdks_guest(ring: Ring) {
     let mut guest = Testpmd::guest(folder.path(), "guest", CPUS[1], &[port(0), port(1)]);
     guest.ready();
     // DPDK does not wait for the switch to have started its rings; what comes before that is dropped, and rightly.
-    let started = wait::until(PATIENCE, || names.iter().all(|name| runs(&switch, name)).then_some(()));
+    let started = wait::until(PATIENCE, || {
+        names.iter().all(|name| switch.running(name) == usize::from(PAIRS)).then_some(())
+    });
     assert!(started.is_some(), "not all queues run: {:?}", names.map(|name| switch.port(name)));
     guest.circulate(64, 4);
     let back = |guest: &mut Testpmd| guest.counters().iter().map(|port| port.rx_packets).min().unwrap_or(0);
