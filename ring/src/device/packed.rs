@@ -14,47 +14,65 @@ use core::sync::atomic::{Ordering, fence};
 use mem::{Map, Translator};
 use std::sync::Arc;
 
-/// A place in a packed ring: index and wrap counter.
+/// A place in a packed ring: 15 bits of index and one of wrap counter, as in the event fields (VIRTIO 1.2 section
+/// 2.8.10). In a whole word, since a field written as 16 bits may be read back as 32, and that load waits until every
+/// store before it has left the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) at: u16,
-    pub(crate) wrap: bool,
-}
+pub(crate) struct Place(u32);
+
+const WRAP: u32 = 1 << 15;
 
 impl Place {
+    /// The first entry on the first lap.
+    pub(crate) const START: Self = Self(WRAP);
+
     /// From 15 bits of index and one of wrap counter.
     pub(crate) fn decode(word: u16) -> Self {
-        Self { at: word & 0x7fff, wrap: word & 0x8000 != 0 }
+        Self(word.into())
     }
 
     /// To 15 bits of index and one of wrap counter.
     pub(crate) fn encode(self) -> u16 {
-        self.at | u16::from(self.wrap) << 15
+        self.0 as u16
+    }
+
+    /// The entry's index.
+    #[inline(always)]
+    pub(crate) fn at(self) -> usize {
+        (self.0 & !WRAP) as usize
+    }
+
+    /// The wrap counter.
+    #[inline(always)]
+    pub(crate) fn wrap(self) -> bool {
+        self.0 & WRAP != 0
     }
 
     /// `n` entries further in a ring of `size`; `n <= size`.
     #[inline(always)]
-    pub(crate) fn advance(self, n: u16, size: u16) -> Self {
-        let next = u32::from(self.at) + u32::from(n);
-        if next >= u32::from(size) {
-            return Self { at: (next - u32::from(size)) as u16, wrap: !self.wrap };
+    pub(crate) fn advance(self, n: u32, size: u32) -> Self {
+        let next = (self.0 & !WRAP) + n;
+        if next >= size {
+            return Self((self.0 & WRAP ^ WRAP) | (next - size));
         }
-        Self { at: next as u16, wrap: self.wrap }
+        Self(self.0 + n)
     }
 
     /// `n` entries back in a ring of `size`; `n <= size`.
-    fn retreat(self, n: u16, size: u16) -> Self {
-        if n > self.at {
-            return Self { at: self.at + (size - n), wrap: !self.wrap };
+    fn retreat(self, n: u32, size: u32) -> Self {
+        let at = self.0 & !WRAP;
+        if n > at {
+            return Self((self.0 & WRAP ^ WRAP) | (at + size - n));
         }
-        Self { at: self.at - n, wrap: self.wrap }
+        Self(self.0 - n)
     }
 
     /// Whether the other side's `event` lies between `old` (before) and `self` (after), so that it wants to be
     /// told (VIRTIO 1.2 section 2.8.10.1: places of an earlier lap count as one ring behind).
     pub(crate) fn crossed(self, event: Place, old: Place, size: u16) -> bool {
-        let relative = |p: Place| if p.wrap == self.wrap { p.at } else { p.at.wrapping_sub(size) };
-        let (new, event, old) = (self.at, relative(event), relative(old));
+        let at = |p: Place| p.at() as u16;
+        let relative = |p: Place| if p.wrap() == self.wrap() { at(p) } else { at(p).wrapping_sub(size) };
+        let (new, event, old) = (at(self), relative(event), relative(old));
         new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
     }
 }
@@ -63,13 +81,16 @@ impl Place {
 #[derive(Debug)]
 pub struct Packed {
     layout: Layout,
+    /// Entries.
+    size: u32,
     descriptors: Area,
     driver: Area,
     device: Area,
     taken: Place,
     used: Place,
-    /// Entries between `used` and `taken`: never more than the ring has, whatever the driver writes.
-    outstanding: u16,
+    /// Entries between `used` and `taken`: never more than the ring has, whatever the driver writes. A word, as
+    /// [`Place`] is.
+    outstanding: u32,
     /// The first used descriptor since the last publish: where, and the word that makes it visible.
     held: Option<(usize, u64)>,
     /// Where the driver was last asked about calls, and whether anything was published since.
@@ -89,11 +110,11 @@ impl Packed {
     /// The descriptor at `place` if the driver made it available.
     #[inline(always)]
     fn available(&self, place: Place) -> Option<Descriptor> {
-        let offset = usize::from(place.at) * DESC;
+        let offset = place.at() * DESC;
         // Acquire pairs with the driver's release store of the flags, the last it writes of a descriptor.
         let word = self.descriptors.load64(offset + 8, Ordering::Acquire);
         let flags = (word >> 48) as u16;
-        let want = if place.wrap { AVAIL } else { USED };
+        let want = if place.wrap() { AVAIL } else { USED };
         if flags & (AVAIL | USED) != want {
             return None;
         }
@@ -122,7 +143,7 @@ impl Packed {
             if slots >= self.layout.size {
                 return Err(RingFault::ChainTooLong);
             }
-            place = place.advance(1, self.layout.size);
+            place = place.advance(1, self.size);
             d = self.available(place).ok_or(RingFault::ChainUnfinished)?;
             if d.flags & INDIRECT != 0 {
                 return Err(RingFault::IndirectNested);
@@ -141,12 +162,13 @@ impl DeviceRing for Packed {
             return Err(RingFault::Size(layout.size));
         }
         let (taken, used) = (Place::decode(layout.base as u16), Place::decode((layout.base >> 16) as u16));
-        if taken.at >= layout.size || used.at >= layout.size {
+        if taken.at() >= layout.size.into() || used.at() >= layout.size.into() {
             return Err(RingFault::Base(layout.base));
         }
         let (descriptors, driver, device) = areas(layout, map)?;
         let mut ring = Self {
             layout: *layout,
+            size: layout.size.into(),
             descriptors,
             driver,
             device,
@@ -170,7 +192,7 @@ impl DeviceRing for Packed {
     fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
         sweep.len = 0;
         sweep.chain.clear();
-        let mut place = self.taken;
+        let (mut place, mut room) = (self.taken, self.size - self.outstanding);
         while sweep.len < max.min(SWEEP) {
             let k = sweep.len;
             let Some(first) = self.available(place) else { break };
@@ -180,24 +202,22 @@ impl DeviceRing for Packed {
             } else {
                 self.walk(sweep.heads[k], place, translator, &mut sweep.chain)?
             };
-            if token.slots > self.layout.size - self.outstanding {
-                return Err(RingFault::Lapped);
-            }
-            self.outstanding += token.slots;
+            let slots = u32::from(token.slots);
+            room = room.checked_sub(slots).ok_or(RingFault::Lapped)?;
             sweep.tokens[k] = token;
-            place = place.advance(token.slots, self.layout.size);
+            place = place.advance(slots, self.size);
             sweep.len += 1;
             if sweep.has_chain() {
                 break;
             }
         }
-        self.taken = place;
+        (self.taken, self.outstanding) = (place, self.size - room);
         Ok(())
     }
 
     #[inline]
     fn prefetch(&self) {
-        let at = usize::from(self.taken.at) * DESC;
+        let at = self.taken.at() * DESC;
         for line in 0..4 {
             self.descriptors.prefetch_read(at + line * 64);
         }
@@ -205,16 +225,17 @@ impl DeviceRing for Packed {
 
     #[inline(always)]
     fn push_used(&mut self, token: Token, len: u32) {
-        let flags = if self.used.wrap { AVAIL | USED } else { 0 };
+        let flags = if self.used.wrap() { AVAIL | USED } else { 0 };
         let word = u64::from(len) | u64::from(token.id) << 32 | u64::from(flags) << 48;
-        let offset = usize::from(self.used.at) * DESC + 8;
+        let offset = self.used.at() * DESC + 8;
         if self.held.is_none() {
             self.held = Some((offset, word));
         } else {
             self.descriptors.store64(offset, word, Ordering::Relaxed);
         }
-        self.used = self.used.advance(token.slots, self.layout.size);
-        self.outstanding -= token.slots;
+        let slots = u32::from(token.slots);
+        self.used = self.used.advance(slots, self.size);
+        self.outstanding -= slots;
     }
 
     #[inline]
@@ -277,8 +298,9 @@ impl DeviceRing for Packed {
 
     fn untake(&mut self, tokens: &[Token]) {
         for token in tokens {
-            self.taken = self.taken.retreat(token.slots, self.layout.size);
-            self.outstanding -= token.slots;
+            let slots = u32::from(token.slots);
+            self.taken = self.taken.retreat(slots, self.size);
+            self.outstanding -= slots;
         }
     }
 }

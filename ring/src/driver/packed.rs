@@ -16,6 +16,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Packed {
     layout: Layout,
+    /// Entries.
+    size: u32,
     descriptors: Area,
     driver: Area,
     device: Area,
@@ -24,7 +26,8 @@ pub struct Packed {
     outstanding: Vec<bool>,
     next: Place,
     taken: Place,
-    free: u16,
+    /// A word, as [`Place`] is.
+    free: u32,
     held: Option<(usize, u64)>,
     asked: Place,
     published: bool,
@@ -36,9 +39,9 @@ impl Packed {
     #[inline(always)]
     fn used_at(&self, place: Place) -> Option<Used> {
         // Acquire pairs with the device's release store of the flags.
-        let word = self.descriptors.load64(usize::from(place.at) * DESC + 8, Ordering::Acquire);
+        let word = self.descriptors.load64(place.at() * DESC + 8, Ordering::Acquire);
         let flags = (word >> 48) as u16 & (AVAIL | USED);
-        let want = if place.wrap { AVAIL | USED } else { 0 };
+        let want = if place.wrap() { AVAIL | USED } else { 0 };
         (flags == want).then_some(Used { id: (word >> 32) as u16, len: word as u32 })
     }
 
@@ -51,7 +54,7 @@ impl Packed {
         if !self.layout.in_order {
             return Ok(Some(last));
         }
-        let (id, whole) = self.order[usize::from(self.taken.at)];
+        let (id, whole) = self.order[self.taken.at()];
         self.batch = (last.id != id).then_some(last);
         // Skipped buffers were written completely (section 2.8.9 and the note in 2.7.9).
         Ok(Some(Used { id, len: if last.id == id { last.len } else { whole } }))
@@ -64,9 +67,10 @@ impl DriverRing for Packed {
             return Err(RingFault::Size(layout.size));
         }
         let n = usize::from(layout.size);
-        let start = Place { at: 0, wrap: true };
+        let start = Place::START;
         let mut ring = Self {
             layout: *layout,
+            size: layout.size.into(),
             descriptors: Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
             driver: Area::new(map, "driver", layout.driver, 4, 4)?,
             device: Area::new(map, "device", layout.device, 4, 4)?,
@@ -74,7 +78,7 @@ impl DriverRing for Packed {
             outstanding: vec![false; n],
             next: start,
             taken: start,
-            free: layout.size,
+            free: layout.size.into(),
             held: None,
             asked: start,
             published: false,
@@ -86,13 +90,14 @@ impl DriverRing for Packed {
 
     #[inline(always)]
     fn free(&self) -> usize {
-        usize::from(self.free)
+        self.free as usize
     }
 
     #[inline(always)]
     fn post(&mut self, buffer: Post) {
-        let offset = usize::from(self.next.at) * DESC;
-        let flags = if self.next.wrap { AVAIL } else { USED };
+        let at = self.next.at();
+        let offset = at * DESC;
+        let flags = if self.next.wrap() { AVAIL } else { USED };
         let (flags, whole) =
             if buffer.direction == Direction::Write { (flags | WRITE, buffer.len) } else { (flags, 0) };
         let word = u64::from(buffer.len) | u64::from(buffer.id) << 32 | u64::from(flags) << 48;
@@ -103,10 +108,10 @@ impl DriverRing for Packed {
             // Release orders the address before the flags, for a device that looks ahead of the first.
             self.descriptors.store64(offset + 8, word, Ordering::Release);
         }
-        self.order[usize::from(self.next.at)] = (buffer.id, whole);
+        self.order[at] = (buffer.id, whole);
         self.outstanding[usize::from(buffer.id)] = true;
         self.free -= 1;
-        self.next = self.next.advance(1, self.layout.size);
+        self.next = self.next.advance(1, self.size);
     }
 
     #[inline]
@@ -136,10 +141,10 @@ impl DriverRing for Packed {
     #[inline]
     fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault> {
         let mut n = 0;
-        while n < out.len() && self.free < self.layout.size {
+        while n < out.len() && self.free < self.size {
             let Some(used) = self.take_one()? else { break };
             self.outstanding[usize::from(used.id)] = false;
-            self.taken = self.taken.advance(1, self.layout.size);
+            self.taken = self.taken.advance(1, self.size);
             self.free += 1;
             out[n] = used;
             n += 1;
@@ -156,7 +161,7 @@ impl DriverRing for Packed {
         }
         // Pairs with the device's fence between its store of the flags and its load of our event suppression.
         fence(Ordering::SeqCst);
-        self.free < self.layout.size && self.used_at(self.taken).is_some()
+        self.free < self.size && self.used_at(self.taken).is_some()
     }
 
     fn disarm(&mut self) {
@@ -165,7 +170,7 @@ impl DriverRing for Packed {
 
     #[inline]
     fn prefetch(&self) {
-        let at = usize::from(self.taken.at) * DESC;
+        let at = self.taken.at() * DESC;
         self.descriptors.prefetch_read(at);
         self.descriptors.prefetch_read(at + 64);
     }
