@@ -50,6 +50,12 @@ impl Descriptor {
         Self { address, len: word as u32, flags: (word >> 48) as u16, link: (word >> 32) as u16 }
     }
 
+    /// What returns this plain buffer, whose `link` says its number.
+    #[inline(always)]
+    pub fn token(self) -> Token {
+        Token { id: self.link, slots: 1 }
+    }
+
     /// Writes this over `to` field by field. Assigned as a whole it goes through the stack, as two stores of eight
     /// bytes and a load of sixteen, for which a processor has to wait until both stores have left its pipeline.
     #[inline(always)]

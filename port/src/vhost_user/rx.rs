@@ -214,12 +214,12 @@ impl<R: DeviceRing> Rx<R> {
             return Ok(());
         }
         burst.pin(self.translator.map());
-        let plain = sweep.len - usize::from(sweep.has_chain());
-        for k in 0..plain {
-            self.plain(sweep.heads[k], sweep.tokens[k], burst, tally)?;
+        let plain = sweep.plain();
+        for head in &sweep.heads[..plain] {
+            self.plain(*head, head.token(), burst, tally)?;
         }
         if sweep.has_chain() {
-            self.chain(&sweep.chain, sweep.tokens[plain], burst, tally)?;
+            self.chain(&sweep.chain, sweep.token(plain), burst, tally)?;
         }
         Ok(())
     }

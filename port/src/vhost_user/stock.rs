@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 /// Plain buffers kept translated and fetched ahead of need.
 const AHEAD: usize = 64;
-const CAPACITY: usize = 2 * AHEAD;
 
 /// Where one frame goes.
 pub(super) enum Place {
@@ -79,6 +78,51 @@ impl Plain {
     }
 }
 
+/// Plain buffers in the order of the ring: `places[(first + k) % SHELF]` for `k < held`.
+struct Shelf {
+    places: Box<[Plain; SHELF]>,
+    first: usize,
+    held: usize,
+}
+
+const SHELF: usize = 2 * AHEAD;
+
+impl Shelf {
+    fn new() -> Self {
+        Self { places: Box::new([Plain::EMPTY; SHELF]), first: 0, held: 0 }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, plain: Plain) {
+        self.places[(self.first + self.held) % SHELF] = plain;
+        self.held += 1;
+    }
+
+    fn nth(&mut self, k: usize) -> &mut Plain {
+        &mut self.places[(self.first + k) % SHELF]
+    }
+
+    /// The buffer in front.
+    fn take(&mut self) -> Option<Plain> {
+        if self.held == 0 {
+            return None;
+        }
+        let plain = self.places[self.first];
+        self.drop_front(1);
+        Some(plain)
+    }
+
+    fn drop_front(&mut self, n: usize) {
+        self.first = (self.first + n) % SHELF;
+        self.held -= n;
+    }
+
+    fn take_back(&mut self) -> Option<Plain> {
+        self.held = self.held.checked_sub(1)?;
+        Some(self.places[(self.first + self.held) % SHELF])
+    }
+}
+
 /// A ring with its stock.
 pub(super) struct Core<R> {
     pub(super) ring: R,
@@ -88,10 +132,7 @@ pub(super) struct Core<R> {
     generation: u64,
     translator: Translator,
     sweep: Sweep,
-    /// A ring buffer of plain buffers: `plain[(first + k) % CAPACITY]` for `k < held`.
-    plain: Box<[Plain; CAPACITY]>,
-    first: usize,
-    held: usize,
+    plain: Shelf,
     /// The chain behind the plain buffers.
     chain: Option<Token>,
     chain_descriptors: Vec<Descriptor>,
@@ -112,9 +153,7 @@ impl<R: DeviceRing> Core<R> {
             generation,
             translator,
             sweep: Sweep::default(),
-            plain: Box::new([Plain::EMPTY; CAPACITY]),
-            first: 0,
-            held: 0,
+            plain: Shelf::new(),
             chain: None,
             chain_descriptors: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
             gathered: Several::default(),
@@ -137,31 +176,42 @@ impl<R: DeviceRing> Core<R> {
     /// A place for a frame of `len` bytes.
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> Result<Place, PortFault> {
-        if self.held == 0 {
+        if self.plain.held == 0 {
             self.stock_up()?;
         }
-        if let Some((token, seg)) = self.take_plain(len) {
-            return Ok(Place::Plain(token, seg));
+        let need = self.header_len + len;
+        if self.gathered.buffers.is_empty() && self.plain.held > 0 && self.plain.nth(0).seg.len() >= need {
+            if let Some(Plain { token, seg, .. }) = self.plain.take() {
+                return Ok(Place::Plain(token, seg.split_at(need).0));
+            }
         }
         self.take_several(len)
     }
 
-    /// The plain buffer in front, cut to header and frame, if there is one and it holds both. Small enough to stay
-    /// in registers, which a [`Place`] is not.
+    /// Gives each of `frames` the plain buffer in front and has `fill` write it, until a frame does not fit into the
+    /// buffer whose turn it is. `fill` gets what `frames` said, and the buffer cut to header and frame.
     #[inline(always)]
-    pub(super) fn take_plain(&mut self, len: usize) -> Option<(Token, Seg)> {
-        let Plain { token, seg, .. } = self.plain[self.first];
-        if self.held == 0 || seg.len() < self.header_len + len || !self.gathered.buffers.is_empty() {
-            return None;
+    pub(super) fn fill_plain<T>(
+        &mut self,
+        frames: impl Iterator<Item = (T, usize)>,
+        mut fill: impl FnMut(&Map, T, Seg),
+    ) {
+        // Apart from `self`, so that they stay in registers while frames are written.
+        let Shelf { ref places, first, held } = self.plain;
+        let mut cursor = self.ring.cursor();
+        let mut taken = 0;
+        for (frame, len) in frames {
+            let Plain { token, seg, .. } = &places[(first + taken) % SHELF];
+            let need = self.header_len + len;
+            if taken == held || seg.len() < need || !self.gathered.buffers.is_empty() {
+                break;
+            }
+            fill(self.translator.map(), frame, seg.split_at(need).0);
+            self.ring.put_used(&mut cursor, *token, need as u32);
+            taken += 1;
         }
-        self.drop_front();
-        Some((token, seg.split_at(self.header_len + len).0))
-    }
-
-    #[inline(always)]
-    fn drop_front(&mut self) {
-        self.first = (self.first + 1) % CAPACITY;
-        self.held -= 1;
+        self.ring.advance(cursor);
+        self.plain.drop_front(taken);
     }
 
     /// Gathers buffers until the frame and its header fit.
@@ -188,13 +238,11 @@ impl<R: DeviceRing> Core<R> {
     }
 
     fn gather_one(&mut self) -> Result<bool, PortFault> {
-        if self.held == 0 && self.chain.is_none() {
+        if self.plain.held == 0 && self.chain.is_none() {
             self.stock_up()?;
         }
         let from = self.gathered.pieces.len();
-        let token = if self.held > 0 {
-            let plain = self.plain[self.first];
-            self.drop_front();
+        let token = if let Some(plain) = self.plain.take() {
             self.gathered.descriptors.push(plain.descriptor());
             self.gathered.pieces.push(plain.seg);
             plain.token
@@ -227,11 +275,11 @@ impl<R: DeviceRing> Core<R> {
     /// Fills the stock and fetches what will be written next.
     #[inline]
     pub(super) fn stock_up(&mut self) -> Result<(), PortFault> {
-        if self.chain.is_some() || self.held >= AHEAD {
+        if self.chain.is_some() || self.plain.held >= AHEAD {
             return Ok(());
         }
-        self.ring.sweep(AHEAD - self.held, &mut self.sweep, &mut self.translator)?;
-        let plain = self.sweep.len - usize::from(self.sweep.has_chain());
+        self.ring.sweep(AHEAD - self.plain.held, &mut self.sweep, &mut self.translator)?;
+        let plain = self.sweep.plain();
         for k in 0..plain {
             if !self.stock_plain(k)? {
                 self.stock_crossing(k);
@@ -239,7 +287,7 @@ impl<R: DeviceRing> Core<R> {
             }
         }
         if self.sweep.has_chain() {
-            self.chain = Some(self.sweep.tokens[plain]);
+            self.chain = Some(self.sweep.token(plain));
             std::mem::swap(&mut self.chain_descriptors, &mut self.sweep.chain);
         }
         Ok(())
@@ -247,7 +295,7 @@ impl<R: DeviceRing> Core<R> {
 
     #[inline(always)]
     fn stock_plain(&mut self, k: usize) -> Result<bool, PortFault> {
-        let (d, token) = (self.sweep.heads[k], self.sweep.tokens[k]);
+        let d = self.sweep.heads[k];
         Direction::Write.check(d.flags)?;
         let Some(seg) = self.translator.translate(d.address, d.len) else { return Ok(false) };
         if (seg.addr() ^ (seg.addr() + self.header_len)) & !63 == 0 {
@@ -258,8 +306,7 @@ impl<R: DeviceRing> Core<R> {
             seg.prefetch_read(0);
             seg.prefetch_write(self.header_len);
         }
-        self.plain[(self.first + self.held) % CAPACITY] = Plain { token, seg, address: d.address };
-        self.held += 1;
+        self.plain.put(Plain { token: d.token(), seg, address: d.address });
         Ok(true)
     }
 
@@ -267,8 +314,10 @@ impl<R: DeviceRing> Core<R> {
     /// behind it goes back to the ring.
     #[cold]
     fn stock_crossing(&mut self, k: usize) {
-        self.ring.untake(&self.sweep.tokens[k + 1..self.sweep.len]);
-        self.chain = Some(self.sweep.tokens[k]);
+        for later in (k + 1..self.sweep.len).rev() {
+            self.ring.untake(&[self.sweep.token(later)]);
+        }
+        self.chain = Some(self.sweep.token(k));
         self.chain_descriptors.clear();
         self.chain_descriptors.push(self.sweep.heads[k]);
     }
@@ -279,8 +328,8 @@ impl<R: DeviceRing> Core<R> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         self.translator = translator;
         self.ring.remap(self.translator.map())?;
-        for k in 0..self.held {
-            let plain = &mut self.plain[(self.first + k) % CAPACITY];
+        for k in 0..self.plain.held {
+            let plain = self.plain.nth(k);
             let Some(seg) = self.translator.translate(plain.address, plain.seg.len() as u32) else {
                 // What lies nowhere any more is named here; what lies in two regions is no fault.
                 let described = [plain.descriptor()];
@@ -303,9 +352,9 @@ impl<R: DeviceRing> Core<R> {
             self.chain_descriptors.clear();
             self.ring.untake(&[token]);
         }
-        while self.held > k {
-            self.held -= 1;
-            self.ring.untake(&[self.plain[(self.first + self.held) % CAPACITY].token]);
+        while self.plain.held > k {
+            let Some(plain) = self.plain.take_back() else { return };
+            self.ring.untake(&[plain.token]);
         }
     }
 }

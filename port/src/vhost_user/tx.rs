@@ -140,15 +140,14 @@ fn send_plain<R: DeviceRing, K: Kernel>(
     picks: &[u8],
     tally: &mut Tally,
 ) -> usize {
+    let header_len = core.header_len;
     let (mut done, mut bytes) = (0, 0);
-    for &pick in picks {
-        let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
-        let Some((token, seg)) = core.take_plain(len) else { break };
-        fill::plain::<K>(core.map(), core.header_len, seg, &frame);
-        core.ring.push_used(token, (core.header_len + len) as u32);
+    let frames = picks.iter().map(|&pick| (pick as usize, burst.frame_len(pick as usize)));
+    core.fill_plain(frames, |map, frame, to| {
+        fill::plain::<K>(map, header_len, to, &burst.frame(frame));
         done += 1;
-        bytes += len as u64;
-    }
+        bytes += (to.len() - header_len) as u64;
+    });
     tally.packets += done as u64;
     tally.bytes += bytes;
     done

@@ -24,23 +24,23 @@ pub const SWEEP: usize = 64;
 /// Heads taken in one sweep: private copies.
 #[derive(Debug)]
 pub struct Sweep {
-    /// The first descriptor of each chain.
+    /// The first descriptor of each chain. Of a plain buffer, `link` is the number that returns it.
     pub heads: [Descriptor; SWEEP],
-    /// What returns each chain.
-    pub tokens: [Token; SWEEP],
     /// Heads in this sweep.
     pub len: usize,
     /// When the last head is not a plain buffer: every descriptor of its chain. A sweep ends with such a head.
     pub chain: Vec<Descriptor>,
+    /// What returns that chain.
+    pub(crate) chain_token: Token,
 }
 
 impl Default for Sweep {
     fn default() -> Self {
         Self {
             heads: [Descriptor::default(); SWEEP],
-            tokens: [Token::default(); SWEEP],
             len: 0,
             chain: Vec::with_capacity(usize::from(crate::MAX_SIZE)),
+            chain_token: Token::default(),
         }
     }
 }
@@ -50,6 +50,18 @@ impl Sweep {
     #[inline(always)]
     pub fn has_chain(&self) -> bool {
         !self.chain.is_empty()
+    }
+
+    /// Heads that are plain buffers: all of them, or all but the last.
+    #[inline(always)]
+    pub fn plain(&self) -> usize {
+        self.len - usize::from(self.has_chain())
+    }
+
+    /// What returns head `k`.
+    #[inline(always)]
+    pub fn token(&self, k: usize) -> Token {
+        if k < self.plain() { self.heads[k].token() } else { self.chain_token }
     }
 }
 
@@ -67,8 +79,25 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// Fetches the lines that the next sweep will read first.
     fn prefetch(&self);
 
+    /// Where used entries are written next, apart from the ring so that it stays in registers between entries.
+    type Cursor;
+
+    /// The place of the next used entry.
+    fn cursor(&self) -> Self::Cursor;
+
     /// Writes one used entry with `len` bytes written by the device. Entries come in the order of the sweeps.
-    fn push_used(&mut self, token: Token, len: u32);
+    fn put_used(&self, cursor: &mut Self::Cursor, token: Token, len: u32);
+
+    /// Takes note of what was written from [`DeviceRing::cursor`] to here.
+    fn advance(&mut self, cursor: Self::Cursor);
+
+    /// Writes one used entry and takes note of it.
+    #[inline]
+    fn push_used(&mut self, token: Token, len: u32) {
+        let mut cursor = self.cursor();
+        self.put_used(&mut cursor, token, len);
+        self.advance(cursor);
+    }
 
     /// Writes used entries for buffers that the device only read.
     fn push_read(&mut self, tokens: &[Token]);

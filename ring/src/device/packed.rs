@@ -98,6 +98,17 @@ pub struct Packed {
     published: bool,
 }
 
+/// Descriptors on one cache line.
+const LINE: usize = 64 / DESC;
+
+/// Where used descriptors are written next; the fields are the ring's.
+#[derive(Debug)]
+pub struct Cursor {
+    place: Place,
+    outstanding: u32,
+    held: Option<(usize, u64)>,
+}
+
 fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFault> {
     Ok((
         Area::new(map, "descriptor", layout.descriptors, usize::from(layout.size) * DESC, 16)?,
@@ -119,6 +130,29 @@ impl Packed {
             return None;
         }
         Some(Descriptor::packed(self.descriptors.load64(offset, Ordering::Relaxed), word))
+    }
+
+    /// Takes the descriptors of one cache line, if it begins at `place` and the driver made all of them available as
+    /// plain buffers: one comparison for four.
+    #[inline(always)]
+    fn take_line(&self, place: Place, heads: &mut [Descriptor]) -> bool {
+        let offset = place.at() * DESC;
+        if place.at() % LINE != 0 || place.at() + LINE > self.size as usize {
+            return false;
+        }
+        // Acquire: as in `available`.
+        let words: [u64; LINE] =
+            std::array::from_fn(|i| self.descriptors.load64(offset + i * DESC + 8, Ordering::Acquire));
+        let plain = u64::from(if place.wrap() { AVAIL } else { USED }) << 48;
+        let differs = words.iter().fold(0, |differs, word| differs | (word ^ plain));
+        if differs & u64::from(AVAIL | USED | NEXT | INDIRECT) << 48 != 0 {
+            return false;
+        }
+        for (i, head) in heads.iter_mut().enumerate() {
+            Descriptor::packed(self.descriptors.load64(offset + i * DESC, Ordering::Relaxed), words[i])
+                .put(head);
+        }
+        true
     }
 
     /// The chain that begins with `first` at the place of `taken`, whole, into `chain`; what returns it.
@@ -190,27 +224,31 @@ impl DeviceRing for Packed {
 
     #[inline]
     fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
-        sweep.len = 0;
         sweep.chain.clear();
-        let (mut place, mut room) = (self.taken, self.size - self.outstanding);
-        while sweep.len < max.min(SWEEP) {
-            let k = sweep.len;
-            let Some(first) = self.available(place) else { break };
-            first.put(&mut sweep.heads[k]);
-            let token = if sweep.heads[k].is_plain() {
-                Token { id: sweep.heads[k].link, slots: 1 }
+        let (mut place, mut k, max) = (self.taken, 0, max.min(SWEEP));
+        let mut room = self.size - self.outstanding;
+        while k < max {
+            let slots = if k + LINE <= max && self.take_line(place, &mut sweep.heads[k..k + LINE]) {
+                k += LINE;
+                LINE as u32
             } else {
-                self.walk(sweep.heads[k], place, translator, &mut sweep.chain)?
+                let Some(first) = self.available(place) else { break };
+                first.put(&mut sweep.heads[k]);
+                k += 1;
+                if first.is_plain() {
+                    1
+                } else {
+                    sweep.chain_token = self.walk(first, place, translator, &mut sweep.chain)?;
+                    sweep.chain_token.slots.into()
+                }
             };
-            let slots = u32::from(token.slots);
             room = room.checked_sub(slots).ok_or(RingFault::Lapped)?;
-            sweep.tokens[k] = token;
             place = place.advance(slots, self.size);
-            sweep.len += 1;
             if sweep.has_chain() {
                 break;
             }
         }
+        sweep.len = k;
         (self.taken, self.outstanding) = (place, self.size - room);
         Ok(())
     }
@@ -223,19 +261,31 @@ impl DeviceRing for Packed {
         }
     }
 
+    type Cursor = Cursor;
+
     #[inline(always)]
-    fn push_used(&mut self, token: Token, len: u32) {
-        let flags = if self.used.wrap() { AVAIL | USED } else { 0 };
+    fn cursor(&self) -> Cursor {
+        Cursor { place: self.used, outstanding: self.outstanding, held: self.held }
+    }
+
+    #[inline(always)]
+    fn put_used(&self, cursor: &mut Cursor, token: Token, len: u32) {
+        let flags = if cursor.place.wrap() { AVAIL | USED } else { 0 };
         let word = u64::from(len) | u64::from(token.id) << 32 | u64::from(flags) << 48;
-        let offset = self.used.at() * DESC + 8;
-        if self.held.is_none() {
-            self.held = Some((offset, word));
+        let offset = cursor.place.at() * DESC + 8;
+        if cursor.held.is_none() {
+            cursor.held = Some((offset, word));
         } else {
             self.descriptors.store64(offset, word, Ordering::Relaxed);
         }
         let slots = u32::from(token.slots);
-        self.used = self.used.advance(slots, self.size);
-        self.outstanding -= slots;
+        cursor.place = cursor.place.advance(slots, self.size);
+        cursor.outstanding -= slots;
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, cursor: Cursor) {
+        (self.used, self.outstanding, self.held) = (cursor.place, cursor.outstanding, cursor.held);
     }
 
     #[inline]
@@ -247,9 +297,11 @@ impl DeviceRing for Packed {
             self.push_used(Token { id: last.id, slots }, 0);
             return;
         }
+        let mut cursor = self.cursor();
         for token in tokens {
-            self.push_used(*token, 0);
+            self.put_used(&mut cursor, *token, 0);
         }
+        self.advance(cursor);
     }
 
     #[inline]

@@ -163,14 +163,17 @@ impl DeviceRing for Split {
             if head >= self.layout.size {
                 return Err(RingFault::NoSuchDescriptor(head));
             }
-            sweep.tokens[k] = Token { id: head, slots: 1 };
+            sweep.heads[k].link = head;
             self.descriptors.prefetch_read(usize::from(head) * DESC);
         }
         for k in 0..ready {
-            self.descriptor(sweep.tokens[k].id).put(&mut sweep.heads[k]);
+            let id = sweep.heads[k].link;
+            let head = self.descriptor(id);
+            Descriptor { link: id, ..head }.put(&mut sweep.heads[k]);
             sweep.len = k + 1;
-            if !sweep.heads[k].is_plain() {
-                self.walk(sweep.heads[k], translator, &mut sweep.chain)?;
+            if !head.is_plain() {
+                self.walk(head, translator, &mut sweep.chain)?;
+                sweep.chain_token = Token { id, slots: 1 };
                 break;
             }
         }
@@ -186,18 +189,30 @@ impl DeviceRing for Split {
         self.available.prefetch_read(RING + slot * 2 + 64);
     }
 
+    /// The next used index.
+    type Cursor = u16;
+
     #[inline(always)]
-    fn push_used(&mut self, token: Token, len: u32) {
-        let element = u64::from(token.id) | u64::from(len) << 32;
-        let at = self.element(self.next_used);
+    fn cursor(&self) -> u16 {
+        self.next_used
+    }
+
+    #[inline(always)]
+    fn put_used(&self, cursor: &mut u16, token: Token, len: u32) {
+        let at = self.element(*cursor);
         // The used ring is aligned to 4 only, so an element may straddle an 8-byte boundary. What already stands
         // there from the last lap is not written again: then the line stays in both cores' caches.
-        for (at, value) in [(at, element as u32), (at + 4, (element >> 32) as u32)] {
+        for (at, value) in [(at, u32::from(token.id)), (at + 4, len)] {
             if self.used.load32(at, Ordering::Relaxed) != value {
                 self.used.store32(at, value, Ordering::Relaxed);
             }
         }
-        self.next_used = self.next_used.wrapping_add(token.slots);
+        *cursor = cursor.wrapping_add(token.slots);
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, cursor: u16) {
+        self.next_used = cursor;
     }
 
     #[inline]
@@ -208,9 +223,11 @@ impl DeviceRing for Split {
             self.push_used(Token { id: last.id, slots: tokens.len() as u16 }, 0);
             return;
         }
+        let mut cursor = self.cursor();
         for token in tokens {
-            self.push_used(*token, 0);
+            self.put_used(&mut cursor, *token, 0);
         }
+        self.advance(cursor);
     }
 
     #[inline]
