@@ -51,6 +51,8 @@ pub struct Ovs {
     daemon: Process,
     _database: Process,
     folder: PathBuf,
+    /// Where in the log this daemon begins.
+    began: usize,
 }
 
 impl Ovs {
@@ -73,7 +75,7 @@ impl Ovs {
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
         tool(&folder, "ovs-vsctl", &["--no-wait", "init"]);
         tool(&folder, "ovs-vsctl", &[&["--no-wait", "set", "Open_vSwitch", "."], &settings[..]].concat());
-        let ovs = Ovs { daemon: daemon(&folder), _database: database, folder };
+        let ovs = Ovs { daemon: daemon(&folder), _database: database, folder, began: 0 };
         let bridge = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"];
         ovs.run("ovs-vsctl", &bridge);
         ovs
@@ -121,7 +123,7 @@ impl Ovs {
         // Before its first guest, a port has no MTU.
         let ready = !own.contains("mtu=0,");
         let configured = if ready { behind(own, "configured_rx_queues=") as usize } else { 0 };
-        configured.min(enabled(&self.daemon.output(), socket))
+        configured.min(enabled(&self.daemon.output()[self.began..], socket))
     }
 
     /// From now on, what comes in by these ports is forwarded, and counted from nothing. Learned addresses are forgotten.
@@ -182,6 +184,7 @@ impl Ovs {
     pub fn crash_and_return(&mut self, meanwhile: impl FnOnce()) {
         self.daemon.kill();
         meanwhile();
+        self.began = self.daemon.output().len();
         self.daemon = daemon(&self.folder);
         let answers = || attempt(&self.folder, "ovs-ofctl", &["show", BRIDGE]).ok();
         assert!(wait::until(START, answers).is_some(), "Open vSwitch does not come back");
