@@ -125,10 +125,12 @@ fn our_guests_frames_go_round_through_open_vswitch() {
 }
 
 const BRIDGED: [&str; 2] = ["near", "uplink"];
+/// The uplink's socket, which both a shell and Open vSwitch have to quote.
+const UPLINK: &str = "it's an [uplink]: {1, 2}";
 
 /// A linerate with a port for a guest, and one that plugs into Open vSwitch with so many pairs of queues.
 fn linerate(folder: &Path, ring: &str, pairs: usize) -> Switch {
-    let [near, uplink] = BRIDGED.map(|name| folder.join(name).display().to_string());
+    let [near, uplink] = ["near", UPLINK].map(|name| folder.join(name).display().to_string());
     let text = format!(
         "[[worker]]\ncpu = {SWITCH_CPU}\n\n[[port]]\nname = \"near\"\nsocket = \"{near}\"\n\n\
          [[port]]\nname = \"uplink\"\nkind = \"virtio-user\"\nsocket = \"{uplink}\"\nmode = \"server\"\n\
@@ -143,7 +145,7 @@ fn linerate(folder: &Path, ring: &str, pairs: usize) -> Switch {
 fn through_the_uplink(ring: &str, pairs: usize) {
     println!("{ring}, {pairs} pairs of queues");
     let folder = folder();
-    let [near, uplink, far] = ["near", "uplink", "far"].map(|name| folder.path().join(name));
+    let [near, uplink, far] = ["near", UPLINK, "far"].map(|name| folder.path().join(name));
     let mut ovs = Ovs::start(folder.path(), OVS_CPU);
     let switch = linerate(folder.path(), ring, pairs);
     ovs.paste(&switch.snippet("uplink", "ovs"));
