@@ -111,7 +111,7 @@ impl Ovs {
     pub fn inject(&self, port: &str, frame: &[u8], copies: usize) {
         let output = format!("output:{}", self.number(port));
         let actions = vec![output.as_str(); copies].join(",");
-        let packet: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+        let packet = frame.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         self.flows("packet-out", &format!("in_port=none packet={packet} actions={actions}"));
     }
 
@@ -169,7 +169,7 @@ impl Ovs {
         self.run("ovs-ofctl", &[verb, BRIDGE, flow]);
     }
 
-    /// The port's number in OpenFlow.
+    /// The port's number in flows.
     fn number(&self, port: &str) -> String {
         self.run("ovs-vsctl", &["get", "Interface", port, "ofport"]).trim().to_owned()
     }
