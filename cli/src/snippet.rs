@@ -191,11 +191,9 @@ fn ovs(port: &PortSettings) -> Result<String, Trouble> {
         return Err(Trouble::bad(format!("port \"{}\"", port.name), reason, remedy));
     }
     let path = shell(&format!("options:vhost-server-path={}", port.socket.display()));
-    let (name, pairs) = (&port.name, port.queue_pairs);
-    let queues = if pairs > 1 { format!(" options:n_rxq={pairs}") } else { String::new() };
-    Ok(format!(
-        "ovs-vsctl add-port br0 {name} -- set Interface {name} \\\ntype=dpdkvhostuserclient {path}{queues}\n"
-    ))
+    let name = &port.name;
+    // Open vSwitch takes the number of queues from what is plugged in.
+    Ok(format!("ovs-vsctl add-port br0 {name} -- set Interface {name} \\\ntype=dpdkvhostuserclient {path}\n"))
 }
 
 /// `word` as one word of a shell command.
@@ -350,7 +348,9 @@ dpdk-testpmd --no-pci --file-prefix=uplink \\
 ovs-vsctl add-port br0 uplink -- set Interface uplink \\
 type=dpdkvhostuserclient options:vhost-server-path=/run/linerate/guest-a.sock
 ";
-        assert_eq!(snippet(&uplink(Mode::Server, 1), GuestKind::Ovs).unwrap(), expected);
+        for pairs in [1, 2] {
+            assert_eq!(snippet(&uplink(Mode::Server, pairs), GuestKind::Ovs).unwrap(), expected);
+        }
         let trouble = snippet(&uplink(Mode::Client, 1), GuestKind::Ovs).unwrap_err();
         assert!(trouble.remedy.contains("mode = \"server\""), "{trouble}");
     }

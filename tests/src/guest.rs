@@ -19,22 +19,51 @@ pub struct Guest {
 impl Guest {
     /// Starts a guest that runs for `seconds`. `side` is `--connect` or `--listen`.
     pub fn start(folder: &Path, name: &str, side: &str, socket: &Path, seconds: u32, more: &[&str]) -> Guest {
-        let socket = socket.display().to_string();
         let limit = seconds.to_string();
-        let mut words = vec!["guest", side, &socket, "--seconds", &limit, "-o", "json"];
+        let more = [&["--seconds", &limit], more].concat();
+        Guest { seconds, ..Guest::endless(folder, name, side, &[socket], &more) }
+    }
+
+    /// Starts a guest with one device at each of `sockets`, which runs until [`Guest::end`].
+    pub fn endless(folder: &Path, name: &str, side: &str, sockets: &[&Path], more: &[&str]) -> Guest {
+        let sockets: Vec<_> = sockets.iter().map(|socket| socket.display().to_string()).collect();
+        let mut words = vec!["guest", "-o", "json"];
+        words.extend(sockets.iter().flat_map(|socket| [side, socket]));
         words.extend(more);
-        Guest { process: Process::spawn(folder, name, binary::linerate(), &words), seconds }
+        Guest { process: Process::spawn(folder, name, binary::linerate(), &words), seconds: 0 }
+    }
+
+    /// Whether it has ended, which an endless one does only where it failed.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.ended().is_some()
     }
 
     /// Waits for its end and returns what it says about its only device, in the last JSON that it printed.
     pub fn report(mut self) -> Value {
         let status = self.process.finish(Duration::from_secs(self.seconds.into()) + AFTER);
+        assert!(status.success(), "linerate guest ended with {status}: {}", self.process.output());
+        self.devices().swap_remove(0)
+    }
+
+    /// Tells it to end, and returns what it says about each of its devices.
+    pub fn end(mut self) -> Vec<Value> {
+        let status = self.process.terminate(AFTER);
+        assert!(status.success(), "linerate guest ended with {status}: {}", self.process.output());
+        self.devices()
+    }
+
+    fn devices(&self) -> Vec<Value> {
         let output = self.process.output();
-        assert!(status.success(), "linerate guest ended with {status}: {output}");
         let start = output.find('{').unwrap_or_else(|| panic!("linerate guest printed no JSON: {output}"));
         let mut values = serde_json::Deserializer::from_str(&output[start..]).into_iter::<Value>();
         let last = values.by_ref().map_while(Result::ok).last();
-        let device = last.and_then(|report| report["devices"].get(0).cloned());
-        device.unwrap_or_else(|| panic!("linerate guest reported no device: {output}"))
+        let devices = last.and_then(|report| report["devices"].as_array().cloned()).unwrap_or_default();
+        assert!(!devices.is_empty(), "linerate guest reported no device: {output}");
+        devices
     }
+}
+
+/// A number in a device's report.
+pub fn number(report: &Value, key: &str) -> u64 {
+    report[key].as_u64().unwrap_or_else(|| panic!("no {key} in {report}"))
 }

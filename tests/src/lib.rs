@@ -1,4 +1,5 @@
-//! What the stories share: real front ends and back ends (DPDK's testpmd, Linux guests in QEMU) around the
+//! What the stories share: real front ends and back ends (DPDK's testpmd, Open vSwitch, Linux guests in
+//! QEMU) around the
 //! `linerate` binary, each in a process of its own that dies with the story.
 //!
 //! A story speaks to linerate as a user does: a configuration file, the command line and its JSON. Nothing here
@@ -9,6 +10,7 @@ pub mod binary;
 pub mod guest;
 pub mod initramfs;
 pub mod kernel;
+pub mod ovs;
 pub mod process;
 pub mod switch;
 pub mod testpmd;

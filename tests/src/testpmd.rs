@@ -180,16 +180,21 @@ impl Testpmd {
 
     /// Stops forwarding; frames that are still on their way wait in the rings.
     pub fn stop(&mut self) {
+        self.stop_and_list();
+    }
+
+    /// As [`Testpmd::stop`]; returns how many packets each queue of a port received, if it has several.
+    pub fn stop_and_list(&mut self) -> Vec<(usize, u64)> {
         let from = self.process.output().len();
         self.say("stop");
-        self.process.wait_for("Accumulated forward statistics", from, REPLY);
+        streams(&self.process.wait_for("Accumulated forward statistics", from, REPLY))
     }
 
     /// Takes everything that waits in the rings, until nothing more comes.
     pub fn drain(&mut self) {
         self.say("set fwd rxonly");
         self.say("start");
-        wait::settled(CALM, REPLY, || self.counters());
+        self.settled();
         self.stop();
     }
 
@@ -202,6 +207,11 @@ impl Testpmd {
         let start = from + seen.find(&last).unwrap_or_default();
         self.process.wait_for("Tx-bps:", start, REPLY);
         parse(&self.process.output()[from..])
+    }
+
+    /// The counters of every port, once nothing moves any more.
+    pub fn settled(&mut self) -> Vec<Counters> {
+        wait::settled(CALM, REPLY, || self.counters())
     }
 
     /// Everything printed so far.
@@ -234,6 +244,19 @@ fn parse(text: &str) -> Vec<Counters> {
         .collect()
 }
 
+/// Port and received packets of each queue.
+fn streams(text: &str) -> Vec<(usize, u64)> {
+    const TITLE: &str = "Forward Stats for RX Port=";
+    let blocks = text.split(TITLE).skip(1);
+    blocks
+        .map(|block| {
+            let port = block.trim_start().split('/').next().and_then(|port| port.parse().ok());
+            let port = port.unwrap_or_else(|| panic!("testpmd printed no port behind {TITLE}"));
+            (port, number(block, "RX-packets:"))
+        })
+        .collect()
+}
+
 fn number(text: &str, label: &str) -> u64 {
     let rest = text.split_once(label).map_or("", |(_, rest)| rest);
     let word = rest.split_whitespace().next().unwrap_or_default();
@@ -260,5 +283,17 @@ mod tests {
             Counters { rx_packets: 32, rx_bytes: 2048, tx_packets: 160, tx_bytes: 10240 }
         );
         assert_eq!(counters[1], Counters { rx_packets: 1, rx_bytes: 64, tx_packets: 2, tx_bytes: 128 });
+    }
+    #[test]
+    fn the_packets_of_each_queue_are_read_from_what_stop_prints() {
+        let text = "
+  ------- Forward Stats for RX Port= 0/Queue= 0 -> TX Port= 1/Queue= 0 -------
+  RX-packets: 1710112        TX-packets: 0              TX-dropped: 1710112
+  ------- Forward Stats for RX Port= 1/Queue= 1 -> TX Port= 0/Queue= 1 -------
+  RX-packets: 17             TX-packets: 0              TX-dropped: 17
+  ---------------------- Forward statistics for port 0  ----------------------
+  RX-packets: 3420416        RX-dropped: 0             RX-total: 3420416
+";
+        assert_eq!(streams(text), [(0, 1_710_112), (1, 17)]);
     }
 }

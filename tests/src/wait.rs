@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Calls `probe` until it yields something; `None` once `limit` has passed.
 pub fn until<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {

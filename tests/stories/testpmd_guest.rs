@@ -11,8 +11,8 @@ use linerate_tests::{folder, wait};
 
 const NAMES: [&str; 2] = ["left", "right"];
 const MACS: [u8; 2] = [1, 2];
-/// Around the edges that matter: the shortest frame, the head that a burst copies, the longest without a tag.
-const SIZES: [usize; 7] = [60, 64, 127, 128, 129, 590, 1514];
+/// Around the edges that matter: the shortest frame, the head that a burst copies, the longest without and with a tag.
+const SIZES: [usize; 8] = [60, 64, 127, 128, 129, 590, 1514, 1518];
 /// So many frames must come back into each port of the guest before a size counts as carried.
 const CARRIED: u64 = 20_000;
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -178,7 +178,9 @@ fn a_guest_with_packed_rings_in_order_gets_every_size_both_ways() {
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn a_switch_connects_to_guests_that_listen() {
     for ring in Ring::ALL {
-        Case { guest_listens: true, ..Case::new(ring, false) }.tell(&[64, 1514]);
+        for (pairs, mergeable) in [(1, false), (2, true)] {
+            Case { guest_listens: true, pairs, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
+        }
     }
 }
 
@@ -186,7 +188,9 @@ fn a_switch_connects_to_guests_that_listen() {
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn a_guest_with_two_pairs_of_queues_uses_both() {
     for ring in Ring::ALL {
-        Case { pairs: 2, ..Case::new(ring, true) }.tell(&[64, 1514]);
+        for mergeable in [true, false] {
+            Case { pairs: 2, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
+        }
     }
 }
 

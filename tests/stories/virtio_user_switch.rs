@@ -6,19 +6,16 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_tests::guest::Guest;
+use linerate_tests::guest::{Guest, number};
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::testpmd::{Testpmd, Vhost};
 use linerate_tests::{folder, wait};
-use serde_json::Value;
 
 const SWITCH_CPU: usize = 0;
 const PEER_CPU: usize = 1;
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
-/// How long a guest runs; long enough to connect and to move frames on the slowest machine.
-const SECONDS: u32 = 3;
 const REACTION: Duration = Duration::from_secs(20);
-const CARRIED: u64 = 1000;
+const CARRIED: u64 = 10_000;
 
 /// A linerate in a folder of its own, whose ports are lines of a configuration file.
 fn linerate(folder: &Path, name: &str, cpu: usize, ports: &[&str]) -> Switch {
@@ -40,10 +37,6 @@ fn port(name: &str, socket: &Path, more: &str) -> String {
 fn uplink(socket: &Path, ring: &str, mode: &str) -> String {
     let more = format!("kind = \"virtio-user\"\nring = \"{ring}\"\nmode = \"{mode}\"\n");
     port("uplink", socket, &more)
-}
-
-fn number(report: &Value, key: &str) -> u64 {
-    report[key].as_u64().unwrap_or_else(|| panic!("no {key} in {report}"))
 }
 
 /// Waits until packets can go through the port.
@@ -75,14 +68,21 @@ fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     peer.say("start");
     plugged(&switch, "uplink");
     let (from, to) = if outwards { (&near, &far) } else { (&far, &near) };
-    let guest = |socket: &Path, name, mode, seconds| {
-        Guest::start(folder.path(), name, "--connect", socket, seconds, &["--mode", mode, "--size", size])
+    let guest = |socket: &Path, name, mode| {
+        Guest::endless(folder.path(), name, "--connect", &[socket], &["--mode", mode, "--size", size])
     };
-    let receiver = guest(to, "receiver", "rxonly", 2 * SECONDS);
-    let sender = guest(from, "sender", "txonly", SECONDS);
-    let (sent, received) = (sender.report(), receiver.report());
-    assert!(number(&received, "rx_packets") >= CARRIED, "{sent} {received}");
+    let receiver = guest(to, "receiver", "rxonly");
+    let sender = guest(from, "sender", "txonly");
+    let arrived = |peer: &mut Testpmd| {
+        if outwards { peer.counters()[1].tx_packets } else { switch.counters("near").tx_packets }
+    };
+    let carried = wait::until(REACTION, || (arrived(&mut peer) >= CARRIED).then_some(()));
+    assert!(carried.is_some(), "nothing arrives: {:?} {}", peer.counters(), switch.port("uplink"));
+    let sent = sender.end();
     both_count_the_same(&switch, &mut peer);
+    let received = receiver.end().swap_remove(0);
+    let last = if outwards { peer.counters()[1].tx_packets } else { switch.counters("near").tx_packets };
+    assert_eq!(number(&received, "rx_packets"), last, "{sent:?}");
     assert_eq!(switch.has_feature("uplink", "ring-packed"), ring.starts_with("packed"));
     peer.quit();
     switch.stop();
@@ -165,16 +165,18 @@ fn through_another_linerate(ring: &str, mode: &str) {
         let (a, b) = ("02:00:00:00:00:0a", "02:00:00:00:00:0b");
         let guest = |socket: &Path, name, own, peer, packets| {
             let more = ["--mac", own, "--peer", peer, "--packets", packets, "--ring", ring];
-            let seconds = if packets == "0" { 2 * SECONDS } else { SECONDS };
-            Guest::start(folder.path(), name, "--connect", socket, seconds, &more)
+            Guest::endless(folder.path(), name, "--connect", &[socket], &more)
         };
         // Frames that are sent before anybody is there are lost, and nothing would go round.
         let far = guest(&right, "right-guest", b, a, "0");
         plugged(&two, "right");
         let near = guest(&left, "left-guest", a, b, "128");
-        let (near, far) = (near.report(), far.report());
-        for report in [&near, &far] {
-            assert!(number(report, "rx_packets") >= CARRIED, "{near} {far}");
+        let before = one.counters("left").tx_packets;
+        let carried = || (one.counters("left").tx_packets >= before + CARRIED).then_some(());
+        assert!(wait::until(REACTION, carried).is_some(), "frames do not go round: {}", one.port("uplink"));
+        let (near, far) = (near.end(), far.end());
+        for report in [&near[0], &far[0]] {
+            assert!(number(report, "rx_packets") >= CARRIED, "{near:?} {far:?}");
         }
         nothing_is_lost_between(&one, &two, !again);
     }

@@ -36,6 +36,7 @@ enum Probe {
 /// What the stories drive.
 pub(crate) const TESTS: &[Need] = &[
     TESTPMD,
+    OVS,
     Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
     Need::new(Probe::Package("busybox-static"), &["busybox-static"]),
     Need::new(Probe::Program("xz"), &["xz-utils"]),
@@ -45,17 +46,16 @@ pub(crate) const TESTS: &[Need] = &[
 ];
 
 /// What the peers of the bench are.
-pub(crate) const PEERS: &[Need] = &[
-    TESTPMD,
-    Need::new(
-        Probe::File("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
-        &["openvswitch-switch-dpdk"],
-    ),
-];
+pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
 // DPDK's drivers are packages that the program only recommends.
 const TESTPMD: Need =
     Need { recommended: true, ..Need::new(Probe::Program("dpdk-testpmd"), &["dpdk", "dpdk-dev"]) };
+
+const OVS: Need = Need::new(
+    Probe::File("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
+    &["openvswitch-switch-dpdk"],
+);
 
 impl Need {
     fn is_met(&self) -> bool {

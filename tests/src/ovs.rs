@@ -1,0 +1,294 @@
+//! Open vSwitch with its DPDK data path as a process of the story: a learning switch that nobody of this project wrote.
+//!
+//! It needs no huge pages and touches nothing of an Open vSwitch that this machine may run: database, sockets and
+//! DPDK's own files lie in the story's folder, and the device that it makes for its bridge lies in a network
+//! namespace that ends with it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use crate::process::Process;
+use crate::{REMEDY, wait};
+
+const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// The name that the printed lines use.
+const BRIDGE: &str = "br0";
+/// What that bridge forwards by.
+const DATA_PATH: &str = "netdev@ovs-netdev";
+const CALM: Duration = Duration::from_millis(500);
+const START: Duration = Duration::from_secs(40);
+const CONTROL: &str = "daemon.ctl";
+/// Priorities of flows; the higher one goes first, and the bridge as it is made has a flow of priority 0.
+const FORWARD: u32 = 1;
+const DROP: u32 = 2;
+
+/// Where a port's socket is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side<'a> {
+    /// Open vSwitch makes it in its own folder (`dpdkvhostuser`).
+    Listens,
+    /// The guest makes it here, and Open vSwitch connects (`dpdkvhostuserclient`).
+    Connects(&'a Path),
+}
+
+/// What came in by one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CameIn {
+    /// Packets, forwarded or dropped.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A running switch with one bridge.
+pub struct Ovs {
+    // Ended in this order.
+    daemon: Process,
+    _database: Process,
+    folder: PathBuf,
+    /// Where in the log this daemon begins.
+    began: usize,
+}
+
+impl Ovs {
+    /// Starts it in a folder of its own below `folder`, with its packet loop on CPU `cpu`.
+    pub fn start(folder: &Path, cpu: usize) -> Ovs {
+        let folder = folder.join("ovs");
+        fs::create_dir(&folder).unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
+        let database = database(&folder);
+        let mask = format!("{:#x}", 1_u64 << cpu);
+        let settings = [
+            "other_config:dpdk-init=true".to_owned(),
+            // Buffers by port, as many as it needs; the common pool is made for large machines.
+            "other_config:per-port-memory=true".to_owned(),
+            format!("other_config:pmd-cpu-mask={mask}"),
+            format!("other_config:dpdk-lcore-mask={mask}"),
+            // Legacy memory, or Open vSwitch adds an option that contradicts the absence of huge pages.
+            "other_config:dpdk-extra=--no-huge --legacy-mem -m 512 --no-pci --no-telemetry --no-shconf"
+                .to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        tool(&folder, "ovs-vsctl", &["--no-wait", "init"]);
+        tool(&folder, "ovs-vsctl", &[&["--no-wait", "set", "Open_vSwitch", "."], &settings[..]].concat());
+        let ovs = Ovs { daemon: daemon(&folder), _database: database, folder, began: 0 };
+        let bridge = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"];
+        ovs.run("ovs-vsctl", &bridge);
+        ovs
+    }
+
+    /// Adds a port for a guest and returns where its socket is.
+    pub fn add_port(&self, name: &str, side: Side) -> PathBuf {
+        let interface = ["add-port", BRIDGE, name, "--", "set", "Interface", name];
+        match side {
+            Side::Listens => {
+                self.run("ovs-vsctl", &[&interface[..], &["type=dpdkvhostuser"]].concat());
+                self.folder.join(name)
+            }
+            Side::Connects(path) => {
+                let option = format!("options:vhost-server-path={}", path.display());
+                self.run("ovs-vsctl", &[&interface[..], &["type=dpdkvhostuserclient", &option]].concat());
+                path.to_owned()
+            }
+        }
+    }
+
+    /// Runs a line that somebody pastes into a shell.
+    pub fn paste(&self, line: &str) {
+        tool(&self.folder, "sh", &["-e", "-c", line]);
+    }
+
+    /// Runs one of Open vSwitch's tools and returns what it printed; panics where it fails.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> String {
+        tool(&self.folder, program, arguments)
+    }
+
+    /// Sends `copies` copies of `frame` out of a port.
+    pub fn inject(&self, port: &str, frame: &[u8], copies: usize) {
+        let output = format!("output:{}", self.number(port));
+        let actions = vec![output.as_str(); copies].join(",");
+        let packet = frame.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        self.flows("packet-out", &format!("in_port=none packet={packet} actions={actions}"));
+    }
+
+    /// How many pairs of queues of the port with this socket have a guest and run in both directions. No tool shows
+    /// that, so it is read from what the daemon logs.
+    pub fn running(&self, port: &str, socket: &Path) -> usize {
+        let ports = self.control("dpctl/show", &[DATA_PATH]);
+        let own = ports.lines().find(|line| line.contains(&format!(": {port} ("))).unwrap_or_default();
+        // Before its first guest, a port has no MTU.
+        let ready = !own.contains("mtu=0,");
+        let configured = if ready { behind(own, "configured_rx_queues=") as usize } else { 0 };
+        configured.min(enabled(&self.daemon.output()[self.began..], socket))
+    }
+
+    /// From now on, what comes in by these ports is forwarded, and counted from nothing. Learned addresses are forgotten.
+    pub fn open(&self, ports: &[&str]) {
+        self.control("fdb/flush", &[BRIDGE]);
+        for number in ports.iter().map(|port| self.number(port)) {
+            self.flows("del-flows", &format!("in_port={number}"));
+            self.flows("add-flow", &format!("priority={FORWARD},in_port={number},actions=NORMAL"));
+        }
+    }
+
+    /// From now on, what comes in by these ports is dropped; returns when nothing moves any more.
+    pub fn close(&self, ports: &[&str]) {
+        for number in ports.iter().map(|port| self.number(port)) {
+            self.flows("add-flow", &format!("priority={DROP},in_port={number},actions=drop"));
+        }
+        wait::settled(CALM, START, || self.handled());
+    }
+
+    /// What came in by a port since it was opened. The figures may be a second old.
+    ///
+    /// Open vSwitch 3.1 does not show what its vhost-user ports counted ("could not retrieve stats"), but what its
+    /// flows did. A packet that came in shortly before the port was closed may count with either flow, so only their
+    /// sum says something.
+    pub fn came_in(&self, port: &str) -> CameIn {
+        let flows = self.run("ovs-ofctl", &["dump-flows", BRIDGE, &format!("in_port={}", self.number(port))]);
+        let sum = |label| flows.lines().map(|flow| behind(flow, label)).sum();
+        CameIn { packets: sum("n_packets="), bytes: sum("n_bytes=") }
+    }
+
+    /// How many packets came in by any port since the start.
+    pub fn handled(&self) -> u64 {
+        let path = self.control("dpctl/show", &[DATA_PATH]);
+        behind(&path, "hit:") + behind(&path, "missed:")
+    }
+
+    /// What it says about its ports and flows, for a story that fails.
+    pub fn describe(&self) -> String {
+        self.control("dpctl/show", &[DATA_PATH]) + &self.run("ovs-ofctl", &["dump-flows", BRIDGE])
+    }
+
+    fn flows(&self, verb: &str, flow: &str) {
+        self.run("ovs-ofctl", &[verb, BRIDGE, flow]);
+    }
+
+    /// The port's number in flows.
+    fn number(&self, port: &str) -> String {
+        self.run("ovs-vsctl", &["get", "Interface", port, "ofport"]).trim().to_owned()
+    }
+
+    /// Asks the daemon itself.
+    fn control(&self, verb: &str, more: &[&str]) -> String {
+        let socket = self.folder.join(CONTROL).display().to_string();
+        self.run("ovs-appctl", &[&["-t", &socket, verb], more].concat())
+    }
+
+    /// Kills the daemon as a crash would and starts it again; the database lives on, and with it the ports.
+    pub fn crash_and_return(&mut self, meanwhile: impl FnOnce()) {
+        self.daemon.kill();
+        meanwhile();
+        self.began = self.daemon.output().len();
+        self.daemon = daemon(&self.folder);
+        let answers = || attempt(&self.folder, "ovs-ofctl", &["show", BRIDGE]).ok();
+        assert!(wait::until(START, answers).is_some(), "Open vSwitch does not come back");
+    }
+}
+
+fn database(folder: &Path) -> Process {
+    let file = folder.join("conf.db").display().to_string();
+    let socket = folder.join("db.sock");
+    tool(folder, "ovsdb-tool", &["create", &file, SCHEMA]);
+    let remote = format!("--remote=punix:{}", socket.display());
+    let control = format!("--unixctl={}", folder.join("database.ctl").display());
+    let process = spawn(folder, "database", &["ovsdb-server".into(), file, remote, control]);
+    assert!(wait::until(START, || socket.exists().then_some(())).is_some(), "ovsdb-server makes no socket");
+    process
+}
+
+fn daemon(folder: &Path) -> Process {
+    assert!(Path::new(DAEMON).exists(), "no {DAEMON}; {REMEDY}");
+    let control = format!("--unixctl={}", folder.join(CONTROL).display());
+    let remote = format!("unix:{}", folder.join("db.sock").display());
+    spawn(folder, "daemon", &["unshare".into(), "--net".into(), DAEMON.into(), remote, control])
+}
+
+fn spawn(folder: &Path, name: &str, words: &[String]) -> Process {
+    let mut arguments: Vec<OsString> = environment(folder)
+        .into_iter()
+        .map(|(key, value)| {
+            let mut word = OsString::from(format!("{key}="));
+            word.push(value);
+            word
+        })
+        .collect();
+    arguments.extend(words.iter().map(OsString::from));
+    Process::spawn(folder, name, "env", &arguments)
+}
+
+/// Where Open vSwitch and DPDK put their files.
+fn environment(folder: &Path) -> Vec<(&'static str, &Path)> {
+    ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"]
+        .map(|key| (key, folder))
+        .to_vec()
+}
+
+fn tool(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    attempt(folder, program, arguments).unwrap_or_else(|error| panic!("{program} {arguments:?}: {error}"))
+}
+
+fn attempt(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+    // The tools wait for the daemon without end unless told otherwise.
+    let limit = START.as_secs().to_string();
+    let output =
+        Command::new("timeout").arg(limit).arg(program).args(arguments).envs(environment(folder)).output();
+    let Output { status, stdout, stderr } = output.map_err(|error| format!("{error}; {REMEDY}"))?;
+    let said = String::from_utf8_lossy(&stdout).into_owned();
+    if status.success() {
+        Ok(said)
+    } else {
+        Err(format!("{status}: {said}{}", String::from_utf8_lossy(&stderr)))
+    }
+}
+
+/// The number behind `label`, or 0 where there is no flow yet.
+fn behind(text: &str, label: &str) -> u64 {
+    let rest = text.split_once(label).map_or("", |(_, rest)| rest);
+    rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// How many of a guest's sending queues were enabled at last. It is the second of each pair that is.
+fn enabled(log: &str, socket: &Path) -> usize {
+    let device = format!("of vhost device '{}' changed to ", socket.display());
+    let changes =
+        log.lines().filter_map(|line| line.split_once(&device).filter(|(queue, _)| queue.contains("rx_qid")));
+    let last: HashMap<_, _> = changes.map(|(queue, state)| (behind(queue, "rx_qid "), state)).collect();
+    last.into_values().filter(|state| *state == "'enabled'").count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_of_a_flow_are_read_from_a_listing() {
+        let listing = " cookie=0x0, duration=5.1s, table=0, n_packets=12, n_bytes=768, priority=1,in_port=3 actions=NORMAL";
+        assert_eq!(["n_packets=", "n_bytes="].map(|label| behind(listing, label)), [12, 768]);
+        assert_eq!(behind("", "n_packets="), 0);
+    }
+
+    #[test]
+    fn the_queues_that_run_are_read_from_the_log() {
+        let line = |queue, device, state| {
+            format!("INFO|State of queue {queue} of vhost device '/x/{device}' changed to '{state}'\n")
+        };
+        let log = [
+            line("0 ( tx_qid 0 )", "a", "enabled"),
+            line("1 ( rx_qid 0 )", "a", "enabled"),
+            line("3 ( rx_qid 1 )", "a", "enabled"),
+            line("1 ( rx_qid 0 )", "a", "disabled"),
+            line("1 ( rx_qid 0 )", "b", "disabled"),
+        ];
+        assert_eq!(
+            ["/x/a", "/x/b", "/x/c"].map(|socket| enabled(&log.concat(), Path::new(socket))),
+            [1, 0, 0]
+        );
+        assert_eq!(enabled(&log[..3].concat(), Path::new("/x/a")), 2);
+    }
+}
