@@ -42,6 +42,13 @@ impl Place {
         Self { at: next as u16, wrap: self.wrap }
     }
 
+    /// Entries from here to `to`, at most a lap ahead, in a ring of `size`.
+    #[inline(always)]
+    pub(crate) fn distance(self, to: Place, size: u16) -> u16 {
+        let lap = if to.wrap == self.wrap { 0 } else { size };
+        to.at.wrapping_add(lap).wrapping_sub(self.at)
+    }
+
     /// `n` entries back in a ring of `size`; `n <= size`.
     fn retreat(self, n: u16, size: u16) -> Self {
         if n > self.at {

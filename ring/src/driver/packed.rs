@@ -1,13 +1,14 @@
 //! The driver's side of a packed virtqueue (VIRTIO 1.2 section 2.8).
 //!
-//! Descriptors of one publish become visible together: the first one's flags are held back and stored last.
+//! Descriptors of one publish become visible together: the first one's flags are held back and stored last. Those
+//! of a chain further behind are stored tail first, for a device that looks ahead of the first (section 2.8.13).
 
-use super::{DriverRing, Post, Used};
+use super::{DriverRing, Out, Post, Table, Used, is_legal};
 use crate::area::{Area, Layout};
-use crate::chain::{AVAIL, DESC, USED, WRITE};
+use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
 use crate::device::Place;
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
-use crate::{Direction, MAX_SIZE, RingFault};
+use crate::{MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::Map;
 use std::sync::Arc;
@@ -19,15 +20,19 @@ pub struct Packed {
     descriptors: Area,
     driver: Area,
     device: Area,
-    /// The order of posting, by ring place, for in-order devices: identifier, and bytes to write.
-    order: Vec<(u16, u32)>,
-    outstanding: Vec<bool>,
+    /// The order of posting: identifiers by the ring place where their chain begins, for in-order devices.
+    order: Vec<u16>,
+    /// What is out, by identifier.
+    out: Vec<Out>,
     next: Place,
+    /// The end of what the device may see.
+    published: Place,
     taken: Place,
     free: u16,
     held: Option<(usize, u64)>,
     asked: Place,
-    published: bool,
+    /// Entries published since the last question, which may be more than places can tell.
+    unasked: u32,
     /// In order: the last buffer of a batch whose earlier members are still to be handed out.
     batch: Option<Used>,
 }
@@ -45,16 +50,58 @@ impl Packed {
     #[inline(always)]
     fn take_one(&mut self) -> Result<Option<Used>, RingFault> {
         let Some(last) = self.batch.or_else(|| self.used_at(self.taken)) else { return Ok(None) };
-        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&out| out) {
+        if self.out.get(usize::from(last.id)).is_none_or(|out| out.descriptors == 0) {
             return Err(RingFault::NotOut(last.id.into()));
         }
         if !self.layout.in_order {
             return Ok(Some(last));
         }
-        let (id, whole) = self.order[usize::from(self.taken.at)];
+        let id = self.order[usize::from(self.taken.at)];
         self.batch = (last.id != id).then_some(last);
         // Skipped buffers were written completely (section 2.8.9 and the note in 2.7.9).
-        Ok(Some(Used { id, len: if last.id == id { last.len } else { whole } }))
+        let len = if last.id == id { last.len } else { self.out[usize::from(id)].writable };
+        Ok(Some(Used { id, len }))
+    }
+
+    /// Writes the descriptor at `place` but for its second word; where that belongs, and what it is.
+    #[inline(always)]
+    fn describe(&self, place: Place, address: u64, len: u32, id: u16, flags: u16) -> (usize, u64) {
+        let offset = usize::from(place.at) * DESC;
+        let flags = flags | if place.wrap { AVAIL } else { USED };
+        self.descriptors.store64(offset, address, Ordering::Relaxed);
+        (offset + 8, u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48)
+    }
+
+    /// Stores the word that makes a descriptor available, or holds it back if it is the first of a publish.
+    #[inline(always)]
+    fn store_or_hold(&mut self, (offset, word): (usize, u64)) {
+        if self.held.is_none() {
+            self.held = Some((offset, word));
+        } else {
+            self.store(offset, word);
+        }
+    }
+
+    #[inline(always)]
+    fn store(&self, offset: usize, word: u64) {
+        // Release orders the address before the flags, for a device that looks ahead of the first. It pairs with the
+        // device's acquire load of the flags.
+        self.descriptors.store64(offset, word, Ordering::Release);
+    }
+
+    /// Whether the device has anything.
+    #[inline(always)]
+    fn is_out(&self) -> bool {
+        self.taken != self.published
+    }
+
+    /// Notes that the chain under `id` was written from `next` on.
+    #[inline(always)]
+    fn posted(&mut self, id: u16, out: Out) {
+        self.order[usize::from(self.next.at)] = id;
+        self.out[usize::from(id)] = out;
+        self.free -= out.descriptors;
+        self.next = self.next.advance(out.descriptors, self.layout.size);
     }
 }
 
@@ -70,14 +117,15 @@ impl DriverRing for Packed {
             descriptors: Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
             driver: Area::new(map, "driver", layout.driver, 4, 4)?,
             device: Area::new(map, "device", layout.device, 4, 4)?,
-            order: vec![(0, 0); n],
-            outstanding: vec![false; n],
+            order: vec![0; n],
+            out: vec![Out::default(); n],
             next: start,
+            published: start,
             taken: start,
             free: layout.size,
             held: None,
             asked: start,
-            published: false,
+            unasked: 0,
             batch: None,
         };
         ring.disarm();
@@ -91,22 +139,36 @@ impl DriverRing for Packed {
 
     #[inline(always)]
     fn post(&mut self, buffer: Post) {
-        let offset = usize::from(self.next.at) * DESC;
-        let flags = if self.next.wrap { AVAIL } else { USED };
-        let (flags, whole) =
-            if buffer.direction == Direction::Write { (flags | WRITE, buffer.len) } else { (flags, 0) };
-        let word = u64::from(buffer.len) | u64::from(buffer.id) << 32 | u64::from(flags) << 48;
-        self.descriptors.store64(offset, buffer.address, Ordering::Relaxed);
-        if self.held.is_none() {
-            self.held = Some((offset + 8, word));
-        } else {
-            // Release orders the address before the flags, for a device that looks ahead of the first.
-            self.descriptors.store64(offset + 8, word, Ordering::Release);
+        let word = self.describe(self.next, buffer.address, buffer.len, buffer.id, buffer.flag());
+        self.store_or_hold(word);
+        self.posted(buffer.id, Out { descriptors: 1, writable: buffer.writable() });
+    }
+
+    #[inline]
+    fn post_chain(&mut self, chain: &[Post]) {
+        debug_assert!(is_legal(chain, self.free()), "the caller looks at the free descriptors");
+        let Some(head) = chain.first() else { return };
+        let n = chain.len() as u16;
+        // The identifier is the last descriptor's (section 2.8.6); in the others it means nothing.
+        for k in (1..n).rev() {
+            let (post, place) = (chain[usize::from(k)], self.next.advance(k, self.layout.size));
+            let joined = if k + 1 < n { NEXT } else { 0 };
+            let (offset, word) = self.describe(place, post.address, post.len, head.id, post.flag() | joined);
+            self.store(offset, word);
         }
-        self.order[usize::from(self.next.at)] = (buffer.id, whole);
-        self.outstanding[usize::from(buffer.id)] = true;
-        self.free -= 1;
-        self.next = self.next.advance(1, self.layout.size);
+        let joined = if n > 1 { NEXT } else { 0 };
+        let word = self.describe(self.next, head.address, head.len, head.id, head.flag() | joined);
+        self.store_or_hold(word);
+        self.posted(head.id, Out::of(chain, n));
+    }
+
+    #[inline]
+    fn post_indirect(&mut self, id: u16, table: &mut Table, chain: &[Post]) {
+        debug_assert!(is_legal(chain, table.entries().min(self.layout.size.into())) && self.layout.indirect);
+        let bytes = table.write_packed(chain);
+        let word = self.describe(self.next, table.address(), bytes, id, INDIRECT);
+        self.store_or_hold(word);
+        self.posted(id, Out::of(chain, 1));
     }
 
     #[inline]
@@ -114,20 +176,24 @@ impl DriverRing for Packed {
         if let Some((offset, word)) = self.held.take() {
             // Release pairs with the device's acquire load of these flags.
             self.descriptors.store64(offset, word, Ordering::Release);
-            self.published = true;
+            let n = self.published.distance(self.next, self.layout.size);
+            self.unasked = self.unasked.saturating_add(n.into());
+            self.published = self.next;
         }
     }
 
     fn should_kick(&mut self) -> bool {
-        let old = std::mem::replace(&mut self.asked, self.next);
-        if !std::mem::take(&mut self.published) {
+        let old = std::mem::replace(&mut self.asked, self.published);
+        let unasked = std::mem::take(&mut self.unasked);
+        if unasked == 0 {
             return false;
         }
         let word = self.device.load32(0, Ordering::Relaxed);
         match (word >> 16) as u16 & 3 {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
-                self.next.crossed(Place::decode(word as u16), old, self.layout.size)
+                let event = Place::decode(word as u16);
+                unasked > self.layout.size.into() || self.published.crossed(event, old, self.layout.size)
             }
             _ => true,
         }
@@ -136,11 +202,11 @@ impl DriverRing for Packed {
     #[inline]
     fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault> {
         let mut n = 0;
-        while n < out.len() && self.free < self.layout.size {
+        while n < out.len() && self.is_out() {
             let Some(used) = self.take_one()? else { break };
-            self.outstanding[usize::from(used.id)] = false;
-            self.taken = self.taken.advance(1, self.layout.size);
-            self.free += 1;
+            let gone = std::mem::take(&mut self.out[usize::from(used.id)]);
+            self.taken = self.taken.advance(gone.descriptors, self.layout.size);
+            self.free += gone.descriptors;
             out[n] = used;
             n += 1;
         }
@@ -156,7 +222,7 @@ impl DriverRing for Packed {
         }
         // Pairs with the device's fence between its store of the flags and its load of our event suppression.
         fence(Ordering::SeqCst);
-        self.free < self.layout.size && self.used_at(self.taken).is_some()
+        self.is_out() && (self.batch.is_some() || self.used_at(self.taken).is_some())
     }
 
     fn disarm(&mut self) {
