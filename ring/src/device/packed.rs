@@ -81,7 +81,9 @@ pub struct Packed {
     held: Option<(usize, u64)>,
     /// Where the driver was last asked about calls, and whether anything was published since.
     asked: Place,
-    published: bool,
+    published: Place,
+    /// Entries published since that question: places alone cannot tell two laps from none.
+    unasked: u32,
 }
 
 fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFault> {
@@ -162,7 +164,8 @@ impl DeviceRing for Packed {
             outstanding: 0,
             held: None,
             asked: used,
-            published: false,
+            published: used,
+            unasked: 0,
         };
         ring.disarm();
         Ok(ring)
@@ -243,20 +246,24 @@ impl DeviceRing for Packed {
         if let Some((offset, word)) = self.held.take() {
             // Release pairs with the driver's acquire load of these flags: all later entries are visible too.
             self.descriptors.store64(offset, word, Ordering::Release);
-            self.published = true;
+            let n = self.published.distance(self.used, self.layout.size);
+            self.unasked = self.unasked.saturating_add(n.into());
+            self.published = self.used;
         }
     }
 
     fn should_call(&mut self) -> bool {
-        let old = std::mem::replace(&mut self.asked, self.used);
-        if !std::mem::take(&mut self.published) {
+        let old = std::mem::replace(&mut self.asked, self.published);
+        let unasked = std::mem::take(&mut self.unasked);
+        if unasked == 0 {
             return false;
         }
         let word = self.driver.load32(0, Ordering::Relaxed);
         match (word >> 16) as u16 & 3 {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
-                self.used.crossed(Place::decode(word as u16), old, self.layout.size)
+                let event = Place::decode(word as u16);
+                unasked > self.layout.size.into() || self.published.crossed(event, old, self.layout.size)
             }
             _ => true,
         }
