@@ -27,6 +27,25 @@ pub enum RingKind {
     PackedInOrder,
 }
 
+/// A word that names no ring kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no ring `{0}`; write split, split-inorder, packed or packed-inorder")]
+pub struct UnknownRing(String);
+
+impl std::fmt::Display for RingKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for RingKind {
+    type Err = UnknownRing;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRing> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownRing(text.to_owned()))
+    }
+}
+
 impl RingKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Split, Self::SplitInOrder, Self::Packed, Self::PackedInOrder];
