@@ -91,9 +91,9 @@ fn live(
 ) {
     let end = Instant::now() + PATIENCE;
     loop {
-        guests.iter_mut().for_each(|guest| {
+        for guest in guests.iter_mut() {
             guest.step().unwrap();
-        });
+        }
         let stats: Vec<_> = guests.iter().map(|guest| guest.stats()).collect();
         if enough(&stats) {
             return;
@@ -129,7 +129,9 @@ fn circulate(ring: RingKind, descriptors: Descriptors, mergeable: bool) {
 fn frames_circulate_however_they_lie_in_descriptors() {
     for ring in RingKind::ALL {
         for descriptors in LAYOUTS {
-            [false, true].into_iter().for_each(|mergeable| circulate(ring, descriptors, mergeable));
+            for mergeable in [false, true] {
+                circulate(ring, descriptors, mergeable);
+            }
         }
     }
 }
@@ -148,7 +150,9 @@ fn a_guest_that_only_sends_fills_a_ring_of_any_length() {
             live(&stage, &mut guests, &what, |stats| {
                 stats[0].tx_packets >= 500 && stats[1].rx_packets >= 100
             });
-            guests.into_iter().for_each(|guest| drop(guest.unplug().unwrap()));
+            for guest in guests {
+                guest.unplug().unwrap();
+            }
             stage.end();
         }
     }

@@ -236,7 +236,7 @@ fn told(rx: &dyn RxQueue) -> u64 {
     rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
-/// Two joined ports whose back end offers EVENT_IDX or not.
+/// Two joined ports whose back end offers `EVENT_IDX` or not.
 fn joined(path: &Path, kind: RingKind, event_idx: bool) -> Joined {
     let without = if event_idx { 0 } else { Features::EVENT_IDX };
     let offer = vhost_user::Options { features: Features(!without), ..Default::default() };

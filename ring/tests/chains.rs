@@ -15,7 +15,7 @@ fn shape(packed: bool, size: u16, bits: u8) -> Shape {
     Shape { packed, size, in_order: bits & 1 != 0, event_idx: bits & 2 != 0, indirect: bits & 4 != 0 }
 }
 
-/// With EVENT_IDX a sleeper is told once; a split ring has one needless notification in each 65536 entries, the first
+/// With `EVENT_IDX` a sleeper is told once; a split ring has one needless notification in each 65536 entries, the first
 /// among them. A side that is awake leaves the place of its last sleep behind, and does not pay for it.
 fn judge(shape: Shape, counts: [Counts; 2]) {
     for Counts { sleeps, notifications, entries } in counts {

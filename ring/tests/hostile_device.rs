@@ -64,7 +64,9 @@ fn buffers_may_be_used_in_any_order() {
     assert_eq!((take(&mut ring), ring.free()), (Ok(vec![3, 1, 0, 2]), 8));
     let (mock, mut ring) = out::<Packed>(true, false);
     // The chain's two places are skipped together, wherever it is used.
-    [(0, 3), (2, 1), (3, 0), (4, 2)].iter().for_each(|&(at, id)| used_packed(&mock, at, id, 64));
+    for (at, id) in [(0, 3), (2, 1), (3, 0), (4, 2)] {
+        used_packed(&mock, at, id, 64);
+    }
     assert_eq!((take(&mut ring), ring.free()), (Ok(vec![3, 1, 0, 2]), 8));
 }
 
@@ -303,8 +305,10 @@ proptest! {
     #[test]
     fn whatever_a_device_writes_identifiers_come_back_once(steps in steps(), in_order: bool) {
         let mut split = Play::<Split>::new(shape(false, in_order));
-        steps.iter().for_each(|step| split.step(step));
         let mut packed = Play::<Packed>::new(shape(true, in_order));
-        steps.iter().for_each(|step| packed.step(step));
+        for step in &steps {
+            split.step(step);
+            packed.step(step);
+        }
     }
 }

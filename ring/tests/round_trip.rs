@@ -178,7 +178,8 @@ fn late_question<D: DeviceRing, V: DriverRing>(shape: Shape, buffers: usize) {
     let ready = || {
         let mut p = pair::<D, V>(shape);
         // What a split ring starts with counts as a place to be told of.
-        (p.driver.should_kick(), p.device.should_call());
+        p.driver.should_kick();
+        p.device.should_call();
         (1..buffers).for_each(|_| p.run(&[(1, 1, 1, 1)], false));
         p
     };

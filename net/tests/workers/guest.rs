@@ -100,7 +100,7 @@ impl<R: DriverRing> Guest<R> {
         Self::plug_in_with(socket, number, packed, false)
     }
 
-    /// The same, with EVENT_IDX or without.
+    /// The same, with `EVENT_IDX` or without.
     pub(crate) fn plug_in_with(socket: &Path, number: u8, packed: bool, event_idx: bool) -> Self {
         let mut memory = Memory::new(2 * u64::from(PAIRS), SIZE, packed);
         memory.event_idx = event_idx;

@@ -1,5 +1,5 @@
 //! Two switches, joined by a virtio-user port, with nothing to do: every worker sleeps. One frame wakes whoever it
-//! passes, and no one is left asleep, whether places (EVENT_IDX) or flags say who wants to be woken.
+//! passes, and no one is left asleep, whether places (`EVENT_IDX`) or flags say who wants to be woken.
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
@@ -73,13 +73,17 @@ fn story<R: DriverRing>(ring: RingKind, event_idx: bool) {
 #[test]
 fn sleeping_switches_are_woken_over_split_rings() {
     for ring in [RingKind::Split, RingKind::SplitInOrder] {
-        [false, true].into_iter().for_each(|event_idx| story::<Split>(ring, event_idx));
+        for event_idx in [false, true] {
+            story::<Split>(ring, event_idx);
+        }
     }
 }
 
 #[test]
 fn sleeping_switches_are_woken_over_packed_rings() {
     for ring in [RingKind::Packed, RingKind::PackedInOrder] {
-        [false, true].into_iter().for_each(|event_idx| story::<Packed>(ring, event_idx));
+        for event_idx in [false, true] {
+            story::<Packed>(ring, event_idx);
+        }
     }
 }

@@ -17,8 +17,8 @@
 //! load); a device that guesses one gives it back in the place of another, and each still comes back once.
 //!
 //! Asking for calls and being asked for kicks (VIRTIO 1.2 sections 2.7.7, 2.7.10 and 2.8.10): a side that wants to
-//! sleep writes a place (EVENT_IDX) or a flag, executes a full fence and looks again; the other side publishes,
-//! executes a full fence and reads that. One of them sees the other. With EVENT_IDX the place is passed once, so one
+//! sleep writes a place (`EVENT_IDX`) or a flag, executes a full fence and looks again; the other side publishes,
+//! executes a full fence and reads that. One of them sees the other. With `EVENT_IDX` the place is passed once, so one
 //! notification is given and no second one until the sleeper has asked again. On a split ring there is no way to say
 //! "nothing" then, and a side that polls leaves the place where it is, behind: it is passed again after a lap of 16
 //! bits, and one notification in 65536 entries is needless. A place says nothing about laps, so whoever publishes
@@ -77,7 +77,7 @@ pub trait DriverRing: Send + Sized + 'static {
 
     /// As [`DriverRing::post_chain`], by way of `table` and under `id`; at most as many buffers as the table holds
     /// and the ring has entries (section 2.7.5.3.1). The table is the device's until the chain comes back. Only where
-    /// INDIRECT_DESC was negotiated.
+    /// `INDIRECT_DESC` was negotiated.
     fn post_indirect(&mut self, id: u16, table: &mut Table, chain: &[Post]);
 
     /// Makes everything posted since the last publish visible at once.
@@ -111,7 +111,7 @@ struct Out {
 
 impl Out {
     fn of(chain: &[Post], descriptors: u16) -> Self {
-        Self { descriptors, writable: chain.iter().map(|post| post.writable()).fold(0, u32::saturating_add) }
+        Self { descriptors, writable: chain.iter().map(Post::writable).fold(0, u32::saturating_add) }
     }
 }
 
