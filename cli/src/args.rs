@@ -2,9 +2,10 @@
 //!
 //! Only shapes live here. What a verb does lives in the module of its name.
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use port::virtio_user::RingKind;
 use std::path::PathBuf;
 use wire::MacAddress;
 
@@ -315,18 +316,39 @@ pub(crate) enum WorkersCommand {
     Show(ShowArgs),
 }
 
-/// The four kinds of virtqueue that drivers use.
+/// The kinds of virtqueue that a driver chooses from, by their names.
+fn ring_kind() -> impl TypedValueParser<Value = RingKind> {
+    let help = |kind| match kind {
+        RingKind::Split => "Split ring, as most virtual machines use",
+        RingKind::SplitInOrder => "Split ring with `VIRTIO_F_IN_ORDER`",
+        RingKind::Packed => "Packed ring",
+        RingKind::PackedInOrder => "Packed ring with `VIRTIO_F_IN_ORDER`",
+    };
+    let values = RingKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(help(kind)));
+    PossibleValuesParser::from(values).try_map(|name| name.parse())
+}
+
+/// How a frame lies in descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RingKind {
-    /// Split ring, as most virtual machines use
+pub(crate) enum Descriptors {
+    /// Header and frame in one descriptor
     #[default]
-    Split,
-    /// Split ring with `VIRTIO_F_IN_ORDER`
-    SplitInorder,
-    /// Packed ring
-    Packed,
-    /// Packed ring with `VIRTIO_F_IN_ORDER`
-    PackedInorder,
+    Single,
+    /// Header and frame in a chain of two descriptors
+    Chain,
+    /// Header and frame in an indirect table (`VIRTIO_F_INDIRECT_DESC`)
+    Indirect,
+}
+
+impl Descriptors {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Descriptors::Single => "single",
+            Descriptors::Chain => "chain",
+            Descriptors::Indirect => "indirect",
+        }
+    }
 }
 
 /// Sizes of the frames that a guest sends, in bytes without their checksum.
@@ -368,8 +390,11 @@ impl std::str::FromStr for FrameSize {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DemoArgs {
     /// Ring kind of both guests
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = ring_kind(), default_value_t)]
     pub(crate) ring: RingKind,
+    /// How frames lie in descriptors
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) descriptors: Descriptors,
     /// Frame size in bytes, or `mix`; repeat it for one run after another [default: 64 and mix]
     #[arg(long = "size", value_name = "BYTES|mix")]
     pub(crate) sizes: Vec<FrameSize>,
@@ -407,8 +432,11 @@ pub(crate) struct GuestArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: GuestMode,
     /// Ring kind to negotiate
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = ring_kind(), default_value_t)]
     pub(crate) ring: RingKind,
+    /// How frames lie in descriptors, received and sent; a chain halves the frames that a ring holds
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) descriptors: Descriptors,
     /// Size of the frames it sends in bytes, or `mix`
     #[arg(long, default_value = "64", value_name = "BYTES|mix")]
     pub(crate) size: FrameSize,

@@ -3,10 +3,10 @@
 //! One process, one thread, one or more devices. A back end that goes away is waited for: a device is plugged in
 //! anew, with fresh rings, as often as it takes, so that a switch can be killed and started again under load.
 
-use crate::args::{FrameSize, GuestArgs, GuestMode, Output, RingKind};
+use crate::args::{self, FrameSize, GuestArgs, GuestMode, Output};
 use crate::host::Host;
 use crate::trouble::Trouble;
-use lab::guest::{self, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
+use lab::guest::{self, Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
 use port::virtio_user::{FrontEnd, FrontEndListener};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -103,8 +103,7 @@ fn pin(cpu: Option<usize>) -> Result<(), Trouble> {
 }
 
 fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Trouble> {
-    let packed = matches!(args.ring, RingKind::Packed | RingKind::PackedInorder);
-    if !packed && !args.queue_size.is_power_of_two() {
+    if !args.ring.is_packed() && !args.queue_size.is_power_of_two() {
         let reason = format!("{} is no power of two, as split rings need", args.queue_size);
         return Err(Trouble::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"));
     }
@@ -127,7 +126,8 @@ fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
     // A single device sends to the address behind its own.
     let next = if n + 1 < count || count == 1 { n + 1 } else { 0 };
     GuestConfig {
-        ring: ring(args.ring),
+        ring: args.ring,
+        descriptors: descriptors(args.descriptors),
         mode: mode(args.mode),
         queue_size: args.queue_size,
         queue_pairs: args.queue_pairs,
@@ -139,12 +139,11 @@ fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
     }
 }
 
-fn ring(kind: RingKind) -> guest::RingKind {
-    match kind {
-        RingKind::Split => guest::RingKind::Split,
-        RingKind::SplitInorder => guest::RingKind::SplitInOrder,
-        RingKind::Packed => guest::RingKind::Packed,
-        RingKind::PackedInorder => guest::RingKind::PackedInOrder,
+fn descriptors(descriptors: args::Descriptors) -> Descriptors {
+    match descriptors {
+        args::Descriptors::Single => Descriptors::Single,
+        args::Descriptors::Chain => Descriptors::Chain,
+        args::Descriptors::Indirect => Descriptors::Indirect,
     }
 }
 

@@ -6,8 +6,8 @@
 use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
-    BridgeSettings, DriverSettings, Mode, Polling, PortKind, PortSettings, QueueFull, RingKind, StaticEntry,
-    Topology, Vlan, WorkerSettings,
+    BridgeSettings, DriverSettings, Mode, Polling, PortKind, PortSettings, QueueFull, StaticEntry, Topology,
+    Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
 use engine::{Engine, EngineConfig, EngineError, Now, WorkerConfig};
@@ -208,12 +208,7 @@ fn front_end(port: &PortSettings, driver: DriverSettings) -> Result<Box<dyn Port
 /// What a virtio-user port asks of its back end.
 pub(crate) fn driver_options(port: &PortSettings, driver: DriverSettings) -> virtio_user::Options {
     virtio_user::Options {
-        ring: match driver.ring {
-            RingKind::Split => virtio_user::RingKind::Split,
-            RingKind::SplitInorder => virtio_user::RingKind::SplitInOrder,
-            RingKind::Packed => virtio_user::RingKind::Packed,
-            RingKind::PackedInorder => virtio_user::RingKind::PackedInOrder,
-        },
+        ring: driver.ring,
         queue_size: driver.queue_size,
         queue_pairs: port.queue_pairs,
         mergeable: driver.mergeable,

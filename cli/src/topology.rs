@@ -2,7 +2,9 @@
 //!
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
-use serde::{Deserialize, Serialize};
+pub(crate) use port::virtio_user::RingKind;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::path::PathBuf;
 use wire::MacAddress;
@@ -116,6 +118,7 @@ pub(crate) enum PortKind {
 /// What a virtio-user port asks of its back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DriverSettings {
+    #[serde(serialize_with = "write_ring", deserialize_with = "read_ring")]
     pub(crate) ring: RingKind,
     /// Entries per ring.
     pub(crate) queue_size: u16,
@@ -129,15 +132,14 @@ impl Default for DriverSettings {
     }
 }
 
-/// The kinds of virtqueue that a driver may ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum RingKind {
-    #[default]
-    Split,
-    SplitInorder,
-    Packed,
-    PackedInorder,
+/// A ring kind travels by its name.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+fn write_ring<S: Serializer>(ring: &RingKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(ring.name())
+}
+
+fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
 /// Which side creates the socket.
@@ -276,17 +278,6 @@ impl fmt::Display for PortKind {
         f.write_str(match self {
             PortKind::VhostUser => "vhost-user",
             PortKind::VirtioUser(_) => "virtio-user",
-        })
-    }
-}
-
-impl fmt::Display for RingKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RingKind::Split => "split",
-            RingKind::SplitInorder => "split-inorder",
-            RingKind::Packed => "packed",
-            RingKind::PackedInorder => "packed-inorder",
         })
     }
 }

@@ -289,6 +289,7 @@ fn wrong_arguments_are_bad_input() {
         &["guest"],
         &["guest", "--connect", "/a", "--listen", "/b"],
         &["guest", "--connect", "/a", "--queue-size", "0"],
+        &["guest", "--connect", "/a", "--descriptors", "two"],
         &["ports", "add", "a"],
         &["top", "-o", "json"],
     ] {

@@ -253,7 +253,7 @@ impl<R: DeviceRing> Play<R> {
         assert!(self.sweep.len <= max.min(SWEEP), "a sweep takes no more than it was asked for");
         let plain = self.sweep.len - usize::from(self.sweep.has_chain());
         for k in 0..self.sweep.len {
-            let token = self.sweep.tokens[k];
+            let token = self.sweep.token(k);
             let chain = if k < plain { &self.sweep.heads[k..=k] } else { &self.sweep.chain[..] };
             let mut segs = vec![];
             let resolved = resolve(chain, self.direction, &mut self.translator, &mut segs);

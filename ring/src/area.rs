@@ -6,7 +6,7 @@
 
 use crate::RingFault;
 use core::sync::atomic::Ordering;
-use mem::{Map, Seg};
+use mem::{Map, Seg, Translator};
 use std::sync::Arc;
 
 /// Where a ring's areas are, in user addresses of the front end, and where to start in it.
@@ -47,7 +47,23 @@ impl Area {
         len: usize,
         align: usize,
     ) -> Result<Self, RingFault> {
-        let seg = map.by_user(user, len as u32).ok_or(RingFault::Area(name))?;
+        Self::over(map, name, map.by_user(user, len as u32), align)
+    }
+
+    /// `len` bytes at the guest-physical address `guest`, aligned to `align`.
+    pub(crate) fn of_guest(
+        map: &Arc<Map>,
+        name: &'static str,
+        guest: u64,
+        len: usize,
+        align: usize,
+    ) -> Result<Self, RingFault> {
+        let seg = Translator::new(map.clone()).translate(guest, len as u32);
+        Self::over(map, name, seg, align)
+    }
+
+    fn over(map: &Arc<Map>, name: &'static str, seg: Option<Seg>, align: usize) -> Result<Self, RingFault> {
+        let seg = seg.ok_or(RingFault::Area(name))?;
         if !seg.addr().is_multiple_of(align) {
             return Err(RingFault::Area(name));
         }

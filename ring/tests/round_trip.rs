@@ -54,7 +54,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         for k in 0..sweep.len {
             let id = self.posted.remove(0);
             assert_eq!(sweep.heads[k].address, BUFFERS + u64::from(id) * 16);
-            self.taken.push((sweep.tokens[k], id));
+            self.taken.push((sweep.token(k), id));
         }
     }
 
@@ -173,6 +173,37 @@ fn notifications_are_suppressed_by_flags_and_by_events() {
     suppression::<device::Packed, driver::Packed>(true, true);
 }
 
+/// `laps` buffers go round without a question; before the last one the other side goes to sleep.
+fn late_question<D: DeviceRing, V: DriverRing>(shape: Shape, buffers: usize) {
+    let ready = || {
+        let mut p = pair::<D, V>(shape);
+        // What a split ring starts with counts as a place to be told of.
+        p.driver.should_kick();
+        p.device.should_call();
+        (1..buffers).for_each(|_| p.run(&[(1, 1, 1, 1)], false));
+        p
+    };
+    let mut p = ready();
+    assert!(!p.device.arm());
+    p.post(1);
+    assert!(p.driver.should_kick(), "the device sleeps for ever after {buffers} buffers, {shape:?}");
+    let mut p = ready();
+    p.post(1);
+    p.take(1);
+    assert!(!p.driver.arm());
+    p.give_back(1);
+    assert!(p.device.should_call(), "the driver sleeps for ever after {buffers} buffers, {shape:?}");
+}
+
+#[test]
+fn a_sleeper_is_woken_however_late_the_question_comes() {
+    for buffers in [1, 7, 8, 15, 16, 17, 31, 32, 33, 65_535, 65_536, 65_537] {
+        let packed = Shape { event_idx: true, ..shape(true, 8, false) };
+        late_question::<device::Packed, driver::Packed>(packed, buffers);
+        late_question::<device::Split, driver::Split>(Shape { packed: false, ..packed }, buffers);
+    }
+}
+
 #[test]
 fn a_ring_restarts_at_the_base_that_it_reported() {
     for packed in [false, true] {
@@ -197,7 +228,7 @@ fn restart<D: DeviceRing, V: DriverRing>(mock: &Mock) -> u32 {
         driver.post(post(n % 8));
         driver.publish();
         device.sweep(1, &mut sweep, &mut translator).unwrap();
-        device.push_read(&sweep.tokens[..1]);
+        device.push_read(&[sweep.token(0)]);
         device.publish();
         assert_eq!(driver.take(&mut [Used::default()]).unwrap(), 1);
     }

@@ -1,6 +1,6 @@
 //! DPDK's vhost library as the switch for our own guest: what one side counted as sent, the other counted as
 //! received, on every ring kind, with mergeable buffers and without, with one and two pairs of queues, whichever side
-//! listens.
+//! listens and however frames lie in descriptors.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,6 +27,7 @@ enum Listener {
 struct Stage {
     listener: Listener,
     ring: &'static str,
+    descriptors: &'static str,
     size: &'static str,
     pairs: u16,
     mergeable: bool,
@@ -34,7 +35,14 @@ struct Stage {
 
 impl Stage {
     fn new(ring: &'static str) -> Stage {
-        Stage { listener: Listener::Switch, ring, size: "64", pairs: 1, mergeable: true }
+        Stage {
+            listener: Listener::Switch,
+            ring,
+            descriptors: "single",
+            size: "64",
+            pairs: 1,
+            mergeable: true,
+        }
     }
 
     fn guest(&self, folder: &Path, socket: &Path, name: &str, mode: &str) -> Guest {
@@ -45,6 +53,7 @@ impl Stage {
         let pairs = self.pairs.to_string();
         let mut more =
             vec!["--ring", self.ring, "--mode", mode, "--size", self.size, "--queue-pairs", &pairs];
+        more.extend(["--descriptors", self.descriptors]);
         more.extend((!self.mergeable).then_some("--no-mergeable"));
         Guest::endless(folder, name, side, &[socket], &more)
     }
@@ -119,6 +128,16 @@ fn what_our_guest_sends_arrives_at_the_other_guest_of_dpdks_switch() {
     }
     Stage { size: "1514", ..Stage::new("split") }.one_way();
     Stage { size: "1518", ..Stage::new("packed") }.one_way();
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn dpdks_switch_carries_chains_and_indirect_tables_of_our_guest() {
+    for ring in ["split", "packed"] {
+        for descriptors in ["chain", "indirect"] {
+            Stage { descriptors, size: "mix", ..Stage::new(ring) }.one_way();
+        }
+    }
 }
 
 #[test]

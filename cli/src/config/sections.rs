@@ -219,16 +219,11 @@ fn read_kind(fields: &mut Fields<'_, '_>) -> PortKind {
 }
 
 fn read_driver(fields: &mut Fields<'_, '_>, default: DriverSettings) -> DriverSettings {
-    let rings = [
-        ("split", RingKind::Split),
-        ("split-inorder", RingKind::SplitInorder),
-        ("packed", RingKind::Packed),
-        ("packed-inorder", RingKind::PackedInorder),
-    ];
+    let rings = RingKind::ALL.map(|kind| (kind.name(), kind));
     let ring = fields.choice("ring", &rings).unwrap_or_default();
     let queue_size: u16 = fields.number("queue_size", QUEUE_SIZE, "entries").unwrap_or(default.queue_size);
     let unsure = fields.notes.is_spoiled(fields.place("ring"));
-    let split = !unsure && matches!(ring, RingKind::Split | RingKind::SplitInorder);
+    let split = !unsure && !ring.is_packed();
     if split && !queue_size.is_power_of_two() {
         let above = queue_size.next_power_of_two();
         let reason = format!("`queue_size` is {queue_size}, and split rings have a power of two");

@@ -93,7 +93,7 @@ fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
         "{UPLINK}mode = \"server\"\nring = \"packed-inorder\"\nqueue_size = 300\nmergeable = false\n"
     );
     let topology = parse(&text, &host(), None).unwrap();
-    let driver = DriverSettings { ring: RingKind::PackedInorder, queue_size: 300, mergeable: false };
+    let driver = DriverSettings { ring: RingKind::PackedInOrder, queue_size: 300, mergeable: false };
     assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(driver));
     let told = topology.to_string();
     let expected =

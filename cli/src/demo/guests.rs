@@ -3,7 +3,6 @@
 use super::Cpus;
 use crate::args::{DemoArgs, FrameSize};
 use crate::trouble::Trouble;
-use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -39,8 +38,8 @@ impl Guests {
     ) -> Result<(), Trouble> {
         let failed = |e: std::io::Error| Trouble::failed("demo", e, "allow this program to start itself");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        let ring = args.ring.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        command.args(["guest", "--mode", "macswap", "--ring", &ring, "--output", "json"]);
+        command.args(["guest", "--mode", "macswap", "--ring", args.ring.name(), "--output", "json"]);
+        command.args(["--descriptors", args.descriptors.name()]);
         command.args(["--size", &size.to_string(), "--packets", &args.packets.to_string()]);
         command.args(["--mac", &format!("02:00:00:00:00:{:02x}", first + 1)]);
         if sockets.len() == 1 {

@@ -2,7 +2,6 @@
 
 use super::{Cpus, processor};
 use crate::args::{DemoArgs, FrameSize};
-use clap::ValueEnum;
 use engine::{PortSnapshot, Snapshot};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,18 +13,19 @@ pub(super) struct Report {
     pub(super) switch_cpu: Option<usize>,
     pub(super) guest_cpus: Vec<Option<usize>>,
     pub(super) ring: String,
+    pub(super) descriptors: String,
     pub(super) frames_in_circulation: u32,
     pub(super) runs: Vec<Reading>,
 }
 
 impl Report {
     pub(super) fn new(args: &DemoArgs, cpus: &Cpus) -> Self {
-        let ring = args.ring.to_possible_value().map(|value| value.get_name().to_owned());
         Self {
             processor: processor(),
             switch_cpu: cpus.switch,
             guest_cpus: cpus.guests.clone(),
-            ring: ring.unwrap_or_default(),
+            ring: args.ring.to_string(),
+            descriptors: args.descriptors.name().to_owned(),
             frames_in_circulation: 2 * args.packets,
             runs: Vec::new(),
         }

@@ -125,12 +125,13 @@ pub(super) fn summary(output: Output, report: &Report) -> anyhow::Result<()> {
         out,
         "\nMeasured on {}:\n\
          switch  learning bridge, one worker on {}, copy kernel {kernel}\n\
-         guests  two with {} rings on {}, {} frames in circulation\n\
+         guests  two with {} rings ({} descriptors) on {}, {} frames in circulation\n\
          A frame counts once, when it has left the switch. These are rates of one\n\
          machine at one moment: compare only what ran side by side.",
         report.processor,
         cpu(report.switch_cpu),
         report.ring,
+        report.descriptors,
         guests.join(" and "),
         report.frames_in_circulation,
     )?;

@@ -3,43 +3,117 @@
 //! A frame begins on a cache line and its virtio-net header ends where the frame begins, so a header has a line
 //! of its own; the switch finds it as it must be after the first lap, and the line never moves again. As DPDK's
 //! driver does, `num_buffers` is left as the device wrote it when the same buffer is sent.
+//!
+//! Where header and frame lie apart in a chain, the frame's identifier is the buffer's number plus the number of
+//! buffers. Where they lie in a table, each buffer has two, one for either ring, on the line that nothing else uses:
+//! the one to receive by is written once, the one to send by only where a length changes.
 
 use super::memory::Memory;
+use super::{Descriptors, GuestError};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::{Map, Seg};
+use ring::Direction;
+use ring::driver::{DriverRing, Post, Table};
 use std::sync::Arc;
 
 /// From one buffer to the next: 2 KiB for the frame, two lines for the header, two against aliasing.
 pub(super) const STRIDE: u64 = 2048 + 256;
 /// Where in a buffer the frame begins.
 const FRAME: u64 = 128;
+/// Descriptors of a frame that lies apart from its header.
+const APART: u16 = 2;
+/// Bytes of a table with that many.
+const TABLE: u64 = 16 * APART as u64;
 
 /// All buffers of one queue pair.
 pub(super) struct Buffers {
     base: u64,
-    header: u64,
+    header: u32,
+    descriptors: Descriptors,
     frames: Vec<Seg>,
+    /// To receive by and to send by.
+    tables: Vec<[Table; 2]>,
     _map: Arc<Map>,
 }
 
 impl Buffers {
-    /// `count` buffers from byte `base` of the guest's memory.
-    pub(super) fn new(memory: &Memory, base: u64, count: u16, header: usize) -> Option<Self> {
-        let frame =
-            |i: u64| memory.map.by_user(Memory::user(base + i * STRIDE + FRAME), (STRIDE - FRAME) as u32);
-        let frames = (0..u64::from(count)).map(frame).collect::<Option<_>>()?;
-        Some(Self { base, header: header as u64, frames, _map: memory.map.clone() })
+    /// How many frames a ring of `size` entries holds.
+    pub(super) fn count(size: u16, descriptors: Descriptors) -> u16 {
+        if descriptors == Descriptors::Chain { size / APART } else { size }
     }
 
-    /// The guest-physical address of buffer `id`'s header, and the room from there.
-    pub(super) fn address(&self, id: u16) -> (u64, u32) {
-        let offset = self.base + u64::from(id) * STRIDE + FRAME - self.header;
-        (Memory::guest(offset), (STRIDE - FRAME + self.header) as u32)
+    /// Buffers from byte `base` of the guest's memory, for rings of `size` entries.
+    pub(super) fn new(
+        memory: &Memory,
+        base: u64,
+        size: u16,
+        descriptors: Descriptors,
+        header: usize,
+    ) -> Result<Self, GuestError> {
+        let outside = || GuestError::Memory("the buffers lie outside it".into());
+        let place = |id: u64| Memory::user(base + id * STRIDE + FRAME);
+        let frame = |id: u64| memory.map.by_user(place(id), (STRIDE - FRAME) as u32).ok_or_else(outside);
+        let ids = 0..u64::from(Self::count(size, descriptors));
+        let frames = ids.clone().map(frame).collect::<Result<_, _>>()?;
+        let table = |at: u64| Table::new(&memory.map, Memory::guest(at), APART);
+        let both = |id: u64| {
+            let at = base + id * STRIDE;
+            Ok([table(at)?, table(at + TABLE)?])
+        };
+        let tables = if descriptors == Descriptors::Indirect { ids } else { 0..0 };
+        let tables = tables.map(both).collect::<Result<_, GuestError>>()?;
+        Ok(Self { base, header: header as u32, descriptors, frames, tables, _map: memory.map.clone() })
+    }
+
+    /// How many buffers there are.
+    pub(super) fn len(&self) -> u16 {
+        self.frames.len() as u16
+    }
+
+    /// How many more frames go into `ring`.
+    #[inline(always)]
+    pub(super) fn room<R: DriverRing>(&self, ring: &R) -> usize {
+        let each = if self.descriptors == Descriptors::Chain { usize::from(APART) } else { 1 };
+        ring.free() / each
+    }
+
+    /// Posts buffer `id` to be received into.
+    #[inline(always)]
+    pub(super) fn offer<R: DriverRing>(&mut self, ring: &mut R, id: u16) {
+        self.post(ring, id, (STRIDE - FRAME) as u32 + self.header, Direction::Write);
+    }
+
+    /// Posts buffer `id` with a frame in it; `len` bytes, header included.
+    #[inline(always)]
+    pub(super) fn send<R: DriverRing>(&mut self, ring: &mut R, id: u16, len: u32) {
+        self.post(ring, id, len, Direction::Read);
+    }
+
+    #[inline(always)]
+    fn post<R: DriverRing>(&mut self, ring: &mut R, id: u16, len: u32, direction: Direction) {
+        let address = Memory::guest(self.base + u64::from(id) * STRIDE + FRAME - u64::from(self.header));
+        if self.descriptors == Descriptors::Single {
+            ring.post(Post { id, address, len, direction });
+            return;
+        }
+        let header = Post { id, address, len: self.header, direction };
+        let frame = Post {
+            id: id + self.len(),
+            address: address + u64::from(self.header),
+            len: len.saturating_sub(self.header),
+            direction,
+        };
+        if self.descriptors == Descriptors::Chain {
+            ring.post_chain(&[header, frame]);
+        } else {
+            let table = &mut self.tables[usize::from(id)][usize::from(direction == Direction::Read)];
+            ring.post_indirect(id, table, &[header, frame]);
+        }
     }
 
     /// Bytes of the header in front of each frame.
     pub(super) fn header(&self) -> u32 {
-        self.header as u32
+        self.header
     }
 
     /// Fetches the line that the addresses are on, to be written.

@@ -3,12 +3,12 @@
 use super::buffers::{Buffers, STRIDE};
 use super::frames::frame;
 use super::memory::Memory;
-use super::{GuestConfig, GuestError, Mode, RingKind};
+use super::{Descriptors, GuestConfig, GuestError, Mode};
 use core::sync::atomic::{Ordering, fence};
 use port::vhost_user::Features;
 use port::virtio_user::{FrontEnd, VringSetup};
-use ring::driver::{DriverRing, Packed, Post, Split, Used};
-use ring::{Direction, Layout};
+use ring::Layout;
+use ring::driver::{DriverRing, Packed, Split, Used};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 
@@ -45,7 +45,7 @@ pub trait GuestDevice: Send {
 /// Negotiates over `front_end`, shares memory and starts the rings.
 pub fn plug_in(mut front_end: FrontEnd, config: &GuestConfig) -> Result<Box<dyn GuestDevice>, GuestError> {
     let agreed = front_end.negotiate(wanted(config))?;
-    for (bit, name) in needed(config.ring) {
+    for (bit, name) in needed(config) {
         if !agreed.features.has(bit) {
             return Err(GuestError::Missing(name));
         }
@@ -53,25 +53,23 @@ pub fn plug_in(mut front_end: FrontEnd, config: &GuestConfig) -> Result<Box<dyn 
     if agreed.queue_pairs < config.queue_pairs {
         return Err(GuestError::QueuePairs { has: agreed.queue_pairs, wants: config.queue_pairs });
     }
-    Ok(match config.ring {
-        RingKind::Split | RingKind::SplitInOrder => Box::new(Device::<Split>::new(front_end, config)?),
-        RingKind::Packed | RingKind::PackedInOrder => Box::new(Device::<Packed>::new(front_end, config)?),
-    })
+    if config.ring.is_packed() {
+        return Ok(Box::new(Device::<Packed>::new(front_end, config)?));
+    }
+    Ok(Box::new(Device::<Split>::new(front_end, config)?))
 }
 
-fn needed(kind: RingKind) -> Vec<(u64, &'static str)> {
-    let (packed, in_order) = ((Features::RING_PACKED, "packed rings"), (Features::IN_ORDER, "in-order use"));
-    match kind {
-        RingKind::Split => vec![],
-        RingKind::SplitInOrder => vec![in_order],
-        RingKind::Packed => vec![packed],
-        RingKind::PackedInOrder => vec![packed, in_order],
+fn needed(config: &GuestConfig) -> Vec<(u64, &'static str)> {
+    let mut needed = config.ring.needs().to_vec();
+    if config.descriptors == Descriptors::Indirect {
+        needed.push((Features::INDIRECT_DESC, "indirect descriptors"));
     }
+    needed
 }
 
 fn wanted(config: &GuestConfig) -> Features {
-    let mut bits = Features::VERSION_1 | Features::PROTOCOL;
-    bits |= needed(config.ring).iter().map(|n| n.0).sum::<u64>();
+    let mut bits = Features::VERSION_1 | Features::PROTOCOL | Features::EVENT_IDX;
+    bits |= needed(config).iter().map(|n| n.0).sum::<u64>();
     if config.mergeable {
         bits |= Features::MRG_RXBUF;
     }
@@ -153,8 +151,7 @@ impl<R: DriverRing> Device<R> {
         let mut layouts = Vec::new();
         for pair in 0..u64::from(config.queue_pairs) {
             let at = pair * per_pair;
-            let both =
-                [at, at + ring_bytes(config.queue_size)].map(|at| layout(config, at, front_end.fresh_base()));
+            let both = [at, at + ring_bytes(config.queue_size)].map(|at| layout(config, at, &front_end));
             pairs.push(Self::pair(
                 &front_end,
                 config,
@@ -181,20 +178,16 @@ impl<R: DriverRing> Device<R> {
         buffers_at: u64,
     ) -> Result<Pair<R>, GuestError> {
         let header = front_end.negotiated().features.header_len();
-        let outside = || GuestError::Memory("the buffers lie outside it".into());
-        let buffers = Buffers::new(memory, buffers_at, config.queue_size, header).ok_or_else(outside)?;
+        let mut buffers = Buffers::new(memory, buffers_at, config.queue_size, config.descriptors, header)?;
         let mut rx = Vring::<R>::new(&layouts[0], memory)?;
         let tx = Vring::new(&layouts[1], memory)?;
         let kept = match config.mode {
-            Mode::TxOnly => config.queue_size,
-            _ => (config.packets.div_ceil(u32::from(config.queue_pairs)))
-                .min(u32::from(config.queue_size / 2)) as u16,
+            Mode::TxOnly => buffers.len(),
+            _ => (config.packets.div_ceil(u32::from(config.queue_pairs))).min(u32::from(buffers.len() / 2))
+                as u16,
         };
         let made = (0..kept).map(|id| (id, make(config, &buffers, id))).collect::<Vec<_>>();
-        for id in kept..config.queue_size {
-            let (address, len) = buffers.address(id);
-            rx.ring.post(Post { id, address, len, direction: Direction::Write });
-        }
+        (kept..buffers.len()).for_each(|id| buffers.offer(&mut rx.ring, id));
         rx.ring.publish();
         let lens = made.iter().map(|m| m.1).collect();
         Ok(Pair { rx, tx, buffers, made, lens })
@@ -205,7 +198,7 @@ impl<R: DriverRing> Device<R> {
         let forever = self.config.mode == Mode::TxOnly;
         let pair = &mut self.pairs[at];
         let mut made = 0;
-        while (forever || self.to_send > 0) && made < BURST && pair.tx.ring.free() > 0 {
+        while (forever || self.to_send > 0) && made < BURST && pair.buffers.room(&pair.tx.ring) > 0 {
             let Some((id, len)) = pair.made.pop() else { break };
             pair.send(id, len);
             self.to_send = self.to_send.saturating_sub(u32::from(!forever));
@@ -235,8 +228,7 @@ impl<R: DriverRing> Device<R> {
 impl<R: DriverRing> Pair<R> {
     #[inline(always)]
     fn send(&mut self, id: u16, len: u32) {
-        let (address, _) = self.buffers.address(id);
-        self.tx.ring.post(Post { id, address, len, direction: Direction::Read });
+        self.buffers.send(&mut self.tx.ring, id, len);
     }
 
     /// Takes sent buffers back and makes them available for receiving again.
@@ -248,8 +240,7 @@ impl<R: DriverRing> Pair<R> {
             if mode == Mode::TxOnly {
                 self.made.push((u.id, self.lens[usize::from(u.id)]));
             } else {
-                let (address, len) = self.buffers.address(u.id);
-                self.rx.ring.post(Post { id: u.id, address, len, direction: Direction::Write });
+                self.buffers.offer(&mut self.rx.ring, u.id);
             }
         }
         stats.tx_packets += n as u64;
@@ -259,7 +250,7 @@ impl<R: DriverRing> Pair<R> {
     #[inline]
     fn receive(&mut self, mode: Mode, stats: &mut GuestStats) -> Result<bool, GuestError> {
         let mut used = [Used::default(); BURST];
-        let room = if mode == Mode::RxOnly { BURST } else { self.tx.ring.free().min(BURST) };
+        let room = if mode == Mode::RxOnly { BURST } else { self.buffers.room(&self.tx.ring).min(BURST) };
         let n = self.rx.ring.take(&mut used[..room])?;
         stats.polls += 1;
         stats.empty_polls += u64::from(n == 0);
@@ -283,8 +274,7 @@ impl<R: DriverRing> Pair<R> {
             }
             Mode::Io => self.send(u.id, u.len),
             Mode::RxOnly | Mode::TxOnly => {
-                let (address, len) = self.buffers.address(u.id);
-                self.rx.ring.post(Post { id: u.id, address, len, direction: Direction::Write });
+                self.buffers.offer(&mut self.rx.ring, u.id);
             }
         }
     }
@@ -319,17 +309,18 @@ fn make(config: &GuestConfig, buffers: &Buffers, id: u16) -> u32 {
     size as u32 + buffers.header()
 }
 
-fn layout(config: &GuestConfig, at: u64, base: u32) -> Layout {
+fn layout(config: &GuestConfig, at: u64, front_end: &FrontEnd) -> Layout {
     let n = u64::from(config.queue_size);
     let driver = at + (n * 16).next_multiple_of(128);
+    let agreed = front_end.negotiated().features;
     Layout {
         size: config.queue_size,
         descriptors: Memory::user(at),
         driver: Memory::user(driver),
         device: Memory::user(driver + (n * 2 + 6).next_multiple_of(128)),
-        base,
-        event_idx: false,
-        indirect: false,
-        in_order: matches!(config.ring, RingKind::SplitInOrder | RingKind::PackedInOrder),
+        base: front_end.fresh_base(),
+        event_idx: agreed.has(Features::EVENT_IDX),
+        indirect: agreed.has(Features::INDIRECT_DESC),
+        in_order: config.ring.is_in_order(),
     }
 }

@@ -1,7 +1,7 @@
 //! A virtio-user guest: a front end with rings and buffers of its own and no virtual machine.
 //!
-//! Every ring has as many buffers as entries. A buffer's number is its identifier in both rings for ever, so a
-//! packet that is sent back moves between the rings without its descriptor changing, and on a split ring most
+//! Every ring has as many buffers as its entries allow. A buffer's number is its identifier in both rings for ever, so
+//! a packet that is sent back moves between the rings without its descriptor changing, and on a split ring most
 //! descriptor lines are never written twice. A guest polls; it is a load, not a citizen.
 
 mod buffers;
@@ -11,23 +11,22 @@ mod memory;
 
 pub use device::{GuestDevice, GuestStats, plug_in};
 pub use frames::{FrameSizes, Mac};
+pub use port::virtio_user::RingKind;
 
 use port::virtio_user::FrontEndError;
 use ring::RingFault;
 use std::path::PathBuf;
 
-/// The ring kinds that a driver can ask for; the names of the peers' guests.
+/// How a frame lies in descriptors, received and sent. Switches carry one of them faster than the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RingKind {
-    /// What virtual machines use.
+pub enum Descriptors {
+    /// Header and frame in one descriptor, as DPDK's driver has it (`VIRTIO_F_ANY_LAYOUT`, part of VIRTIO 1).
     #[default]
-    Split,
-    /// Split with `VIRTIO_F_IN_ORDER`.
-    SplitInOrder,
-    /// Packed.
-    Packed,
-    /// Packed with `VIRTIO_F_IN_ORDER`.
-    PackedInOrder,
+    Single,
+    /// Header and frame apart, in a chain of two: the layout of VIRTIO before 1.0.
+    Chain,
+    /// Header and frame apart, in an indirect table of two (`VIRTIO_F_INDIRECT_DESC`), as Linux's driver sends.
+    Indirect,
 }
 
 /// What a guest does with packets.
@@ -49,6 +48,8 @@ pub enum Mode {
 pub struct GuestConfig {
     /// Ring kind.
     pub ring: RingKind,
+    /// How frames lie in descriptors. With chains a ring holds half as many frames as it has entries.
+    pub descriptors: Descriptors,
     /// What it does.
     pub mode: Mode,
     /// Entries per ring: a power of two on split rings.
@@ -79,8 +80,8 @@ pub enum GuestError {
     /// Memory to share could not be had.
     #[error("no memory could be shared: {0}")]
     Memory(String),
-    /// The back end lacks what the ring kind needs.
-    #[error("the back end does not offer {0}; choose another ring kind")]
+    /// The back end lacks what ring kind or descriptors need.
+    #[error("the back end does not offer {0}; choose another kind of ring or of descriptors")]
     Missing(&'static str),
     /// The back end has fewer queue pairs.
     #[error("the back end has {has} queue pairs but {wants} were asked for")]

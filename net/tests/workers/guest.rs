@@ -97,9 +97,16 @@ fn frame(to: [u8; 6], guest: u8, pair: u8, number: u64) -> Vec<u8> {
 impl<R: DriverRing> Guest<R> {
     /// Plugs in at `socket`. `packed` is what `R` is.
     pub(crate) fn plug_in(socket: &Path, number: u8, packed: bool) -> Self {
-        let memory = Memory::new(2 * u64::from(PAIRS), SIZE, packed);
+        Self::plug_in_with(socket, number, packed, false)
+    }
+
+    /// The same, with `EVENT_IDX` or without.
+    pub(crate) fn plug_in_with(socket: &Path, number: u8, packed: bool, event_idx: bool) -> Self {
+        let mut memory = Memory::new(2 * u64::from(PAIRS), SIZE, packed);
+        memory.event_idx = event_idx;
         let mut front = FrontEnd::connect(socket, PATIENCE).unwrap();
         let kind = if packed { Features::RING_PACKED } else { 0 };
+        let kind = kind | if event_idx { Features::EVENT_IDX } else { 0 };
         let wanted = Features(Features::VERSION_1 | Features::PROTOCOL | Features::MQ | kind);
         assert!(front.negotiate(wanted).unwrap().features.has(wanted.0));
         front.share(&memory.whole()).unwrap();
@@ -125,10 +132,15 @@ impl<R: DriverRing> Guest<R> {
 
     /// Looks at every queue once, and sends to `peers` where buffers are free.
     pub(crate) fn step(&mut self, peers: &[u8]) {
+        self.step_with(peers, BURST);
+    }
+
+    /// The same, sending up to `n` frames by each pair.
+    pub(crate) fn step_with(&mut self, peers: &[u8], n: usize) {
         for at in 0..self.pairs.len() {
             self.collect(at);
             self.receive(at);
-            self.send(at, peers);
+            self.send(at, peers, n);
             let pair = &mut self.pairs[at];
             pair.rings.iter_mut().for_each(|vring| vring.ring.publish());
             // Orders our available indices before our loads of the device's suppression fields.
@@ -170,11 +182,11 @@ impl<R: DriverRing> Guest<R> {
         assert!(before < Some(number), "{from}.{pair} at {}.{at}: {number} after {before:?}", self.number);
     }
 
-    fn send(&mut self, at: usize, peers: &[u8]) {
+    fn send(&mut self, at: usize, peers: &[u8], n: usize) {
         if peers.is_empty() {
             return;
         }
-        for _ in 0..BURST {
+        for _ in 0..n {
             let pair = &mut self.pairs[at];
             let Some(id) = pair.free.pop() else { return };
             let number = pair.next;

@@ -9,4 +9,5 @@ mod hostile;
 mod hung;
 mod memory;
 mod rig;
+mod sleep;
 mod swap;

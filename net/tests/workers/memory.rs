@@ -25,6 +25,7 @@ pub(crate) struct Memory {
     pub(crate) map: Arc<Map>,
     size: u16,
     packed: bool,
+    pub(crate) event_idx: bool,
     rings: u64,
     len: u64,
 }
@@ -43,7 +44,7 @@ impl Memory {
         ftruncate(&file, len).unwrap();
         let region = Region::map(file.as_fd(), spec(0, len)).unwrap();
         let map = Arc::new(Map::new(vec![Arc::new(region)]).unwrap());
-        Self { file: File::from(file), map, size, packed, rings, len }
+        Self { file: File::from(file), map, size, packed, event_idx: false, rings, len }
     }
 
     /// All of it as one region.
@@ -72,7 +73,7 @@ impl Memory {
             driver: USER + driver,
             device: USER + driver + (n * 2 + 6).next_multiple_of(128),
             base: if self.packed { 0x8000_8000 } else { 0 },
-            event_idx: false,
+            event_idx: self.event_idx,
             indirect: false,
             in_order: false,
         }

@@ -6,7 +6,8 @@ use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::PortId;
 use port::vhost_user::{Options, VhostUser};
-use std::path::PathBuf;
+use port::virtio_user::{self, RingKind, VirtioUser};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -41,6 +42,16 @@ impl Rig {
         self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
         let options = Options { queue_pairs: PAIRS, ..Options::default() };
         let control = VhostUser::listen(self.socket(name), options).unwrap();
+        self.engine.add_reserved(id, Box::new(control)).unwrap();
+        id
+    }
+
+    /// A port that plugs into the switch at `socket`.
+    pub(crate) fn add_uplink(&self, name: &str, socket: &Path, ring: RingKind) -> PortId {
+        let id = self.engine.reserve(name).unwrap();
+        self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
+        let options = virtio_user::Options { ring, queue_pairs: PAIRS, ..Default::default() };
+        let control = VirtioUser::connect(socket, options, Instant::now()).unwrap();
         self.engine.add_reserved(id, Box::new(control)).unwrap();
         id
     }

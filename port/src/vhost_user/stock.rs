@@ -180,10 +180,10 @@ impl<R: DeviceRing> Core<R> {
             self.stock_up()?;
         }
         let need = self.header_len + len;
-        if self.gathered.buffers.is_empty() && self.plain.held > 0 && self.plain.nth(0).seg.len() >= need {
-            if let Some(Plain { token, seg, .. }) = self.plain.take() {
-                return Ok(Place::Plain(token, seg.split_at(need).0));
-            }
+        let Plain { token, seg, .. } = *self.plain.nth(0);
+        if self.plain.held > 0 && seg.len() >= need && self.gathered.buffers.is_empty() {
+            self.plain.drop_front(1);
+            return Ok(Place::Plain(token, seg.split_at(need).0));
         }
         self.take_several(len)
     }

@@ -3,7 +3,7 @@
 use super::Negotiated;
 use super::buffers::Buffers;
 use super::memory::Memory;
-use super::options::{Options, RingKind};
+use super::options::Options;
 use super::script::{self, Attached, Line};
 use crate::PortFault;
 use crate::vhost_user::Features;
@@ -45,7 +45,7 @@ impl Device {
             let at = rings * for_ring + ring * for_buffers;
             let buffers = Buffers::new(&memory, at, options.queue_size, room, header);
             Ok(QueueSetup {
-                layout: layout(options, ring * for_ring, script::fresh_base(agreed.features)),
+                layout: layout(options, ring * for_ring, agreed.features),
                 packed: agreed.features.has(Features::RING_PACKED),
                 mergeable: agreed.features.has(Features::MRG_RXBUF),
                 buffers: buffers.map_err(PortFault::UsedRing)?,
@@ -121,16 +121,16 @@ fn areas(size: u16) -> [u64; 3] {
     [n * 16, n * 2 + 6, n * 8 + 6].map(|bytes| bytes.next_multiple_of(128))
 }
 
-fn layout(options: Options, at: u64, base: u32) -> Layout {
+fn layout(options: Options, at: u64, agreed: Features) -> Layout {
     let [descriptors, driver, _] = areas(options.queue_size);
     Layout {
         size: options.queue_size,
         descriptors: Memory::user(at),
         driver: Memory::user(at + descriptors),
         device: Memory::user(at + descriptors + driver),
-        base,
-        event_idx: false,
+        base: script::fresh_base(agreed),
+        event_idx: agreed.has(Features::EVENT_IDX),
         indirect: false,
-        in_order: matches!(options.ring, RingKind::SplitInOrder | RingKind::PackedInOrder),
+        in_order: options.ring.is_in_order(),
     }
 }

@@ -16,8 +16,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::time::{Duration, Instant};
 
 /// The kinds of ring that a script chooses from.
-const KINDS: [RingKind; 4] =
-    [RingKind::Split, RingKind::SplitInOrder, RingKind::Packed, RingKind::PackedInOrder];
+const KINDS: [RingKind; 4] = RingKind::ALL;
 /// Everything that the front end may be offered.
 const GENEROUS: u64 = u64::MAX;
 

@@ -34,7 +34,7 @@ pub use control::VirtioUser;
 pub use error::FrontEndError;
 pub use front_end::{FrontEnd, Negotiated, SharedRegion};
 pub use listener::FrontEndListener;
-pub use options::{MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, PlugError, RingKind};
+pub use options::{MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, PlugError, RingKind, UnknownRing};
 pub use rings::VringSetup;
 
 #[cfg(test)]

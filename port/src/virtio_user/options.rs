@@ -13,7 +13,7 @@ pub const MIN_QUEUE_SIZE: u16 = 128;
 /// control waits, and a size mistaken by some zeros must not take a machine's memory.
 pub const MAX_MEMORY: u64 = 1 << 30;
 
-/// The ring kinds that a driver can ask for.
+/// The ring kinds that a driver can ask for; the names of the peers' guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RingKind {
     /// What virtual machines use.
@@ -27,9 +27,51 @@ pub enum RingKind {
     PackedInOrder,
 }
 
+/// A word that names no ring kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no ring `{0}`; write split, split-inorder, packed or packed-inorder")]
+pub struct UnknownRing(String);
+
+impl std::fmt::Display for RingKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for RingKind {
+    type Err = UnknownRing;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRing> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownRing(text.to_owned()))
+    }
+}
+
 impl RingKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Split, Self::SplitInOrder, Self::Packed, Self::PackedInOrder];
+
+    /// The name by which people choose it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RingKind::Split => "split",
+            RingKind::SplitInOrder => "split-inorder",
+            RingKind::Packed => "packed",
+            RingKind::PackedInOrder => "packed-inorder",
+        }
+    }
+
+    /// Whether `VIRTIO_F_RING_PACKED` is asked for.
+    pub fn is_packed(self) -> bool {
+        matches!(self, RingKind::Packed | RingKind::PackedInOrder)
+    }
+
+    /// Whether `VIRTIO_F_IN_ORDER` is asked for.
+    pub fn is_in_order(self) -> bool {
+        matches!(self, RingKind::SplitInOrder | RingKind::PackedInOrder)
+    }
+
     /// The features it needs, each with its name.
-    fn needs(self) -> &'static [(u64, &'static str)] {
+    pub fn needs(self) -> &'static [(u64, &'static str)] {
         const PACKED: (u64, &str) = (Features::RING_PACKED, "packed rings");
         const IN_ORDER: (u64, &str) = (Features::IN_ORDER, "in-order use");
         match self {
@@ -92,7 +134,7 @@ impl Options {
         if let Some(mtu) = self.mtu.filter(|mtu| *mtu < 68) {
             return Err(ListenError::Mtu(mtu).into());
         }
-        let split = matches!(self.ring, RingKind::Split | RingKind::SplitInOrder);
+        let split = !self.ring.is_packed();
         let in_range = (MIN_QUEUE_SIZE..=MAX_QUEUE_SIZE).contains(&self.queue_size);
         if !in_range || split && !self.queue_size.is_power_of_two() {
             return Err(PlugError::QueueSize(self.queue_size));
@@ -103,10 +145,10 @@ impl Options {
         Ok(())
     }
 
-    /// What to ask for. `EVENT_IDX` is left out: the flags say the same for rings that are polled or slept on as a
-    /// whole.
+    /// What to ask for. `EVENT_IDX` spares a back end that is waking up every kick but the first
+    /// (`docs/decisions/0023-event-idx-where-offered.md`); a back end without it will do as well.
     pub(super) fn wanted(self) -> Features {
-        let mut bits = Features::VERSION_1 | Features::PROTOCOL;
+        let mut bits = Features::VERSION_1 | Features::PROTOCOL | Features::EVENT_IDX;
         bits |= self.ring.needs().iter().map(|need| need.0).sum::<u64>();
         if self.mergeable {
             bits |= Features::MRG_RXBUF;

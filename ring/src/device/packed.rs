@@ -58,6 +58,13 @@ impl Place {
         Self(self.0 + n)
     }
 
+    /// Entries from here to `to`, at most a lap ahead, in a ring of `size`.
+    #[inline(always)]
+    pub(crate) fn distance(self, to: Place, size: u32) -> u32 {
+        let lap = if to.wrap() == self.wrap() { 0 } else { size };
+        (to.0 & !WRAP) + lap - (self.0 & !WRAP)
+    }
+
     /// `n` entries back in a ring of `size`; `n <= size`.
     fn retreat(self, n: u32, size: u32) -> Self {
         let at = self.0 & !WRAP;
@@ -93,9 +100,12 @@ pub struct Packed {
     outstanding: u32,
     /// The first used descriptor since the last publish: where, and the word that makes it visible.
     held: Option<(usize, u64)>,
-    /// Where the driver was last asked about calls, and whether anything was published since.
+    /// Where the driver was last asked about calls.
     asked: Place,
-    published: bool,
+    /// The end of what the driver may see used.
+    published: Place,
+    /// Entries published since that question: places alone cannot tell two laps from none.
+    unasked: u32,
 }
 
 /// Descriptors on one cache line.
@@ -137,7 +147,7 @@ impl Packed {
     #[inline(always)]
     fn take_line(&self, place: Place, heads: &mut [Descriptor]) -> bool {
         let offset = place.at() * DESC;
-        if place.at() % LINE != 0 || place.at() + LINE > self.size as usize {
+        if !place.at().is_multiple_of(LINE) || place.at() + LINE > self.size as usize {
             return false;
         }
         // Acquire: as in `available`.
@@ -211,7 +221,8 @@ impl DeviceRing for Packed {
             outstanding: 0,
             held: None,
             asked: used,
-            published: false,
+            published: used,
+            unasked: 0,
         };
         ring.disarm();
         Ok(ring)
@@ -309,20 +320,24 @@ impl DeviceRing for Packed {
         if let Some((offset, word)) = self.held.take() {
             // Release pairs with the driver's acquire load of these flags: all later entries are visible too.
             self.descriptors.store64(offset, word, Ordering::Release);
-            self.published = true;
+            let n = self.published.distance(self.used, self.size);
+            self.unasked = self.unasked.saturating_add(n);
+            self.published = self.used;
         }
     }
 
     fn should_call(&mut self) -> bool {
-        let old = std::mem::replace(&mut self.asked, self.used);
-        if !std::mem::take(&mut self.published) {
+        let old = std::mem::replace(&mut self.asked, self.published);
+        let unasked = std::mem::take(&mut self.unasked);
+        if unasked == 0 {
             return false;
         }
         let word = self.driver.load32(0, Ordering::Relaxed);
         match (word >> 16) as u16 & 3 {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
-                self.used.crossed(Place::decode(word as u16), old, self.layout.size)
+                let event = Place::decode(word as u16);
+                unasked > self.size || self.published.crossed(event, old, self.layout.size)
             }
             _ => true,
         }

@@ -31,6 +31,8 @@ pub struct Split {
     published: u16,
     /// The used index at the last answer of `should_call`.
     asked: u16,
+    /// Entries published since that question: more than an index can count, if the question comes late.
+    unasked: u32,
 }
 
 fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFault> {
@@ -143,6 +145,7 @@ impl DeviceRing for Split {
             next_used: start,
             published: start,
             asked: start,
+            unasked: 0,
         };
         ring.disarm();
         Ok(ring)
@@ -235,6 +238,8 @@ impl DeviceRing for Split {
         if self.published == self.next_used {
             return;
         }
+        let n = u32::from(self.next_used.wrapping_sub(self.published));
+        self.unasked = self.unasked.saturating_add(n);
         self.published = self.next_used;
         // Release pairs with the driver's acquire load of the used index.
         self.used.store16(INDEX, self.published, Ordering::Release);
@@ -242,14 +247,15 @@ impl DeviceRing for Split {
 
     fn should_call(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
-        if old == self.published {
+        let unasked = std::mem::take(&mut self.unasked);
+        if unasked == 0 {
             return false;
         }
         if !self.layout.event_idx {
             return self.available.load16(FLAGS, Ordering::Relaxed) & NO_INTERRUPT == 0;
         }
         let event = self.available.load16(RING + usize::from(self.layout.size) * 2, Ordering::Relaxed);
-        self.event_crossed(event, old)
+        unasked > u32::from(u16::MAX) || self.event_crossed(event, old)
     }
 
     fn arm(&mut self) -> bool {

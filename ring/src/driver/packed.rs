@@ -1,13 +1,14 @@
 //! The driver's side of a packed virtqueue (VIRTIO 1.2 section 2.8).
 //!
-//! Descriptors of one publish become visible together: the first one's flags are held back and stored last.
+//! Descriptors of one publish become visible together: the first one's flags are held back and stored last. Those
+//! of a chain further behind are stored tail first, for a device that looks ahead of the first (section 2.8.13).
 
-use super::{DriverRing, Post, Used};
+use super::{DriverRing, Out, Post, Table, Used, is_legal};
 use crate::area::{Area, Layout};
-use crate::chain::{AVAIL, DESC, USED, WRITE};
+use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
 use crate::device::Place;
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
-use crate::{Direction, MAX_SIZE, RingFault};
+use crate::{MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::Map;
 use std::sync::Arc;
@@ -21,16 +22,20 @@ pub struct Packed {
     descriptors: Area,
     driver: Area,
     device: Area,
-    /// The order of posting, by ring place, for in-order devices: identifier, and bytes to write.
-    order: Vec<(u16, u32)>,
-    outstanding: Vec<bool>,
+    /// The order of posting: identifiers by the ring place where their chain begins, for in-order devices.
+    order: Vec<u16>,
+    /// What is out, by identifier.
+    out: Vec<Out>,
     next: Place,
+    /// The end of what the device may see.
+    published: Place,
     taken: Place,
     /// A word, as [`Place`] is.
     free: u32,
     held: Option<(usize, u64)>,
     asked: Place,
-    published: bool,
+    /// Entries published since the last question, which may be more than places can tell.
+    unasked: u32,
     /// In order: the last buffer of a batch whose earlier members are still to be handed out.
     batch: Option<Used>,
 }
@@ -45,19 +50,74 @@ impl Packed {
         (flags == want).then_some(Used { id: (word >> 32) as u16, len: word as u32 })
     }
 
+    /// What the device has under `id`.
     #[inline(always)]
-    fn take_one(&mut self) -> Result<Option<Used>, RingFault> {
-        let Some(last) = self.batch.or_else(|| self.used_at(self.taken)) else { return Ok(None) };
-        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&out| out) {
-            return Err(RingFault::NotOut(last.id.into()));
+    fn out(&self, id: u16) -> Result<Out, RingFault> {
+        match self.out.get(usize::from(id)) {
+            Some(out) if !out.is_none() => Ok(*out),
+            _ => Err(RingFault::NotOut(id.into())),
         }
+    }
+
+    /// The next buffer that is back, its chain beginning at `place`.
+    #[inline(always)]
+    fn take_one(&self, place: Place, batch: &mut Option<Used>) -> Result<Option<(Used, Out)>, RingFault> {
+        let Some(last) = batch.or_else(|| self.used_at(place)) else { return Ok(None) };
+        let out = self.out(last.id)?;
         if !self.layout.in_order {
-            return Ok(Some(last));
+            return Ok(Some((last, out)));
         }
-        let (id, whole) = self.order[self.taken.at()];
-        self.batch = (last.id != id).then_some(last);
+        let id = self.order[place.at()];
+        *batch = (last.id != id).then_some(last);
+        if last.id == id {
+            return Ok(Some((last, out)));
+        }
         // Skipped buffers were written completely (section 2.8.9 and the note in 2.7.9).
-        Ok(Some(Used { id, len: if last.id == id { last.len } else { whole } }))
+        let skipped = self.out[usize::from(id)];
+        Ok(Some((Used { id, len: skipped.writable() }, skipped)))
+    }
+
+    /// Writes the descriptor at `place` but for its second word; where that belongs, and what it is.
+    #[inline(always)]
+    fn describe(&self, place: Place, address: u64, len: u32, id: u16, flags: u16) -> (usize, u64) {
+        let offset = place.at() * DESC;
+        let flags = flags | if place.wrap() { AVAIL } else { USED };
+        self.descriptors.store64(offset, address, Ordering::Relaxed);
+        (offset + 8, u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48)
+    }
+
+    /// Stores the word that makes a descriptor available, or holds it back if it is the first of a publish.
+    #[inline(always)]
+    fn store_or_hold(&mut self, (offset, word): (usize, u64)) {
+        if self.held.is_none() {
+            self.held = Some((offset, word));
+        } else {
+            self.store(offset, word);
+        }
+    }
+
+    #[inline(always)]
+    fn store(&self, offset: usize, word: u64) {
+        // Release orders the address before the flags, for a device that looks ahead of the first. It pairs with the
+        // device's acquire load of the flags.
+        self.descriptors.store64(offset, word, Ordering::Release);
+    }
+
+    /// Whether the device has anything.
+    #[inline(always)]
+    fn is_out(&self) -> bool {
+        self.taken != self.published
+    }
+
+    /// Notes that the chain under `id` was written from `next` on.
+    #[inline(always)]
+    fn posted(&mut self, id: u16, out: Out) {
+        if self.layout.in_order {
+            self.order[self.next.at()] = id;
+        }
+        self.out[usize::from(id)] = out;
+        self.free -= out.descriptors();
+        self.next = self.next.advance(out.descriptors(), self.size);
     }
 }
 
@@ -74,14 +134,15 @@ impl DriverRing for Packed {
             descriptors: Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
             driver: Area::new(map, "driver", layout.driver, 4, 4)?,
             device: Area::new(map, "device", layout.device, 4, 4)?,
-            order: vec![(0, 0); n],
-            outstanding: vec![false; n],
+            order: vec![0; n],
+            out: vec![Out::NONE; n],
             next: start,
+            published: start,
             taken: start,
             free: layout.size.into(),
             held: None,
             asked: start,
-            published: false,
+            unasked: 0,
             batch: None,
         };
         ring.disarm();
@@ -95,23 +156,36 @@ impl DriverRing for Packed {
 
     #[inline(always)]
     fn post(&mut self, buffer: Post) {
-        let at = self.next.at();
-        let offset = at * DESC;
-        let flags = if self.next.wrap() { AVAIL } else { USED };
-        let (flags, whole) =
-            if buffer.direction == Direction::Write { (flags | WRITE, buffer.len) } else { (flags, 0) };
-        let word = u64::from(buffer.len) | u64::from(buffer.id) << 32 | u64::from(flags) << 48;
-        self.descriptors.store64(offset, buffer.address, Ordering::Relaxed);
-        if self.held.is_none() {
-            self.held = Some((offset + 8, word));
-        } else {
-            // Release orders the address before the flags, for a device that looks ahead of the first.
-            self.descriptors.store64(offset + 8, word, Ordering::Release);
+        let word = self.describe(self.next, buffer.address, buffer.len, buffer.id, buffer.flag());
+        self.store_or_hold(word);
+        self.posted(buffer.id, Out::new(1, buffer.writable()));
+    }
+
+    #[inline]
+    fn post_chain(&mut self, chain: &[Post]) {
+        debug_assert!(is_legal(chain, self.free()), "the caller looks at the free descriptors");
+        let Some(head) = chain.first() else { return };
+        let n = chain.len();
+        // The identifier is the last descriptor's (section 2.8.6); in the others it means nothing.
+        for k in (1..n).rev() {
+            let (post, place) = (chain[k], self.next.advance(k as u32, self.size));
+            let joined = if k + 1 < n { NEXT } else { 0 };
+            let (offset, word) = self.describe(place, post.address, post.len, head.id, post.flag() | joined);
+            self.store(offset, word);
         }
-        self.order[at] = (buffer.id, whole);
-        self.outstanding[usize::from(buffer.id)] = true;
-        self.free -= 1;
-        self.next = self.next.advance(1, self.size);
+        let joined = if n > 1 { NEXT } else { 0 };
+        let word = self.describe(self.next, head.address, head.len, head.id, head.flag() | joined);
+        self.store_or_hold(word);
+        self.posted(head.id, Out::of(chain, n as u16));
+    }
+
+    #[inline]
+    fn post_indirect(&mut self, id: u16, table: &mut Table, chain: &[Post]) {
+        debug_assert!(is_legal(chain, table.entries().min(self.layout.size.into())) && self.layout.indirect);
+        let bytes = table.write_packed(chain);
+        let word = self.describe(self.next, table.address(), bytes, id, INDIRECT);
+        self.store_or_hold(word);
+        self.posted(id, Out::of(chain, 1));
     }
 
     #[inline]
@@ -119,20 +193,24 @@ impl DriverRing for Packed {
         if let Some((offset, word)) = self.held.take() {
             // Release pairs with the device's acquire load of these flags.
             self.descriptors.store64(offset, word, Ordering::Release);
-            self.published = true;
+            let n = self.published.distance(self.next, self.size);
+            self.unasked = self.unasked.saturating_add(n);
+            self.published = self.next;
         }
     }
 
     fn should_kick(&mut self) -> bool {
-        let old = std::mem::replace(&mut self.asked, self.next);
-        if !std::mem::take(&mut self.published) {
+        let old = std::mem::replace(&mut self.asked, self.published);
+        let unasked = std::mem::take(&mut self.unasked);
+        if unasked == 0 {
             return false;
         }
         let word = self.device.load32(0, Ordering::Relaxed);
         match (word >> 16) as u16 & 3 {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
-                self.next.crossed(Place::decode(word as u16), old, self.layout.size)
+                let event = Place::decode(word as u16);
+                unasked > self.size || self.published.crossed(event, old, self.layout.size)
             }
             _ => true,
         }
@@ -140,15 +218,17 @@ impl DriverRing for Packed {
 
     #[inline]
     fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault> {
-        let mut n = 0;
-        while n < out.len() && self.free < self.size {
-            let Some(used) = self.take_one()? else { break };
-            self.outstanding[usize::from(used.id)] = false;
-            self.taken = self.taken.advance(1, self.size);
-            self.free += 1;
+        // Apart from `self`, so that they stay in registers.
+        let (mut n, mut taken, mut free, mut batch) = (0, self.taken, self.free, self.batch);
+        while n < out.len() && taken != self.published {
+            let Some((used, gone)) = self.take_one(taken, &mut batch)? else { break };
+            self.out[usize::from(used.id)] = Out::NONE;
+            taken = taken.advance(gone.descriptors(), self.size);
+            free += gone.descriptors();
             out[n] = used;
             n += 1;
         }
+        (self.taken, self.free, self.batch) = (taken, free, batch);
         Ok(n)
     }
 
@@ -161,7 +241,7 @@ impl DriverRing for Packed {
         }
         // Pairs with the device's fence between its store of the flags and its load of our event suppression.
         fence(Ordering::SeqCst);
-        self.free < self.size && self.used_at(self.taken).is_some()
+        self.is_out() && (self.batch.is_some() || self.used_at(self.taken).is_some())
     }
 
     fn disarm(&mut self) {

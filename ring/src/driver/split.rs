@@ -1,10 +1,10 @@
 //! The driver's side of a split virtqueue (VIRTIO 1.2 section 2.7).
 
-use super::{DriverRing, Post, Used};
+use super::{DriverRing, Out, Post, Table, Used, is_legal};
 use crate::area::{Area, Layout};
-use crate::chain::{DESC, WRITE};
+use crate::chain::{DESC, INDIRECT, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
-use crate::{Direction, MAX_SIZE, RingFault};
+use crate::{MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::Map;
 use std::sync::Arc;
@@ -21,10 +21,15 @@ pub struct Split {
     shadow: Vec<(u64, u64)>,
     /// What the available ring holds; also the order of posting, for in-order devices.
     order: Vec<u16>,
-    outstanding: Vec<bool>,
+    /// What is out, by head.
+    out: Vec<Out>,
+    /// Descriptors that are out beyond one for each chain.
+    more: u32,
     posted: u16,
     published: u16,
     asked: u16,
+    /// Entries published since the last question, which may be more than an index can count.
+    unasked: u32,
     taken: u16,
     /// The used index as last read.
     index: u16,
@@ -34,22 +39,23 @@ pub struct Split {
 
 impl Split {
     #[inline(always)]
-    fn take_one(&mut self) -> Result<Used, RingFault> {
-        let at = RING + usize::from(self.taken & self.mask) * ELEMENT;
+    fn take_one(&mut self, position: u16) -> Result<Used, RingFault> {
+        let slot = usize::from(position & self.mask);
+        let at = RING + slot * ELEMENT;
         if self.layout.in_order {
-            return self.take_in_order(at);
+            return self.take_in_order(slot, at);
         }
         let id = self.used.load32(at, Ordering::Relaxed);
         let len = self.used.load32(at + 4, Ordering::Relaxed);
-        if !self.outstanding.get(id as usize).is_some_and(|&out| out) {
+        if self.out.get(id as usize).is_none_or(|out| out.is_none()) {
             return Err(RingFault::NotOut(id));
         }
         Ok(Used { id: id as u16, len })
     }
 
     /// In order, an element may stand for a batch: everything posted up to its identifier (section 2.7.9).
-    fn take_in_order(&mut self, at: usize) -> Result<Used, RingFault> {
-        let id = self.order[usize::from(self.taken & self.mask)];
+    fn take_in_order(&mut self, slot: usize, at: usize) -> Result<Used, RingFault> {
+        let id = self.order[slot];
         let last = match self.batch {
             Some(last) => last,
             None => Used {
@@ -57,18 +63,40 @@ impl Split {
                 len: self.used.load32(at + 4, Ordering::Relaxed),
             },
         };
-        if !self.outstanding.get(usize::from(last.id)).is_some_and(|&out| out) {
+        if self.out.get(usize::from(last.id)).is_none_or(|out| out.is_none()) {
             return Err(RingFault::NotOut(last.id.into()));
         }
         self.batch = (last.id != id).then_some(last);
-        Ok(Used { id, len: if last.id == id { last.len } else { self.whole(id) } })
+        Ok(Used { id, len: if last.id == id { last.len } else { self.out[usize::from(id)].writable() } })
     }
 
-    /// What a device wrote into a buffer that a batch skipped: all of it (the note in section 2.7.9).
-    fn whole(&self, id: u16) -> u32 {
-        let word = self.shadow[usize::from(id)].1;
-        if word >> 32 & u64::from(WRITE) == 0 { 0 } else { word as u32 }
+    /// Writes descriptor `at` where it is not the one that stands there.
+    #[inline(always)]
+    fn describe(&mut self, at: u16, address: u64, word: u64) {
+        let at = usize::from(at);
+        if self.shadow[at] != (address, word) {
+            self.shadow[at] = (address, word);
+            self.descriptors.store64(at * DESC, address, Ordering::Relaxed);
+            self.descriptors.store64(at * DESC + 8, word, Ordering::Relaxed);
+        }
     }
+
+    /// The next available entry names the chain that begins with `head`.
+    #[inline(always)]
+    fn offer(&mut self, head: u16, out: Out) {
+        self.out[usize::from(head)] = out;
+        let slot = usize::from(self.posted & self.mask);
+        if self.order[slot] != head {
+            self.order[slot] = head;
+            self.available.store16(RING + slot * 2, head, Ordering::Relaxed);
+        }
+        self.posted = self.posted.wrapping_add(1);
+    }
+}
+
+#[inline(always)]
+fn word(len: u32, flags: u16, next: u16) -> u64 {
+    u64::from(len) | u64::from(flags) << 32 | u64::from(next) << 48
 }
 
 impl DriverRing for Split {
@@ -88,10 +116,12 @@ impl DriverRing for Split {
             used,
             shadow: vec![(0, 0); n],
             order: vec![0; n],
-            outstanding: vec![false; n],
+            out: vec![Out::NONE; n],
+            more: 0,
             posted: start,
             published: start,
             asked: start,
+            unasked: 0,
             taken: start,
             index: start,
             batch: None,
@@ -102,31 +132,41 @@ impl DriverRing for Split {
 
     #[inline(always)]
     fn free(&self) -> usize {
-        usize::from(self.layout.size - self.posted.wrapping_sub(self.taken))
+        usize::from(self.layout.size - self.posted.wrapping_sub(self.taken)) - self.more as usize
     }
 
     #[inline(always)]
     fn post(&mut self, buffer: Post) {
-        let at = usize::from(buffer.id);
-        let flags = if buffer.direction == Direction::Write { WRITE } else { 0 };
-        let entry = (buffer.address, u64::from(buffer.len) | u64::from(flags) << 32);
-        if self.shadow[at] != entry {
-            self.shadow[at] = entry;
-            self.descriptors.store64(at * DESC, entry.0, Ordering::Relaxed);
-            self.descriptors.store64(at * DESC + 8, entry.1, Ordering::Relaxed);
+        self.describe(buffer.id, buffer.address, word(buffer.len, buffer.flag(), 0));
+        self.offer(buffer.id, Out::new(1, buffer.writable()));
+    }
+
+    #[inline]
+    fn post_chain(&mut self, chain: &[Post]) {
+        debug_assert!(is_legal(chain, self.free()), "the caller looks at the free descriptors");
+        let Some(head) = chain.first() else { return };
+        for (k, post) in chain.iter().enumerate() {
+            let (joined, next) = chain.get(k + 1).map_or((0, 0), |next| (NEXT, next.id));
+            self.describe(post.id, post.address, word(post.len, post.flag() | joined, next));
         }
-        self.outstanding[at] = true;
-        let slot = usize::from(self.posted & self.mask);
-        if self.order[slot] != buffer.id {
-            self.order[slot] = buffer.id;
-            self.available.store16(RING + slot * 2, buffer.id, Ordering::Relaxed);
-        }
-        self.posted = self.posted.wrapping_add(1);
+        let n = chain.len() as u16;
+        self.more += u32::from(n - 1);
+        self.offer(head.id, Out::of(chain, n));
+    }
+
+    #[inline]
+    fn post_indirect(&mut self, id: u16, table: &mut Table, chain: &[Post]) {
+        debug_assert!(is_legal(chain, table.entries().min(self.layout.size.into())) && self.layout.indirect);
+        let bytes = table.write_split(chain);
+        self.describe(id, table.address(), word(bytes, INDIRECT, 0));
+        self.offer(id, Out::of(chain, 1));
     }
 
     #[inline]
     fn publish(&mut self) {
         if self.published != self.posted {
+            let n = u32::from(self.posted.wrapping_sub(self.published));
+            self.unasked = self.unasked.saturating_add(n);
             self.published = self.posted;
             // Release pairs with the device's acquire load of the available index.
             self.available.store16(INDEX, self.posted, Ordering::Release);
@@ -135,14 +175,16 @@ impl DriverRing for Split {
 
     fn should_kick(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
-        if old == self.published {
+        let unasked = std::mem::take(&mut self.unasked);
+        if unasked == 0 {
             return false;
         }
         if !self.layout.event_idx {
             return self.used.load16(FLAGS, Ordering::Relaxed) & NO_NOTIFY == 0;
         }
         let event = self.used.load16(RING + usize::from(self.layout.size) * ELEMENT, Ordering::Relaxed);
-        self.published.wrapping_sub(event).wrapping_sub(1) < self.published.wrapping_sub(old)
+        let passed = self.published.wrapping_sub(event).wrapping_sub(1) < self.published.wrapping_sub(old);
+        passed || unasked > u32::from(u16::MAX)
     }
 
     #[inline]
@@ -158,12 +200,16 @@ impl DriverRing for Split {
             return Err(RingFault::UsedJump { index: self.index, taken: self.taken, out: out_there });
         }
         let n = usize::from(ready).min(out.len());
+        // Apart from `self`, so that they stay in registers.
+        let (mut taken, mut more) = (self.taken, self.more);
         for slot in &mut out[..n] {
-            let used = self.take_one()?;
-            self.outstanding[usize::from(used.id)] = false;
-            self.taken = self.taken.wrapping_add(1);
+            let used = self.take_one(taken)?;
+            let gone = std::mem::replace(&mut self.out[usize::from(used.id)], Out::NONE);
+            more -= gone.descriptors() - 1;
+            taken = taken.wrapping_add(1);
             *slot = used;
         }
+        (self.taken, self.more) = (taken, more);
         Ok(n)
     }
 

@@ -1,0 +1,89 @@
+//! Two switches, joined by a virtio-user port, with nothing to do: every worker sleeps. One frame wakes whoever it
+//! passes, and no one is left asleep, whether places (`EVENT_IDX`) or flags say who wants to be woken.
+
+use crate::guest::{Ending, Guest, Limit, PAIRS};
+use crate::rig::{Rig, assert_sums_agree};
+use port::virtio_user::RingKind;
+use ring::driver::{DriverRing, Packed, Split};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Frames that each guest sends into the silence.
+const FRAMES: usize = 40;
+
+fn sleeps(rig: &Rig) -> Vec<u64> {
+    rig.engine.snapshot().workers.iter().map(|worker| worker.sleeps).collect()
+}
+
+/// Waits until every worker of both switches sleeps.
+fn wait_for_silence(rigs: [&Rig; 2]) {
+    let limit = Limit::new();
+    while !rigs.iter().all(|rig| rig.engine.snapshot().workers.iter().all(|worker| worker.sleeping)) {
+        limit.check("sleeping workers");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Sends one frame by each pair and waits until the other guest has them, if it knows where that is.
+fn pass<R: DriverRing>(from: &mut Guest<R>, to: &mut Guest<R>, known: bool) {
+    let before = to.counts.received;
+    from.step_with(&[to.number], 1);
+    let limit = Limit::new();
+    while known && to.counts.received < before + u64::from(PAIRS) {
+        limit.check("a frame that passes two switches which sleep");
+        to.step(&[]);
+        from.step(&[]);
+        std::thread::yield_now();
+    }
+}
+
+fn story<R: DriverRing>(ring: RingKind, event_idx: bool) {
+    let (near, far) = (Rig::new(), Rig::new());
+    let done = AtomicBool::new(false);
+    let _ending = Ending(&done);
+    near.add("guest");
+    near.add("trunk");
+    far.add("guest");
+    far.add_uplink("uplink", &near.socket("trunk"), ring);
+    let packed = ring.is_packed();
+    let mut a = Guest::<R>::plug_in_with(&near.socket("guest"), 0, packed, event_idx);
+    let mut b = Guest::<R>::plug_in_with(&far.socket("guest"), 1, packed, event_idx);
+    let uplink = far.wait("uplink", "its back end", |p| p.features.iter().any(|f| f == "event-idx"));
+    assert_eq!(uplink.state, "connected");
+    near.wait("trunk", "its queues", |p| {
+        p.queues.iter().filter(|q| q.rx_running && q.tx_running).count() == 2
+    });
+    for n in 0..FRAMES {
+        wait_for_silence([&near, &far]);
+        pass(&mut a, &mut b, n > 0);
+        wait_for_silence([&near, &far]);
+        pass(&mut b, &mut a, n > 0);
+    }
+    for rig in [&near, &far] {
+        assert!(sleeps(rig).iter().sum::<u64>() >= FRAMES as u64, "{:?}", rig.engine.snapshot().workers);
+    }
+    a.drain(50);
+    b.drain(50);
+    for rig in [near, far] {
+        assert_sums_agree(&rig.engine.snapshot());
+        rig.engine.stop().unwrap();
+    }
+}
+
+#[test]
+fn sleeping_switches_are_woken_over_split_rings() {
+    for ring in [RingKind::Split, RingKind::SplitInOrder] {
+        for event_idx in [false, true] {
+            story::<Split>(ring, event_idx);
+        }
+    }
+}
+
+#[test]
+fn sleeping_switches_are_woken_over_packed_rings() {
+    for ring in [RingKind::Packed, RingKind::PackedInOrder] {
+        for event_idx in [false, true] {
+            story::<Packed>(ring, event_idx);
+        }
+    }
+}

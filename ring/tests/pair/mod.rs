@@ -1,0 +1,330 @@
+//! Our driver and our device on one ring, and what each must find of what the other did.
+//!
+//! A step posts chains of any shape, or takes, uses or collects some of them; either side goes to sleep where it finds
+//! nothing, and is woken where the other side says so. Everything is compared with what was posted.
+
+use mem::Translator;
+use proptest::prelude::*;
+use ring::device::{DeviceRing, Sweep};
+use ring::driver::{DriverRing, Post, Table, Used};
+use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
+use ring::{Descriptor, Direction, Token, resolve};
+use std::collections::VecDeque;
+use std::sync::atomic::{Ordering, fence};
+
+/// Entries of each table.
+const TABLE: u16 = 16;
+/// Tables lie in the second region, buffers in the first.
+const TABLES: u64 = BUFFERS + REGION;
+
+/// How a chain lies in the ring.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// One descriptor.
+    Plain,
+    /// One descriptor for each buffer.
+    Chain,
+    /// One descriptor for all.
+    Indirect,
+}
+
+/// What happens next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Post chains of this form: of so many buffers (reduced to what is possible), so many of them to write.
+    Post(Vec<(Form, u16, u16)>),
+    /// The device takes up to so many.
+    Take(usize),
+    /// The device uses up to so many that it took, one by one or as a batch that it only read.
+    Use(usize, bool),
+    /// The driver collects up to so many.
+    Collect(usize),
+    /// The device sleeps if there is nothing.
+    DeviceSleeps,
+    /// The driver sleeps if there is nothing.
+    DriverSleeps,
+}
+
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let form = prop_oneof![Just(Form::Plain), Just(Form::Chain), Just(Form::Indirect)];
+    let chain = (form, prop_oneof![1..4u16, any::<u16>()], any::<u16>());
+    let step = prop_oneof![
+        3 => prop::collection::vec(chain, 1..20).prop_map(Step::Post),
+        3 => (0..70usize).prop_map(Step::Take),
+        3 => (0..70usize, any::<bool>()).prop_map(|(n, batch)| Step::Use(n, batch)),
+        3 => (0..70usize).prop_map(Step::Collect),
+        1 => Just(Step::DeviceSleeps),
+        1 => Just(Step::DriverSleeps),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// A chain on its way.
+#[derive(Clone, Debug)]
+struct Chain {
+    head: u16,
+    posts: Vec<Post>,
+    /// Descriptors that it takes.
+    slots: u16,
+}
+
+impl Chain {
+    fn writable(&self) -> u32 {
+        self.posts.iter().filter(|p| p.direction == Direction::Write).map(|p| p.len).sum()
+    }
+}
+
+/// Notifications and the sleeps that asked for them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub sleeps: u64,
+    pub notifications: u64,
+    pub entries: u64,
+}
+
+pub struct Pair<D, V> {
+    mock: Mock,
+    shape: Shape,
+    device: D,
+    driver: V,
+    translator: Translator,
+    tables: Vec<Table>,
+    free: VecDeque<u16>,
+    posted: VecDeque<Chain>,
+    taken: VecDeque<(Token, Chain)>,
+    used: VecDeque<(Chain, u32)>,
+    asleep: [bool; 2],
+    /// Kicks with the device's sleeps, and calls with the driver's.
+    pub counts: [Counts; 2],
+    /// So that no two buffers are the same.
+    serial: u64,
+}
+
+impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
+    pub fn new(shape: Shape) -> Self {
+        let mock = Mock::new(shape);
+        let table = |id: u16| Table::new(&mock.map, TABLES + u64::from(id) * u64::from(TABLE) * 16, TABLE);
+        Self {
+            device: D::new(&mock.layout, &mock.map).unwrap(),
+            driver: V::new(&mock.layout, &mock.map).unwrap(),
+            translator: Translator::new(mock.map.clone()),
+            tables: (0..shape.size).map(|id| table(id).unwrap()).collect(),
+            free: (0..shape.size).collect(),
+            posted: VecDeque::new(),
+            taken: VecDeque::new(),
+            used: VecDeque::new(),
+            asleep: [false; 2],
+            counts: [Counts::default(); 2],
+            serial: 0,
+            mock,
+            shape,
+        }
+    }
+
+    pub fn run(&mut self, steps: &[Step]) {
+        for step in steps {
+            match step {
+                Step::Post(chains) => self.post(chains),
+                Step::Take(n) => self.take(*n),
+                Step::Use(n, batch) => self.give_back(*n, *batch),
+                Step::Collect(n) => self.collect(*n),
+                Step::DeviceSleeps => self.device_sleeps(),
+                Step::DriverSleeps => self.driver_sleeps(),
+            }
+        }
+    }
+
+    /// Lets everything come back. No identifier and no descriptor is lost.
+    pub fn finish(mut self) -> [Counts; 2] {
+        self.asleep = [false; 2];
+        while !(self.posted.is_empty() && self.taken.is_empty() && self.used.is_empty()) {
+            self.take(64);
+            self.give_back(64, false);
+            self.collect(64);
+        }
+        assert_eq!(self.driver.free(), usize::from(self.shape.size));
+        self.free.make_contiguous().sort_unstable();
+        assert!(self.free.iter().copied().eq(0..self.shape.size), "an identifier was lost: {:?}", self.free);
+        self.counts
+    }
+
+    fn posts(&mut self, n: u16, writable: u16) -> Vec<Post> {
+        let from = n - writable % (n + 1);
+        let ids: Vec<u16> = self.free.drain(..usize::from(n)).collect();
+        let post = |(k, &id): (usize, &u16)| {
+            let direction = if k < usize::from(from) { Direction::Read } else { Direction::Write };
+            self.serial += 1;
+            let (address, len) = (BUFFERS + self.serial * 24 % (REGION - 64), (self.serial % 61) as u32);
+            Post { id, address, len, direction }
+        };
+        ids.iter().enumerate().map(post).collect()
+    }
+
+    fn post(&mut self, chains: &[(Form, u16, u16)]) {
+        for &(form, n, writable) in chains {
+            if self.driver.free() == 0 {
+                break;
+            }
+            self.post_one(form, n.max(1), writable);
+        }
+        self.driver.publish();
+        fence(Ordering::SeqCst);
+        let kicked = self.driver.should_kick();
+        let waiting = !self.posted.is_empty();
+        if notified(&mut self.asleep[0], &mut self.counts[0], kicked, waiting, "the device") {
+            self.device.disarm();
+        }
+    }
+
+    fn post_one(&mut self, form: Form, n: u16, writable: u16) {
+        let free = self.driver.free() as u16;
+        let chain = match form {
+            Form::Indirect if self.shape.indirect => {
+                let n = 1 + (n - 1) % TABLE.min(self.shape.size);
+                let id = self.free[0];
+                // Buffers in a table need no identifiers of the ring's.
+                let spare: VecDeque<u16> = (0..n).collect();
+                let rest = std::mem::replace(&mut self.free, spare);
+                let posts = self.posts(n, writable);
+                self.free = rest;
+                self.free.pop_front();
+                self.driver.post_indirect(id, &mut self.tables[usize::from(id)], &posts);
+                Chain { head: id, posts, slots: 1 }
+            }
+            Form::Chain => {
+                let posts = self.posts(1 + (n - 1) % free, writable);
+                self.driver.post_chain(&posts);
+                Chain { head: posts[0].id, slots: posts.len() as u16, posts }
+            }
+            _ => {
+                let posts = self.posts(1, writable);
+                self.driver.post(posts[0]);
+                Chain { head: posts[0].id, posts, slots: 1 }
+            }
+        };
+        assert_eq!(self.driver.free(), usize::from(free - chain.slots), "free counts descriptors");
+        self.counts[0].entries += u64::from(if self.shape.packed { chain.slots } else { 1 });
+        self.posted.push_back(chain);
+    }
+
+    fn take(&mut self, n: usize) {
+        if self.asleep[0] {
+            return;
+        }
+        let mut sweep = Sweep::default();
+        self.device.sweep(n, &mut sweep, &mut self.translator).unwrap();
+        for k in 0..sweep.len {
+            let chain = self.posted.pop_front().unwrap();
+            let token = sweep.token(k);
+            assert_eq!(token.id, chain.head);
+            assert_eq!(token.slots, if self.shape.packed { chain.slots } else { 1 });
+            let last = k + 1 == sweep.len && sweep.has_chain();
+            let seen = if last { &sweep.chain[..] } else { &sweep.heads[k..=k] };
+            self.compare(&chain, seen);
+            self.taken.push_back((token, chain));
+        }
+        let stopped = sweep.has_chain() || sweep.len == n.min(64);
+        assert!(stopped || self.posted.is_empty(), "all that was published is there");
+    }
+
+    /// What the device sees is what was posted: buffers in order, directions, and the bytes they stand for.
+    fn compare(&mut self, chain: &Chain, seen: &[Descriptor]) {
+        let way = |d: &Descriptor| d.flags & Descriptor::WRITE != 0;
+        let seen_buffers = seen.iter().map(|d| (d.address, d.len, way(d)));
+        let posted = chain.posts.iter().map(|p| (p.address, p.len, p.direction == Direction::Write));
+        assert!(seen_buffers.eq(posted), "{seen:?} is not {chain:?}");
+        let direction = chain.posts[0].direction;
+        if chain.posts.iter().any(|p| p.direction != direction) {
+            return;
+        }
+        let mut segs = vec![];
+        resolve(seen, direction, &mut self.translator, &mut segs).unwrap();
+        let segs = segs.iter().map(|seg| (seg.addr(), seg.len()));
+        let whole = chain.posts.iter().filter(|p| p.len > 0);
+        let whole = whole.map(|p| self.mock.map.by_user(p.address + USER, p.len).unwrap());
+        assert!(segs.eq(whole.map(|seg| (seg.addr(), seg.len()))));
+    }
+
+    fn give_back(&mut self, n: usize, batch: bool) {
+        if self.asleep[0] {
+            return;
+        }
+        let done: Vec<_> = self.taken.drain(..n.min(self.taken.len())).collect();
+        let entries = done.iter().map(|(token, _)| u64::from(token.slots)).sum::<u64>();
+        if batch {
+            self.device.push_read(&done.iter().map(|d| d.0).collect::<Vec<_>>());
+        }
+        let count = done.len();
+        for (k, (token, chain)) in done.into_iter().enumerate() {
+            let mut len = chain.writable() / 2;
+            if batch {
+                // In order, one element stands for all, and those that it skips were used whole.
+                len = if self.shape.in_order && k + 1 < count { chain.writable() } else { 0 };
+            } else {
+                self.device.push_used(token, len);
+            }
+            self.used.push_back((chain, len));
+        }
+        self.device.publish();
+        fence(Ordering::SeqCst);
+        self.counts[1].entries += entries;
+        let called = self.device.should_call();
+        let waiting = !self.used.is_empty();
+        if notified(&mut self.asleep[1], &mut self.counts[1], called, waiting, "the driver") {
+            self.driver.disarm();
+        }
+    }
+
+    fn collect(&mut self, n: usize) {
+        if self.asleep[1] {
+            return;
+        }
+        let mut out = vec![Used::default(); n];
+        let got = self.driver.take(&mut out).unwrap();
+        assert_eq!(got, n.min(self.used.len()), "all that was published is there");
+        for (u, (chain, len)) in out[..got].iter().zip(self.used.drain(..got)) {
+            assert_eq!((u.id, u.len), (chain.head, len));
+            if chain.slots == 1 {
+                self.free.push_back(chain.head);
+            } else {
+                self.free.extend(chain.posts.iter().map(|post| post.id));
+            }
+        }
+    }
+
+    fn device_sleeps(&mut self) {
+        if self.asleep[0] {
+            return;
+        }
+        let there = self.device.arm();
+        assert_eq!(there, !self.posted.is_empty(), "arming says whether something is there");
+        if there {
+            self.device.disarm();
+        } else {
+            self.asleep[0] = true;
+            self.counts[0].sleeps += 1;
+        }
+    }
+
+    fn driver_sleeps(&mut self) {
+        if self.asleep[1] {
+            return;
+        }
+        let there = self.driver.arm();
+        assert_eq!(there, !self.used.is_empty(), "arming says whether something is there");
+        if there {
+            self.driver.disarm();
+        } else {
+            self.asleep[1] = true;
+            self.counts[1].sleeps += 1;
+        }
+    }
+}
+
+/// A sleeper is woken by the first thing that comes; whoever is awake may be told needlessly (and is counted).
+/// Whether somebody woke up.
+fn notified(asleep: &mut bool, counts: &mut Counts, told: bool, waiting: bool, who: &str) -> bool {
+    assert!(told || !(*asleep && waiting), "{who} sleeps for ever");
+    counts.notifications += u64::from(told);
+    told && std::mem::take(asleep)
+}
