@@ -54,7 +54,8 @@ const OFFER: Offer = Offer {
 /// # Panics
 /// When a queue is left running or memory mapped: that is what a fuzzer looks for.
 pub fn fuzz_session(script: &[u8]) {
-    let ground = Ground { region: REGION, features: OFFER.features.0, protocol: OFFER.protocol.0 };
+    let ground =
+        Ground { region: REGION, file: None, features: OFFER.features.0, protocol: OFFER.protocol.0 };
     let mut script = Script::new(script, ground);
     let mut engine = FakeEngine::default();
     while !script.is_over() {
@@ -134,6 +135,13 @@ fn serve(channel: &mut Channel, session: &mut Session, engine: &mut FakeEngine) 
 fn drain(front: &OwnedFd) {
     let mut descriptors = Vec::new();
     while let Ok(Some(_)) = sys::receive(front.as_fd(), &mut [0; 256], &mut descriptors) {}
+}
+
+/// What this process has: open descriptors, and mappings of shared memory.
+pub fn footprint() -> std::io::Result<(usize, usize)> {
+    let descriptors = std::fs::read_dir("/proc/self/fd")?.count();
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    Ok((descriptors, maps.lines().filter(|line| line.contains("memfd:")).count()))
 }
 
 /// Sends bytes with descriptors beside the first of them, one more than a message may have at most.

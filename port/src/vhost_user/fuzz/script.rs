@@ -14,7 +14,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// The messages that are served, and one of a feature that is not.
+/// The messages that are served. One twice, since much may be said of a ring only while it is stopped.
 const MESSAGES: [Code; 25] = [
     Code::GetFeatures,
     Code::SetFeatures,
@@ -34,7 +34,7 @@ const MESSAGES: [Code; 25] = [
     Code::SetVringEnable,
     Code::SendRarp,
     Code::NetSetMtu,
-    Code::SetBackendReqFd,
+    Code::GetVringBase,
     Code::ResetDevice,
     Code::GetMaxMemSlots,
     Code::AddMemReg,
@@ -45,9 +45,11 @@ const MESSAGES: [Code; 25] = [
 
 /// What a script builds on: the memory of its front end, and what the back end offers.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground {
+pub struct Ground<'a> {
     /// Well-formed memory.
     pub region: RegionSpec,
+    /// What is behind it. `None`: zeros, each time others.
+    pub file: Option<BorrowedFd<'a>>,
     /// Features of the device.
     pub features: u64,
     /// Features of the protocol.
@@ -58,12 +60,12 @@ pub struct Ground {
 #[derive(Debug)]
 pub struct Script<'a> {
     bytes: &'a [u8],
-    ground: Ground,
+    ground: Ground<'a>,
 }
 
 impl<'a> Script<'a> {
     /// The messages that `bytes` say.
-    pub fn new(bytes: &'a [u8], ground: Ground) -> Self {
+    pub fn new(bytes: &'a [u8], ground: Ground<'a>) -> Self {
         Self { bytes, ground }
     }
 }
@@ -120,14 +122,14 @@ impl Script<'_> {
             Some(code) => self.message(code, how & 1 != 0),
             None => (self.raw(), 0),
         };
-        match how & 0xf0 {
-            0xf0 => want = usize::from(self.byte()) % (MAX_DESCRIPTORS + 2),
-            0xe0 if !bytes.is_empty() => {
+        match how {
+            0xfc.. => want = usize::from(self.byte()) % (MAX_DESCRIPTORS + 2),
+            0xf8.. if !bytes.is_empty() => {
                 let at = usize::from(self.byte()) % bytes.len();
                 bytes[at] ^= self.byte();
             }
-            0xd0 => self.resize(&mut bytes),
-            0xc0 => self.flag(&mut bytes),
+            0xf4.. => self.resize(&mut bytes),
+            0xf0.. => self.flag(&mut bytes),
             _ => {}
         }
         let descriptors: Vec<_> = (0..want).filter_map(|_| self.descriptor(bytes.first())).collect();
@@ -188,9 +190,6 @@ impl Script<'_> {
     fn message(&mut self, code: Code, need_reply: bool) -> (Vec<u8>, usize) {
         match self.request(code) {
             Some(request) => (request.encode(need_reply), request.descriptors()),
-            None if code == Code::SetBackendReqFd => {
-                (Header::request(code, need_reply, 0).encode().to_vec(), 1)
-            }
             None => (Header::request(code, need_reply, self.byte().into()).encode().to_vec(), 0),
         }
     }
@@ -210,6 +209,25 @@ impl Script<'_> {
         RegionSpec { guest: self.number(), user: self.number(), len: self.number(), offset: self.number() }
     }
 
+    /// Mostly of one region.
+    fn table(&mut self) -> Vec<RegionSpec> {
+        let n = match self.byte() {
+            any @ 128.. => any % 9,
+            _ => 1,
+        };
+        (0..n).map(|_| self.region()).collect()
+    }
+
+    /// Mostly on or off.
+    fn switch(&mut self) -> VringState {
+        let index = self.ring().into();
+        let num = match self.byte() {
+            250.. => self.number() as u32,
+            bit => u32::from(bit & 1),
+        };
+        VringState { index, num }
+    }
+
     fn address(&mut self) -> VringAddress {
         VringAddress {
             index: self.ring().into(),
@@ -227,7 +245,7 @@ impl Script<'_> {
             Code::SetFeatures => Request::SetFeatures(self.features(self.ground.features)),
             Code::SetOwner => Request::SetOwner,
             Code::ResetOwner => Request::ResetOwner,
-            Code::SetMemTable => Request::SetMemTable((0..self.byte() % 9).map(|_| self.region()).collect()),
+            Code::SetMemTable => Request::SetMemTable(self.table()),
             Code::SetVringNum => Request::SetVringNum(self.state()),
             Code::SetVringAddr => Request::SetVringAddr(self.address()),
             Code::SetVringBase => Request::SetVringBase(self.state()),
@@ -238,21 +256,41 @@ impl Script<'_> {
             Code::GetProtocolFeatures => Request::GetProtocolFeatures,
             Code::SetProtocolFeatures => Request::SetProtocolFeatures(self.features(self.ground.protocol)),
             Code::GetQueueNum => Request::GetQueueNum,
-            Code::SetVringEnable => Request::SetVringEnable(self.state()),
-            Code::SendRarp => Request::SendRarp([self.byte(), 1, 2, 3, 4, 5]),
+            Code::SetVringEnable => Request::SetVringEnable(self.switch()),
+            Code::SendRarp => Request::SendRarp([self.station(), 1, 2, 3, 4, 5]),
             Code::NetSetMtu => Request::NetSetMtu(self.number()),
             Code::ResetDevice => Request::ResetDevice,
             Code::GetMaxMemSlots => Request::GetMaxMemSlots,
             Code::AddMemReg => Request::AddMemReg(self.region()),
             Code::RemMemReg => Request::RemMemReg(self.region()),
-            Code::SetStatus => Request::SetStatus(self.number()),
+            Code::SetStatus => Request::SetStatus(self.status()),
             Code::GetStatus => Request::GetStatus,
             _ => return None,
         })
     }
 
     fn features(&mut self, all: u64) -> u64 {
-        if self.byte() & 1 == 0 { all } else { self.number() }
+        match self.byte() {
+            240.. => self.number(),
+            fewer @ 128.. => all & !(1 << (fewer & 63)),
+            _ => all,
+        }
+    }
+
+    /// Mostly within its eight bits.
+    fn status(&mut self) -> u64 {
+        match self.byte() {
+            250.. => self.number(),
+            bits => bits.into(),
+        }
+    }
+
+    /// The first byte of an address, mostly of one station.
+    fn station(&mut self) -> u8 {
+        match self.byte() {
+            any @ 240.. => any,
+            one => one & !1,
+        }
     }
 
     /// Usually of the right kind for the message with this first byte, sometimes not.
@@ -266,8 +304,9 @@ impl Script<'_> {
             0xfc => lonely_socket(),
             0xfb => memory(len / 2),
             0xfa => memory(0),
+            0xf9 => memory(len),
             odd if (odd >= 0xf0) == memory_wanted => event(),
-            _ => memory(len),
+            _ => self.ground.file.map_or_else(|| memory(len), |file| file.try_clone_to_owned().ok()),
         }
     }
 }
