@@ -26,7 +26,29 @@ enum End {
 
 use End::{Any, Fault, Flows, Stands};
 
-type Say<R> = fn(&mut Guest<R>);
+/// What is said.
+enum Say<R> {
+    /// This message.
+    This(Request),
+    /// This message, with memory where an event descriptor should be.
+    Odd(Request),
+    /// Whatever this does.
+    Do(fn(&mut Guest<R>)),
+}
+
+use Say::{Do, Odd, This};
+
+type Misstep<R> = (&'static str, Say<R>, End);
+
+impl<R: DriverRing> Say<R> {
+    fn say(self, guest: &mut Guest<R>) {
+        match self {
+            This(request) => tell(&guest.front, &request, &[]),
+            Odd(request) => tell(&guest.front, &request, &[memory(64).unwrap().as_fd()]),
+            Do(act) => act(guest),
+        }
+    }
+}
 
 fn state(index: u32, num: u32) -> VringState {
     VringState { index, num }
@@ -55,32 +77,20 @@ fn address<R>(guest: &Guest<R>, index: u32, places: u64, used: u64) {
     tell(&guest.front, &Request::SetVringAddr(place), &[]);
 }
 
-fn rings<R: DriverRing>() -> Vec<(&'static str, Say<R>, End)> {
+fn rings<R: DriverRing>() -> Vec<Misstep<R>> {
     vec![
-        (
-            "another size",
-            |g| tell(&g.front, &Request::SetVringNum(state(1, 64)), &[]),
-            Fault("SET_VRING_NUM came"),
-        ),
-        ("no size", |g| tell(&g.front, &Request::SetVringNum(state(9, 0)), &[]), Fault("ring 9 was named")),
-        (
-            "another base",
-            |g| tell(&g.front, &Request::SetVringBase(state(0, 7)), &[]),
-            Fault("SET_VRING_BASE came"),
-        ),
-        ("rings outside", |g| address(g, 0, 1 << 40, 0), Fault("lies outside the shared memory")),
-        ("a used area astride", |g| address(g, 1, 1, 2), Fault("misaligned")),
-        ("the other ring's place", |g| address(g, 1, 0, 0), Any),
-        ("the next pair's place", |g| address(g, 0, 2, 0), Any),
-        ("the same place", |g| address(g, 1, 1, 0), Flows),
-        ("stopped twice", stop_twice, Flows),
-        (
-            "neither on nor off",
-            |g| tell(&g.front, &Request::SetVringEnable(state(0, 2)), &[]),
-            Fault("neither 0 nor 1"),
-        ),
-        ("on and off", flap, Flows),
-        ("a log", log, Fault("a log of writes")),
+        ("another size", This(Request::SetVringNum(state(1, 64))), Fault("SET_VRING_NUM came")),
+        ("a ring too many", This(Request::SetVringNum(state(9, 64))), Fault("ring 9 was named")),
+        ("another base", This(Request::SetVringBase(state(0, 7))), Fault("SET_VRING_BASE came")),
+        ("rings outside", Do(|g| address(g, 0, 1 << 40, 0)), Fault("lies outside the shared memory")),
+        ("a used area astride", Do(|g| address(g, 1, 1, 2)), Fault("misaligned")),
+        ("the other ring's place", Do(|g| address(g, 1, 0, 0)), Any),
+        ("the next pair's place", Do(|g| address(g, 0, 2, 0)), Any),
+        ("the same place", Do(|g| address(g, 1, 1, 0)), Flows),
+        ("stopped twice", Do(stop_twice), Flows),
+        ("neither on nor off", This(Request::SetVringEnable(state(0, 2))), Fault("neither 0 nor 1")),
+        ("on and off", Do(flap), Flows),
+        ("a log", Do(log), Fault("a log of writes")),
     ]
 }
 
@@ -108,35 +118,33 @@ fn log<R: DriverRing>(guest: &mut Guest<R>) {
     tell(&guest.front, &Request::SetVringAddr(place), &[]);
 }
 
-fn memories<R: DriverRing>() -> Vec<(&'static str, Say<R>, End)> {
+fn memories<R: DriverRing>() -> Vec<Misstep<R>> {
     vec![
-        ("no table", |g| table(g, vec![]), Fault("outside the shared memory")),
-        (
-            "a smaller table",
-            |g| table(g, vec![RegionSpec { len: 4096, ..whole(g) }]),
-            Fault("outside the shared"),
-        ),
-        ("a table twice", |g| table(g, vec![whole(g); 2]), Fault("overlap")),
-        (
-            "a table past the file",
-            |g| table(g, vec![RegionSpec { len: 1 << 30, ..whole(g) }]),
-            Fault("is refused"),
-        ),
-        (
-            "a table of far more",
-            |g| table(g, vec![RegionSpec { len: 1 << 62, ..whole(g) }]),
-            Fault("TiB together"),
-        ),
-        ("others' memory", foreign, Any),
-        ("shifted memory", |g| table(g, vec![RegionSpec { guest: whole(g).guest + 4096, ..whole(g) }]), Any),
-        ("refused and told so", refused, Flows),
+        ("no table", Do(|g| table(g, vec![])), Fault("outside the shared memory")),
+        ("a smaller table", Do(|g| table(g, vec![long(g, 4096)])), Fault("outside the shared memory")),
+        ("a table twice", Do(|g| table(g, vec![whole(g); 2])), Fault("overlap")),
+        ("a table past the file", Do(|g| table(g, vec![long(g, 1 << 30)])), Fault("is refused")),
+        ("a table of far more", Do(|g| table(g, vec![long(g, 1 << 62)])), Fault("TiB together")),
+        ("others' memory", Do(foreign), Any),
+        ("shifted memory", Do(shifted), Any),
+        ("refused and told so", Do(refused), Flows),
         (
             "no region",
-            |g| tell(&g.front, &Request::RemMemReg(whole(g)), &[]),
-            Fault("outside the shared memory"),
+            Do(|g| tell(&g.front, &Request::RemMemReg(whole(g)), &[])),
+            Fault("outside the shared"),
         ),
-        ("a region that is not there", |g| tell(&g.front, &Request::RemMemReg(elsewhere(g)), &[]), Flows),
+        ("an unknown region", Do(|g| tell(&g.front, &Request::RemMemReg(elsewhere(g)), &[])), Flows),
     ]
+}
+
+/// The same beginning, but another length.
+fn long<R>(guest: &Guest<R>, len: u64) -> RegionSpec {
+    RegionSpec { len, ..whole(guest) }
+}
+
+/// The same bytes at other guest addresses, so that descriptors name others.
+fn shifted<R>(guest: &mut Guest<R>) {
+    table(guest, vec![RegionSpec { guest: whole(guest).guest + 4096, ..whole(guest) }]);
 }
 
 fn elsewhere<R>(guest: &Guest<R>) -> RegionSpec {
@@ -160,48 +168,53 @@ fn refused<R: DriverRing>(guest: &mut Guest<R>) {
     assert_ne!(ask(&guest.front, &Request::AddMemReg(overlap), &[file]), Reply::U64(0));
 }
 
-fn others<R: DriverRing>() -> Vec<(&'static str, Say<R>, End)> {
+fn others<R: DriverRing>() -> Vec<Misstep<R>> {
     vec![
-        ("other features", features, Fault("changes the features while a ring is running")),
-        (
-            "features never offered",
-            |g| tell(&g.front, &Request::SetFeatures(u64::MAX), &[]),
-            Fault("not offered"),
-        ),
-        ("no protocol features", |g| tell(&g.front, &Request::SetProtocolFeatures(0), &[]), Flows),
-        ("the owner's reset", |g| tell(&g.front, &Request::ResetOwner, &[]), Stands),
-        ("the device's reset", |g| tell(&g.front, &Request::ResetDevice, &[]), Stands),
-        ("status 0", |g| tell(&g.front, &Request::SetStatus(0), &[]), Stands),
-        ("every status", |g| (1..256).for_each(|n| tell(&g.front, &Request::SetStatus(n), &[])), Flows),
-        ("a long status", |g| tell(&g.front, &Request::SetStatus(256), &[]), Fault("eight bits")),
-        ("a flood of announcements", announce, Flows),
-        (
-            "an impossible address",
-            |g| tell(&g.front, &Request::SendRarp([0xff; 6]), &[]),
-            Fault("no guest can have"),
-        ),
-        ("an MTU", |g| tell(&g.front, &Request::NetSetMtu(MTU.into()), &[]), Flows),
-        (
-            "a larger MTU",
-            |g| tell(&g.front, &Request::NetSetMtu(u64::from(MTU) + 1), &[]),
-            Fault("NET_SET_MTU asks"),
-        ),
+        ("other features", Do(features), Fault("changes the features while a ring is running")),
+        ("features never offered", This(Request::SetFeatures(u64::MAX)), Fault("not offered")),
+        ("no protocol features", This(Request::SetProtocolFeatures(0)), Flows),
+        ("the owner's reset", This(Request::ResetOwner), Stands),
+        ("the owner's reset, and kicks", Do(kick_again), Flows),
+        ("the device's reset", This(Request::ResetDevice), Stands),
+        ("status 0", This(Request::SetStatus(0)), Stands),
+        ("every status", Do(statuses), Flows),
+        ("a long status", This(Request::SetStatus(256)), Fault("eight bits")),
+        ("a flood of announcements", Do(announce), Flows),
+        ("an impossible address", This(Request::SendRarp([0xff; 6])), Fault("no guest can have")),
+        ("an MTU", This(Request::NetSetMtu(MTU.into())), Flows),
+        ("a larger MTU", This(Request::NetSetMtu(u64::from(MTU) + 1)), Fault("NET_SET_MTU asks")),
         (
             "memory to kick by",
-            |g| by(g, &Request::SetVringKick(file(1))),
+            Odd(Request::SetVringKick(file(1))),
             Fault("the kick descriptor is not usable"),
         ),
         (
             "memory to call by",
-            |g| by(g, &Request::SetVringCall(file(0))),
+            Odd(Request::SetVringCall(file(0))),
             Fault("the call descriptor is not usable"),
         ),
-        ("memory to complain by", |g| by(g, &Request::SetVringErr(file(0))), Flows),
-        ("nobody's kick", |g| by(g, &Request::SetVringKick(file(77))), Fault("not usable")),
-        ("a channel for the back end", channel, Fault("SET_BACKEND_REQ_FD belongs to a feature")),
-        ("too many descriptors", too_many, Fault("descriptors")),
-        ("an answer", answer_back, Fault("carries the flags")),
+        ("memory to complain by", Odd(Request::SetVringErr(file(0))), Flows),
+        ("nobody's kick", Odd(Request::SetVringKick(file(77))), Fault("not usable")),
+        (
+            "a call without descriptor",
+            This(Request::SetVringCall(file(0))),
+            Fault("0 descriptors instead of 1"),
+        ),
+        ("too many descriptors", Do(too_many), Fault("more than 8 descriptors")),
+        ("a channel for the back end", Do(channel), Fault("SET_BACKEND_REQ_FD belongs to a feature")),
+        ("an answer", Do(answer_back), Fault("carries the flags")),
     ]
+}
+
+/// Rings that were reset start again with a kick, or with the word that there will be none.
+fn kick_again<R: DriverRing>(guest: &mut Guest<R>) {
+    tell(&guest.front, &Request::ResetOwner, &[]);
+    guest.step(&[0, 1]);
+    (0..4).for_each(|index| guest.front.set_kick(index, None).unwrap());
+}
+
+fn statuses<R: DriverRing>(guest: &mut Guest<R>) {
+    (1..256).for_each(|status| tell(&guest.front, &Request::SetStatus(status), &[]));
 }
 
 fn features<R: DriverRing>(guest: &mut Guest<R>) {
@@ -217,10 +230,6 @@ fn announce<R: DriverRing>(guest: &mut Guest<R>) {
             guest.step(&[0, 1]);
         }
     }
-}
-
-fn by<R: DriverRing>(guest: &mut Guest<R>, request: &Request) {
-    tell(&guest.front, request, &[memory(64).unwrap().as_fd()]);
 }
 
 fn channel<R: DriverRing>(guest: &mut Guest<R>) {
@@ -240,10 +249,10 @@ fn answer_back<R: DriverRing>(guest: &mut Guest<R>) {
 }
 
 /// One misstep, and what follows from it.
-fn misstep<R: DriverRing>(stage: &Stage<'_>, name: &str, say: Say<R>, end: &End) {
+fn misstep<R: DriverRing>(stage: &Stage<'_>, (name, say, end): Misstep<R>) {
     let mut guest = stage.guest::<R>();
     let connects = stage.connects();
-    say(&mut guest);
+    say.say(&mut guest);
     match end {
         Fault(_) => {
             let limit = Limit::new();
@@ -270,12 +279,8 @@ fn misstep<R: DriverRing>(stage: &Stage<'_>, name: &str, say: Say<R>, end: &End)
     stage.recover::<R>();
 }
 
-fn story<R: DriverRing>(packed: bool, missteps: Vec<(&'static str, Say<R>, End)>) {
-    play::<R>(packed, |stage| {
-        for (name, say, end) in missteps {
-            misstep(stage, name, say, &end);
-        }
-    });
+fn story<R: DriverRing>(packed: bool, missteps: Vec<Misstep<R>>) {
+    play::<R>(packed, |stage| missteps.into_iter().for_each(|one| misstep(stage, one)));
 }
 
 #[test]
