@@ -12,9 +12,11 @@ use ring::device::{Packed, Split};
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
-    assert!(!scripts.is_empty(), "{target} has a corpus");
-    scripts
+    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "{target} has a corpus");
+    // Under Miri a script takes seconds, so only some are played there.
+    paths.iter().step_by(if cfg!(miri) { 8 } else { 1 }).map(|path| std::fs::read(path).unwrap()).collect()
 }
 
 #[test]
@@ -32,6 +34,7 @@ fn packed_rings_survive_every_script() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the driver's stores race with the device's loads, and their sizes differ")]
 fn split_rings_survive_being_rewritten_meanwhile() {
     for script in corpus("split_race") {
         race::play::<Split>(false, &script);
@@ -39,6 +42,7 @@ fn split_rings_survive_being_rewritten_meanwhile() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the driver's stores race with the device's loads, and their sizes differ")]
 fn packed_rings_survive_being_rewritten_meanwhile() {
     for script in corpus("packed_race") {
         race::play::<Packed>(true, &script);

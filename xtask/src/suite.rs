@@ -90,7 +90,7 @@ fn miri() -> Result<Outcome> {
         let remedy = "rustup toolchain install nightly --component miri --component rust-src";
         return Ok(Outcome::Skipped(format!("Miri is not installed; to have it: {remedy}")));
     }
-    let mut command = cargo_of("nightly", &["miri", "test", "--lib", "--target-dir"]);
+    let mut command = cargo_of("nightly", &["miri", "test", "--tests", "--target-dir"]);
     command.arg(command::target().join("miri"));
     command.args(MIRI.iter().flat_map(|package| ["--package", package]));
     // Property tests keep their seeds in files, and Miri isolates a test from the file system.

@@ -3,15 +3,14 @@
 //! This is the whole switch under such a front end. The one moment that matters, between asking whether there is room
 //! and writing, is too short to be met here often; the test in `port/src/vhost_user/signal.rs` meets it.
 
-use crate::guest::{Ending, Guest};
-use crate::rig::{Rig, assert_sums_agree};
+use crate::calm::{self, BAD};
+use crate::guest::{Ending, Guest, Manners};
 use ring::driver::Split;
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const CALM: [&str; 2] = ["left", "right"];
 const ROUNDS: usize = 300;
 
 /// Empties the counter and fills it again, so that at one moment a worker finds room and at the next has none.
@@ -25,30 +24,23 @@ fn fill(call: &OwnedFd) {
 
 #[test]
 fn a_front_end_that_never_reads_its_calls_keeps_no_worker() {
-    let rig = Rig::new();
-    let done = AtomicBool::new(false);
-    CALM.iter().chain(&["bad"]).for_each(|name| {
-        rig.add(name);
-    });
-    std::thread::scope(|s| {
-        let _ending = Ending(&done);
-        for n in 0..2u8 {
-            let guest = Guest::<Split>::plug_in(&rig.socket(CALM[usize::from(n)]), n, false);
-            let done = &done;
-            s.spawn(move || guest.live(&[1 - n, 2], done));
-        }
-        let bad = Guest::<Split>::plug_in(&rig.socket("bad"), 2, false);
+    calm::beside::<Split>(false, Manners::default(), |calm| {
+        let (rig, done) = (calm.rig, AtomicBool::new(false));
+        let mut bad = Guest::<Split>::plug_in(&rig.socket("bad"), BAD, false);
         let calls: Vec<_> = (0..4).map(|ring| bad.call(ring).try_clone().unwrap()).collect();
-        let running = &done;
-        s.spawn(move || bad.live(&[0, 1], running));
-        for _ in 0..ROUNDS {
-            calls.iter().for_each(fill);
-            // Nobody reads meanwhile; a worker that waits would hold up its other ports.
-            rig.wait_for_traffic(&CALM, 200);
-        }
-        rig.wait_for_traffic(&["bad"], 200);
-        done.store(true, Ordering::Relaxed);
+        std::thread::scope(|s| {
+            let _ending = Ending(&done);
+            s.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    bad.step(&[0, 1]);
+                }
+            });
+            for _ in 0..ROUNDS {
+                calls.iter().for_each(fill);
+                // Nobody reads meanwhile; a worker that waits would hold up its other ports.
+                calm.go_on(100);
+            }
+            rig.wait_for_traffic(&["bad"], 200);
+        });
     });
-    assert_sums_agree(&rig.engine.snapshot());
-    rig.engine.stop().unwrap();
 }

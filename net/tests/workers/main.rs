@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod calls;
+mod calm;
 mod churn;
 mod guest;
 mod hostile;

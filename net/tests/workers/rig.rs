@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PORTS: usize = 8;
+/// What every port tells its guest of.
+pub(crate) const MTU: u16 = 1500;
 
 /// The engine, the bridge, and where the sockets are.
 pub(crate) struct Rig {
@@ -40,7 +42,7 @@ impl Rig {
     pub(crate) fn add(&self, name: &str) -> PortId {
         let id = self.engine.reserve(name).unwrap();
         self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
-        let options = Options { queue_pairs: PAIRS, ..Options::default() };
+        let options = Options { queue_pairs: PAIRS, mtu: Some(MTU), ..Options::default() };
         let control = VhostUser::listen(self.socket(name), options).unwrap();
         self.engine.add_reserved(id, Box::new(control)).unwrap();
         id

@@ -1,4 +1,5 @@
-//! What a port offers, from what its user asked for. Never more than the fast path honours.
+//! What a port offers, from what its user asked for. Never more than is honoured: which code honours which line is in
+//! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md`.
 
 use crate::vhost_user::message::ProtocolFeatures;
 use crate::vhost_user::session::{MAX_QUEUE_PAIRS, Offer};
@@ -18,7 +19,6 @@ const ALWAYS: u64 = Features::VERSION_1
 const PROTOCOL: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::RARP
     | ProtocolFeatures::REPLY_ACK
-    | ProtocolFeatures::BACKEND_REQ
     | ProtocolFeatures::RESET_DEVICE
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
     | ProtocolFeatures::STATUS;

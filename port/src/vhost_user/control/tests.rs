@@ -1,6 +1,6 @@
 use super::*;
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
-use crate::vhost_user::message::{Code, MAX_DESCRIPTORS, Request};
+use crate::vhost_user::message::{Code, MAX_DESCRIPTORS, ProtocolFeatures, Request};
 use crate::vhost_user::setup::Features;
 use rustix::event::EventfdFlags;
 use std::io::{Read, Write};
@@ -80,6 +80,24 @@ fn a_front_end_connects_and_is_answered() {
     let offered = Features(answer(&mut peer));
     assert!(offered.has(Features::VERSION_1 | Features::RING_PACKED | Features::PROTOCOL));
     assert!(!offered.has(Features::MQ) && !offered.has(Features::NET_MTU) && !offered.has(Features::STATUS));
+}
+
+#[test]
+fn a_channel_for_requests_of_ours_is_neither_offered_nor_taken() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    peer.write_all(&Request::GetProtocolFeatures.encode(false)).unwrap();
+    bench.run();
+    let offered = ProtocolFeatures(answer(&mut peer));
+    assert!(offered.has(ProtocolFeatures::REPLY_ACK) && !offered.has(ProtocolFeatures::BACKEND_REQ));
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let message = Header::request(Code::SetBackendReqFd, true, 0).encode();
+    sys::send(peer.as_fd(), &message, &[theirs.as_fd()]).unwrap();
+    drop(theirs);
+    bench.run();
+    let PortState::Faulted(fault) = bench.state() else { panic!("{:?}", bench.state()) };
+    assert!(fault.to_string().contains("SET_BACKEND_REQ_FD belongs to a feature that was not offered"));
+    assert!(is_closed(&mut ours), "nobody keeps what came with it");
 }
 
 #[test]

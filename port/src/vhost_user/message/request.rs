@@ -43,8 +43,6 @@ pub enum Request {
     SendRarp([u8; 6]),
     /// `NET_SET_MTU`
     NetSetMtu(u64),
-    /// `SET_BACKEND_REQ_FD`, with one descriptor
-    SetBackendReqFd,
     /// `RESET_DEVICE`
     ResetDevice,
     /// `GET_MAX_MEM_SLOTS`
@@ -92,7 +90,6 @@ impl Request {
             | Code::ResetOwner
             | Code::GetProtocolFeatures
             | Code::GetQueueNum
-            | Code::SetBackendReqFd
             | Code::ResetDevice
             | Code::GetMaxMemSlots
             | Code::GetStatus => EMPTY,
@@ -145,7 +142,6 @@ impl Request {
             Code::SetVringEnable => Request::SetVringEnable(p.state()),
             Code::SendRarp => Request::SendRarp(ethernet_address(p.u64())),
             Code::NetSetMtu => Request::NetSetMtu(p.u64()),
-            Code::SetBackendReqFd => Request::SetBackendReqFd,
             Code::ResetDevice => Request::ResetDevice,
             Code::GetMaxMemSlots => Request::GetMaxMemSlots,
             Code::AddMemReg => Request::AddMemReg(single_region(p)),
@@ -177,7 +173,6 @@ impl Request {
             Request::SetVringEnable(_) => Code::SetVringEnable,
             Request::SendRarp(_) => Code::SendRarp,
             Request::NetSetMtu(_) => Code::NetSetMtu,
-            Request::SetBackendReqFd => Code::SetBackendReqFd,
             Request::ResetDevice => Code::ResetDevice,
             Request::GetMaxMemSlots => Code::GetMaxMemSlots,
             Request::AddMemReg(_) => Code::AddMemReg,
@@ -194,7 +189,7 @@ impl Request {
             Request::SetVringKick(f) | Request::SetVringCall(f) | Request::SetVringErr(f) => {
                 usize::from(f.has_descriptor)
             }
-            Request::SetBackendReqFd | Request::AddMemReg(_) => 1,
+            Request::AddMemReg(_) => 1,
             _ => 0,
         }
     }

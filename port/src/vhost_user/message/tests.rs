@@ -45,7 +45,6 @@ fn request() -> impl Strategy<Value = Request> {
         state().prop_map(Request::SetVringEnable),
         any::<[u8; 6]>().prop_map(Request::SendRarp),
         any::<u64>().prop_map(Request::NetSetMtu),
-        Just(Request::SetBackendReqFd),
         Just(Request::ResetDevice),
         Just(Request::GetMaxMemSlots),
         region().prop_map(Request::AddMemReg),

@@ -74,7 +74,6 @@ pub struct Session {
     status: u8,
     memory: Arc<MapCell>,
     vrings: Vec<Vring>,
-    backend_channel: Option<OwnedFd>,
 }
 
 impl Session {
@@ -89,7 +88,6 @@ impl Session {
             status: 0,
             memory: Arc::new(MapCell::default()),
             vrings,
-            backend_channel: None,
         }
     }
 
@@ -151,7 +149,6 @@ impl Session {
             Request::SetVringEnable(state) => self.set_vring_enable(state, engine)?,
             Request::SendRarp(address) => send_rarp(address, engine)?,
             Request::NetSetMtu(mtu) => self.net_set_mtu(mtu)?,
-            Request::SetBackendReqFd => self.backend_channel = { descriptor }.next(),
         }
         Ok(None)
     }
@@ -161,7 +158,6 @@ impl Session {
         let (bit, name) = match request {
             Request::SendRarp(_) => (ProtocolFeatures::RARP, "RARP"),
             Request::NetSetMtu(_) => (ProtocolFeatures::NET_MTU, "MTU"),
-            Request::SetBackendReqFd => (ProtocolFeatures::BACKEND_REQ, "BACKEND_REQ"),
             Request::ResetDevice => (ProtocolFeatures::RESET_DEVICE, "RESET_DEVICE"),
             Request::GetMaxMemSlots | Request::AddMemReg(_) | Request::RemMemReg(_) => {
                 (ProtocolFeatures::CONFIGURE_MEM_SLOTS, "CONFIGURE_MEM_SLOTS")
@@ -239,7 +235,6 @@ impl Session {
         self.reset(engine);
         self.memory.replace(mem::Map::default());
         engine.refresh();
-        self.backend_channel = None;
     }
 
     /// What was negotiated, or nothing yet.

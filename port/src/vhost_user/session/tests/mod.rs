@@ -21,8 +21,7 @@ const PROTOCOL: u64 = ProtocolFeatures::REPLY_ACK
     | ProtocolFeatures::STATUS
     | ProtocolFeatures::RESET_DEVICE
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
-    | ProtocolFeatures::MQ
-    | ProtocolFeatures::BACKEND_REQ;
+    | ProtocolFeatures::MQ;
 const SPLIT: u64 = Features::VERSION_1 | Features::MRG_RXBUF | Features::PROTOCOL;
 const PACKED: u64 = SPLIT | Features::RING_PACKED;
 
@@ -152,7 +151,10 @@ fn ring_messages(index: u8, base: u32) -> Vec<Request> {
 #[test]
 fn bits_that_were_not_offered_are_a_fault() {
     assert!(Bench::new().fails(&Request::SetFeatures(1 << 26)).contains("0x4000000"));
-    assert!(Bench::new().fails(&Request::SetProtocolFeatures(ProtocolFeatures::LOG_SHMFD)).contains("0x2"));
+    for bit in [ProtocolFeatures::LOG_SHMFD, ProtocolFeatures::BACKEND_REQ] {
+        let fault = Bench::new().fails(&Request::SetProtocolFeatures(PROTOCOL | bit));
+        assert!(fault.contains(&format!("{bit:#x}, which were not offered")), "{fault}");
+    }
 }
 
 #[test]
@@ -160,7 +162,6 @@ fn messages_of_a_feature_that_was_not_negotiated_are_a_fault() {
     for request in [
         Request::SendRarp([2; 6]),
         Request::NetSetMtu(1500),
-        Request::SetBackendReqFd,
         Request::ResetDevice,
         Request::GetMaxMemSlots,
         Request::AddMemReg(REGION),
@@ -234,7 +235,6 @@ fn an_answer_is_given_only_where_it_was_asked_for_and_negotiated() {
 #[test]
 fn the_end_leaves_nothing_behind() {
     let mut bench = Bench::running(SPLIT, 1, 0);
-    bench.tell(&Request::SetBackendReqFd);
     bench.session.end(&mut bench.engine);
     assert!(bench.engine.rx.is_empty());
     assert_eq!(bench.session.memory_use(), (0, 0));

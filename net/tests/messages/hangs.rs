@@ -1,0 +1,127 @@
+//! A front end stops in the middle of what it says, or of listening, while its rings carry frames.
+
+use crate::guest::Limit;
+use crate::stage::{Stage, answer, ask, flow, play};
+use port::vhost_user::fuzz::{event, send};
+use port::vhost_user::message::{Header, Reply, Request, VringFile};
+use ring::driver::{DriverRing, Packed, Split};
+use rustix::fd::AsFd;
+
+/// A message that is answered, and has header, payload and a descriptor.
+fn message() -> (Request, Vec<u8>) {
+    let request = Request::SetVringErr(VringFile { index: 0, has_descriptor: true });
+    let bytes = request.encode(true);
+    (request, bytes)
+}
+
+/// Says the first `pause` bytes, has frames flow for a while, and says the rest or is gone.
+fn pause<R: DriverRing>(stage: &Stage<'_>, pause: usize, goes_on: bool) {
+    let mut guest = stage.guest::<R>();
+    let connects = stage.connects();
+    let (request, bytes) = message();
+    let (first, rest) = bytes.split_at(pause);
+    send(guest.front.as_fd(), first, &[]).unwrap();
+    for _ in 0..5 {
+        flow(&mut guest);
+        stage.calm.go_on(20);
+    }
+    if goes_on {
+        send(guest.front.as_fd(), rest, &[event().unwrap().as_fd()]).unwrap();
+        assert_eq!(answer(&guest.front, &request), Reply::U64(0), "after {pause} bytes");
+        flow(&mut guest);
+    }
+    drop(guest);
+    assert_eq!(stage.parted(connects), None, "after {pause} bytes");
+    stage.recover::<R>();
+}
+
+fn pauses<R: DriverRing>(packed: bool) {
+    let whole = message().1.len();
+    play::<R>(packed, |stage| {
+        for at in [1, Header::BYTES / 2, Header::BYTES - 1, Header::BYTES, Header::BYTES + 1, whole - 1] {
+            pause::<R>(stage, at, true);
+            pause::<R>(stage, at, false);
+        }
+    });
+}
+
+#[test]
+fn a_message_that_stops_in_the_middle_holds_nobody_up() {
+    pauses::<Split>(false);
+    pauses::<Packed>(true);
+}
+
+/// Asks and never listens, until the port gives up.
+fn deaf<R: DriverRing>(stage: &Stage<'_>) {
+    let mut guest = stage.guest::<R>();
+    let (connects, limit) = (stage.connects(), Limit::new());
+    let question = Request::GetFeatures.encode(false);
+    for n in 0.. {
+        limit.check("the end of a connection whose answers nobody reads");
+        if send(guest.front.as_fd(), &question, &[]).is_err() {
+            break;
+        }
+        if n % 20 == 0 {
+            guest.step(&[0, 1]);
+        }
+    }
+    stage.calm.go_on(20);
+    drop(guest);
+    let fault = stage.parted(connects).unwrap();
+    assert!(fault.contains("it does not read its answers"), "{fault}");
+    stage.recover::<R>();
+}
+
+/// Asks, lets the answers lie while frames flow, and reads them all at last.
+fn late<R: DriverRing>(stage: &Stage<'_>) {
+    const QUESTIONS: usize = 100;
+    let mut guest = stage.guest::<R>();
+    let connects = stage.connects();
+    send(guest.front.as_fd(), &Request::GetQueueNum.encode(false).repeat(QUESTIONS), &[]).unwrap();
+    for _ in 0..5 {
+        flow(&mut guest);
+        stage.calm.go_on(20);
+    }
+    for _ in 0..QUESTIONS {
+        assert_eq!(answer(&guest.front, &Request::GetQueueNum), Reply::U64(2));
+    }
+    flow(&mut guest);
+    drop(guest);
+    assert_eq!(stage.parted(connects), None);
+    stage.recover::<R>();
+}
+
+#[test]
+fn answers_that_nobody_reads_hold_nobody_up() {
+    play::<Split>(false, |stage| {
+        deaf::<Split>(stage);
+        late::<Split>(stage);
+    });
+    play::<Packed>(true, |stage| {
+        deaf::<Packed>(stage);
+        late::<Packed>(stage);
+    });
+}
+
+#[test]
+fn a_front_end_that_says_nothing_keeps_its_own_port_and_no_other() {
+    play::<Split>(false, |stage| {
+        for _ in 0..5 {
+            let connects = stage.connects();
+            let silent = stage.connection();
+            stage.calm.rig.wait("bad", "the silent one", |port| port.connects == connects + 1);
+            let second = stage.connection();
+            let limit = Limit::new();
+            while !second.is_closed() {
+                limit.check("the end of one who came too late");
+                stage.calm.go_on(1);
+            }
+            drop(second);
+            stage.calm.go_on(500);
+            assert_eq!(ask(&silent, &Request::GetQueueNum, &[]), Reply::U64(2), "it may still speak");
+            drop(silent);
+            assert_eq!(stage.parted(connects + 1), None);
+            stage.recover::<Split>();
+        }
+    });
+}

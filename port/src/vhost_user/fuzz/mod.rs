@@ -1,0 +1,150 @@
+//! One entry for fuzzing: bytes become a stream of messages with descriptors.
+//!
+//! Every byte string is a script. It speaks over a real socket to a [`Session`] with fake queues, mostly in
+//! messages that are almost right, so that a fuzzer gets past the first check, and now and then in raw bytes.
+//! Whatever the script does, the session ends with a named fault or in peace, and nothing of it stays. Whole switches
+//! are played the same scripts ([`Script`]) over their ports' sockets.
+
+mod script;
+
+pub use script::{Ground, Script, event, memory};
+
+use super::fake::{FakeEngine, QUEUES};
+use super::message::{Header, ProtocolFeatures, Request, VringAddress, VringFile, VringState};
+use super::session::{Offer, Session};
+use super::setup::Features;
+use super::sys;
+use super::wire::Channel;
+use mem::RegionSpec;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+/// Where the script's well-formed memory lies.
+const REGION: RegionSpec = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
+/// What every session here offers: everything.
+const OFFER: Offer = Offer {
+    features: Features(
+        Features::VERSION_1
+            | Features::MRG_RXBUF
+            | Features::ANY_LAYOUT
+            | Features::INDIRECT_DESC
+            | Features::EVENT_IDX
+            | Features::IN_ORDER
+            | Features::RING_PACKED
+            | Features::NET_MTU
+            | Features::MQ
+            | Features::PROTOCOL,
+    ),
+    protocol: ProtocolFeatures(
+        ProtocolFeatures::MQ
+            | ProtocolFeatures::RARP
+            | ProtocolFeatures::REPLY_ACK
+            | ProtocolFeatures::NET_MTU
+            | ProtocolFeatures::RESET_DEVICE
+            | ProtocolFeatures::CONFIGURE_MEM_SLOTS
+            | ProtocolFeatures::STATUS,
+    ),
+    queue_pairs: 2,
+    mtu: Some(1500),
+};
+
+/// Plays a script.
+///
+/// # Panics
+/// When a queue is left running or memory mapped: that is what a fuzzer looks for.
+pub fn fuzz_session(script: &[u8]) {
+    let ground =
+        Ground { region: REGION, file: None, features: OFFER.features.0, protocol: OFFER.protocol.0 };
+    let mut script = Script::new(script, ground);
+    let mut engine = FakeEngine::default();
+    while !script.is_over() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok((front, back)) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        else {
+            return;
+        };
+        let mut channel = Channel::new(back, Header::expect_request);
+        let mut session = Session::new(OFFER, QUEUES);
+        if script.byte() & 1 == 1 {
+            warm_up(&front, &mut channel, &mut session, &mut engine);
+        }
+        while !script.is_over() {
+            if script.send(front.as_fd()).is_err() || serve(&mut channel, &mut session, &mut engine).is_none()
+            {
+                break;
+            }
+            drain(&front);
+        }
+        session.end(&mut engine);
+        // A message that ended the session may have come with one that broke a queue.
+        engine.faults.clear();
+        assert!(engine.rx.is_empty() && engine.tx.is_empty(), "a session ended but a queue runs");
+        assert_eq!(session.memory_use(), (0, 0), "a session ended but its memory is mapped");
+    }
+}
+
+/// Two rings run, which a script alone seldom gets to.
+fn warm_up(front: &OwnedFd, channel: &mut Channel, session: &mut Session, engine: &mut FakeEngine) {
+    let mut say = |request: Request| {
+        let shares = matches!(request, Request::SetMemTable(_));
+        let fd = |_| if shares { memory(REGION.len) } else { event() };
+        let fds: Vec<_> = (0..request.descriptors()).filter_map(fd).collect();
+        let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        let sent = send(front.as_fd(), &request.encode(false), &borrowed);
+        assert!(sent.is_ok() && serve(channel, session, engine).is_some(), "{request:?} was refused");
+    };
+    say(Request::SetProtocolFeatures(OFFER.protocol.0));
+    say(Request::SetFeatures(OFFER.features.0 & !Features::RING_PACKED));
+    say(Request::SetMemTable(vec![REGION]));
+    for index in 0..2 {
+        let file = VringFile { index, has_descriptor: true };
+        let index = u32::from(index);
+        let at = REGION.user + 0x4_0000 * u64::from(index);
+        let (used, available) = (at + 0x1_0000, at + 0x2_0000);
+        say(Request::SetVringNum(VringState { index, num: 256 }));
+        say(Request::SetVringAddr(VringAddress {
+            index,
+            descriptor: at,
+            used,
+            available,
+            ..Default::default()
+        }));
+        say(Request::SetVringKick(file));
+        say(Request::SetVringCall(file));
+        say(Request::SetVringEnable(VringState { index, num: 1 }));
+    }
+    assert_eq!((engine.rx.len(), engine.tx.len()), (1, 1), "two rings were set up");
+}
+
+/// Carries out what is there. `None` when the session is over.
+fn serve(channel: &mut Channel, session: &mut Session, engine: &mut FakeEngine) -> Option<()> {
+    loop {
+        match channel.receive() {
+            Ok(Some(m)) => {
+                if let Some(answer) = session.receive(m.header, m.payload, m.descriptors, engine).ok()? {
+                    channel.send(&answer, &[]).ok()?;
+                }
+            }
+            Ok(None) => return std::mem::take(&mut engine.faults).is_empty().then_some(()),
+            Err(_) => return None,
+        }
+    }
+}
+
+fn drain(front: &OwnedFd) {
+    let mut descriptors = Vec::new();
+    while let Ok(Some(_)) = sys::receive(front.as_fd(), &mut [0; 256], &mut descriptors) {}
+}
+
+/// What this process has: open descriptors, and mappings of shared memory.
+pub fn footprint() -> std::io::Result<(usize, usize)> {
+    let descriptors = std::fs::read_dir("/proc/self/fd")?.count();
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    Ok((descriptors, maps.lines().filter(|line| line.contains("memfd:")).count()))
+}
+
+/// Sends bytes with descriptors beside the first of them, one more than a message may have at most.
+pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    sys::send(to, bytes, descriptors)
+}
