@@ -65,35 +65,31 @@ impl<R: DeviceRing> Rx<R> {
         })
     }
 
-    /// One plain buffer: a header, then the frame.
+    /// Buffers that are a header and a frame in one piece and nothing else. How many there were in a row.
     #[inline(always)]
-    fn plain(
-        &mut self,
-        d: Descriptor,
-        token: Token,
-        burst: &mut Burst,
-        tally: &mut Tally,
-    ) -> Result<(), PortFault> {
-        Direction::Read.check(d.flags)?;
-        let Some(seg) = self.translator.translate(d.address, d.len) else {
-            return self.chain(&[d], token, burst, tally);
-        };
-        let (_, frame) = seg.split_at(self.header);
-        if frame.len() < SHORTEST || frame.len() > LONGEST {
-            lose(frame.len(), token, burst, tally);
-            return Ok(());
+    fn plain(&mut self, heads: &[Descriptor], burst: &mut Burst, tally: &mut Tally) -> usize {
+        // Apart from `tally`, so that they stay in registers.
+        let (mut n, mut bytes) = (0, 0);
+        for d in heads {
+            let Some(seg) = self.translator.translate(d.address, d.len) else { break };
+            let (_, frame) = seg.split_at(self.header);
+            if Direction::Read.check(d.flags).is_err() || !(SHORTEST..=LONGEST).contains(&frame.len()) {
+                break;
+            }
+            frame.prefetch_read(0);
+            if frame.len() > 64 {
+                frame.prefetch_read(64);
+            }
+            burst.push(d.token(), frame);
+            n += 1;
+            bytes += frame.len() as u64;
         }
-        frame.prefetch_read(0);
-        if frame.len() > 64 {
-            frame.prefetch_read(64);
-        }
-        tally.packets += 1;
-        tally.bytes += frame.len() as u64;
-        burst.push(token, frame);
-        Ok(())
+        tally.packets += n as u64;
+        tally.bytes += bytes;
+        n
     }
 
-    /// A buffer in several pieces.
+    /// Any other buffer: in several pieces, or not fit to be carried.
     #[cold]
     fn chain(
         &mut self,
@@ -215,8 +211,10 @@ impl<R: DeviceRing> Rx<R> {
         }
         burst.pin(self.translator.map());
         let plain = sweep.plain();
-        for head in &sweep.heads[..plain] {
-            self.plain(*head, head.token(), burst, tally)?;
+        let mut heads = &sweep.heads[..plain];
+        while let Some((odd, after)) = heads[self.plain(heads, burst, tally)..].split_first() {
+            self.chain(&[*odd], odd.token(), burst, tally)?;
+            heads = after;
         }
         if sweep.has_chain() {
             self.chain(&sweep.chain, sweep.token(plain), burst, tally)?;
