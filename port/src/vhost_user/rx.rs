@@ -106,6 +106,7 @@ impl<R: DeviceRing> Rx<R> {
             lose(len, token, burst, tally);
             return Ok(());
         }
+        self.segs.iter().take(2).for_each(|seg| seg.prefetch_read(0));
         burst.push_chain(token, &self.segs);
         tally.packets += 1;
         tally.bytes += len as u64;

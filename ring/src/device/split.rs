@@ -25,6 +25,8 @@ pub struct Split {
     taken: u16,
     /// The available index as last read.
     index: u16,
+    /// The end of the entries whose descriptors were fetched ahead, never behind `taken`.
+    fetched: u16,
     /// The next used entry to write.
     next_used: u16,
     /// The used index as last published.
@@ -142,6 +144,7 @@ impl DeviceRing for Split {
             used,
             taken: start,
             index: start,
+            fetched: start,
             next_used: start,
             published: start,
             asked: start,
@@ -161,16 +164,16 @@ impl DeviceRing for Split {
         sweep.len = 0;
         sweep.chain.clear();
         let ready = self.ready(max.min(SWEEP))?;
-        for k in 0..ready {
-            let head = self.head(k);
-            if head >= self.layout.size {
-                return Err(RingFault::NoSuchDescriptor(head));
-            }
-            sweep.heads[k].link = head;
-            self.descriptors.prefetch_read(usize::from(head) * DESC);
+        // A sweep ends with a chain; what was fetched for it is not fetched again for those behind it.
+        for k in usize::from(self.fetched.wrapping_sub(self.taken)).min(ready)..ready {
+            self.descriptors.prefetch_read(usize::from(self.head(k)) * DESC);
         }
+        self.fetched = self.taken.wrapping_add(ready as u16);
         for k in 0..ready {
-            let id = sweep.heads[k].link;
+            let id = self.head(k);
+            if id >= self.layout.size {
+                return Err(RingFault::NoSuchDescriptor(id));
+            }
             let head = self.descriptor(id);
             Descriptor { link: id, ..head }.put(&mut sweep.heads[k]);
             sweep.len = k + 1;
