@@ -94,10 +94,10 @@ impl Switch {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
+}
 
-    fn guest(&self, words: &[&str]) -> Command {
-        linerate(&[&["guest", "-o", "json"], words].concat())
-    }
+fn guest(words: &[&str]) -> Command {
+    linerate(&[&["guest", "-o", "json"], words].concat())
 }
 
 impl Drop for Switch {
@@ -118,7 +118,7 @@ fn guests_that_return_frames_let_them_circulate_over_every_kind_of_ring() {
     for (ring, mode) in RINGS.iter().zip(["macswap", "io", "macswap", "macswap"]) {
         let words = ["--connect", &a, "--connect", &b, "--ring", ring, "--mode", mode];
         let words = [&words[..], &["--packets", "32", "--seconds", "0.3"]].concat();
-        let report = json(&switch.guest(&words).output().unwrap());
+        let report = json(&guest(&words).output().unwrap());
         for device in 0..2 {
             assert!(counted(&report, device, "tx_packets") >= 32, "{ring}: {report}");
             assert!(counted(&report, device, "rx_packets") > 0, "{ring}: {report}");
@@ -129,10 +129,10 @@ fn guests_that_return_frames_let_them_circulate_over_every_kind_of_ring() {
 #[test]
 fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
     let switch = Switch::start();
-    let receiver = switch.guest(&["--connect", &switch.path("b"), "--mode", "rxonly"]).spawn().unwrap();
+    let receiver = guest(&["--connect", &switch.path("b"), "--mode", "rxonly"]).spawn().unwrap();
     switch.wait_for("b");
     let words = ["--connect", &switch.path("a"), "--mode", "txonly", "--mac", "02:00:00:00:00:77"];
-    let sent = json(&switch.guest(&[&words[..], &["--seconds", "0.5"]].concat()).output().unwrap());
+    let sent = json(&guest(&[&words[..], &["--seconds", "0.5"]].concat()).output().unwrap());
     interrupt(&receiver);
     let received = json(&receiver.wait_with_output().unwrap());
     let (sent, received) = (

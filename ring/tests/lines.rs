@@ -11,6 +11,14 @@ const NEXT: u16 = 1;
 const INDIRECT: u16 = 4;
 const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
+/// The bit of the wrap counter in a base.
+const WRAP: u32 = 1 << 15;
+
+/// Where the `k`-th entry lies that a ring of `size` has had since it was made: index and wrap counter, as in a base.
+fn place(k: u32, size: u32) -> u32 {
+    let wrap = if (k / size).is_multiple_of(2) { WRAP } else { 0 };
+    (k % size) | wrap
+}
 
 /// A ring that is used from place `start` on, counted over both of its laps, and a driver written by hand.
 struct Ring {
@@ -27,7 +35,7 @@ impl Ring {
         let shape = Shape { packed: true, size, in_order, event_idx: true, indirect: true };
         let mut mock = Mock::new(shape);
         let size = u32::from(size);
-        let place = start % size | if start / size % 2 == 0 { 1 << 15 } else { 0 };
+        let place = place(start, size);
         mock.layout = Layout { base: place | place << 16, ..mock.layout };
         let device = Packed::new(&mock.layout, &mock.map).unwrap();
         let translator = Translator::new(mock.map.clone());
@@ -39,7 +47,7 @@ impl Ring {
 
     /// The flags of the `k`-th entry from the start, when it is available.
     fn available(&self, k: u32) -> u16 {
-        if (self.start + k) / self.size % 2 == 0 { AVAIL } else { USED }
+        if place(self.start + k, self.size) & WRAP != 0 { AVAIL } else { USED }
     }
 
     /// The flags that its place has from the lap before, when it was used.
@@ -108,11 +116,12 @@ fn buffers_are_taken_once_and_in_order_from_any_place_of_a_ring_of_any_size() {
                 all.extend(taken);
             }
             assert!(ids(&all).into_iter().map(u32::from).eq(0..offered), "{size} {start} {max}");
-            all.iter().for_each(|token| ring.device.push_used(*token, 4));
+            for token in all {
+                ring.device.push_used(token, 4);
+            }
             ring.device.publish();
-            let end = (start + offered) % (2 * u32::from(size));
-            let wrap = if end < u32::from(size) { 1 << 15 } else { 0 };
-            assert_eq!(ring.device.base() & 0xffff, end % u32::from(size) | wrap, "{size} {start} {max}");
+            let end = place(start + offered, size.into());
+            assert_eq!(ring.device.base(), end | end << 16, "{size} {start} {max}");
         }
     });
 }
@@ -164,8 +173,8 @@ fn a_chain_in_a_line_is_found_wherever_it_begins() {
                 assert!(ids(&rest).into_iter().map(u32::from).eq(head + 2..offered), "{size} {start}");
                 ring.device.push_read(&[first, rest].concat());
                 ring.device.publish();
-                let end = (start + offered) % (2 * u32::from(size));
-                assert_eq!(ring.device.base() & 0x7fff, end % u32::from(size));
+                let end = place(start + offered, size.into());
+                assert_eq!(ring.device.base(), end | end << 16, "{size} {start}");
             }
         }
     });
@@ -197,7 +206,9 @@ fn a_line_that_is_offered_again_before_it_was_used_is_a_lap_too_many() {
             (0..u32::from(size)).for_each(|k| ring.offer(k, 0));
             let taken = ring.take(64).unwrap();
             let used = taken.len() - kept as usize;
-            taken[..used].iter().for_each(|token| ring.device.push_used(*token, 4));
+            for token in &taken[..used] {
+                ring.device.push_used(*token, 4);
+            }
             ring.device.publish();
             // All of the next lap, although its last entries are still the device's.
             (0..u32::from(size)).for_each(|k| ring.offer(u32::from(size) + k, 0));
