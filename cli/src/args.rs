@@ -147,8 +147,8 @@ pub(crate) struct TopArgs {
     /// Print one reading as a table or JSON and leave
     #[arg(long)]
     pub(crate) once: bool,
-    /// How to print with --once
-    #[arg(short, long, value_enum, default_value_t, requires = "once")]
+    /// How to print; JSON is one reading after the other, each on a line of its own unless it is the only one
+    #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 

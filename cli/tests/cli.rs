@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -235,6 +236,21 @@ fn workers_top_and_snippet_answer_from_the_running_switch() {
 }
 
 #[test]
+fn top_follows_a_switch_with_a_line_of_json_for_each_reading() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let words = ["--control", &switch.path("c.sock"), "top", "--interval", "0.01", "-o", "json"];
+    let mut top = command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let readings = BufReader::new(top.stdout.take().unwrap()).lines().take(3);
+    for reading in readings {
+        let reading: serde_json::Value = serde_json::from_str(&reading.unwrap()).unwrap();
+        assert_eq!(reading["ports"][0]["name"], "a");
+    }
+    // Nobody reads any more, so it ends by itself, and that is no error.
+    assert!(top.wait().unwrap().success());
+}
+
+#[test]
 fn without_a_switch_every_question_fails_with_a_remedy() {
     for verb in
         [&["status"][..], &["ports", "show"], &["fdb", "show"], &["workers", "show"], &["top"], &["stop"]]
@@ -291,7 +307,7 @@ fn wrong_arguments_are_bad_input() {
         &["guest", "--connect", "/a", "--queue-size", "0"],
         &["guest", "--connect", "/a", "--descriptors", "two"],
         &["ports", "add", "a"],
-        &["top", "-o", "json"],
+        &["top", "-o", "yaml"],
     ] {
         let output = linerate(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));

@@ -95,6 +95,36 @@ fn a_removed_region_that_holds_a_buffer_of_the_stock_is_a_named_fault() {
     }
 }
 
+/// Another worker may send before control hears that the queue is lost, and the old memory goes before that.
+#[test]
+fn what_one_worker_could_not_take_over_no_other_one_writes_to() {
+    let outside = PortFault::Ring(RingFault::Outside { address: NEW, len: 30 });
+    for packed in KINDS {
+        // The frame that is sent last finds a plain buffer, or needs several of which one was gathered before.
+        for features in [MERGEABLE, Features::VERSION_1] {
+            let mut guest = Guest::new(packed, features);
+            let gone = add(&guest).upgrade().unwrap();
+            for buffer in [(0, 256), (NEW - BUFFERS, 30), (4096, 256), (8192, 256)] {
+                guest.offer(&[buffer], WRITE);
+            }
+            let mut tx = guest.tx();
+            let mut other = tx.fork();
+            assert_eq!(send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap().0, 1);
+            if features == Features::VERSION_1 {
+                let (_, tally) = send(tx.as_mut(), &burst_of(&[frame(60, 1)])).unwrap();
+                assert_eq!(tally.dropped(), 1, "the buffer is too small, and stays for a smaller frame");
+            }
+            remove(&guest, NEW);
+            assert_eq!(tx.refresh().unwrap_err(), outside);
+            assert_eq!(send(other.as_mut(), &burst_of(&[frame(60, 2)])).unwrap_err(), outside);
+            assert_eq!(other.refresh(), Ok(()), "the new map is the core's");
+            assert_eq!(Arc::strong_count(&gone), 1, "nobody holds the removed region, nor points into it");
+            assert_eq!(guest.used(), [(0, 72)]);
+            assert_eq!(other.base() & 0x7fff, 1, "what was not written is taken again by who comes next");
+        }
+    }
+}
+
 /// Puts the first region of buffers into a file.
 fn on_file(guest: &mut Guest) -> OwnedFd {
     let file = memfd_create("swap-maps", MemfdFlags::CLOEXEC).unwrap();

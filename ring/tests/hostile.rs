@@ -114,6 +114,39 @@ fn a_packed_ring_cannot_be_lapped() {
     assert_eq!(ring.sweep(64, &mut sweep, &mut translator), Err(RingFault::Lapped));
 }
 
+/// A driver that guesses what will be used offers entries again before it can know that they are free.
+#[test]
+fn a_packed_ring_cannot_be_lapped_before_its_entries_are_published() {
+    for size in [1, 2, 3, 5, 8] {
+        let mock = Mock::new(Shape { size, ..shape(true, false) });
+        let mut translator = Translator::new(mock.map.clone());
+        let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
+        let mut sweep = Sweep::default();
+        let offer = |from: u16, to: u16, flags| {
+            let table = mock.layout.descriptors;
+            (from..to).for_each(|at| mock.packed_descriptor(table, at, BUFFERS, 64, at, flags));
+        };
+        let lap =
+            |ring: &mut Packed, sweep: &Sweep| (0..sweep.len).for_each(|k| ring.push_used(sweep.token(k), 0));
+        // Half a lap goes round, so that what follows wraps in its middle.
+        offer(0, size / 2, AVAIL);
+        ring.sweep(64, &mut sweep, &mut translator).unwrap();
+        lap(&mut ring, &sweep);
+        ring.publish();
+        offer(size / 2, size, AVAIL);
+        offer(0, size / 2, 1 << 15);
+        ring.sweep(64, &mut sweep, &mut translator).unwrap();
+        assert_eq!(sweep.len, usize::from(size));
+        lap(&mut ring, &sweep);
+        offer(size / 2, size, 1 << 15);
+        assert_eq!(ring.sweep(64, &mut sweep, &mut translator), Err(RingFault::Lapped), "{size}");
+        // What was used is published all the same.
+        ring.publish();
+        let at = u32::from(size / 2);
+        assert_eq!(ring.base(), at | at << 16, "{size}: a lap further");
+    }
+}
+
 #[test]
 fn buffers_outside_the_memory_are_named() {
     for (address, len) in [(0, 64), (BUFFERS + 2 * REGION, 1), (u64::MAX - 3, 64), (BUFFERS, u32::MAX)] {

@@ -1,12 +1,13 @@
 //! `linerate top`: the switch live. `rates` turns two readings into rates, `view` draws them; this module reads,
-//! waits and listens to the keyboard. Where there is no terminal to draw on, readings follow one another as text.
+//! waits and listens to the keyboard. Where there is no terminal to draw on, readings follow one another as text, and
+//! for programs as JSON, one to a line.
 
 mod rates;
 mod view;
 
 use crate::api::client::Client;
 use crate::api::model::Snapshot;
-use crate::args::TopArgs;
+use crate::args::{Output, TopArgs};
 use crate::show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rates::Rates;
@@ -27,8 +28,8 @@ pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
         let second = client.get("/v1/snapshot")?;
         return show::print(&rates::between(&first, &second), args.output, view::text);
     }
-    if !show::is_screen(&std::io::stdout()) {
-        return follow(client, first, interval);
+    if args.output == Output::Json || !show::is_screen(&std::io::stdout()) {
+        return follow(client, first, interval, args.output);
     }
     let ended = ended()?;
     let mut terminal = ratatui::try_init()?;
@@ -46,13 +47,17 @@ fn ended() -> std::io::Result<Arc<AtomicBool>> {
     Ok(ended)
 }
 
-/// One reading after the other, as text, until nobody reads or a signal comes.
-fn follow(client: &Client, mut last: Snapshot, interval: Duration) -> anyhow::Result<()> {
+/// One reading after the other until nobody reads or a signal comes.
+fn follow(client: &Client, mut last: Snapshot, interval: Duration, output: Output) -> anyhow::Result<()> {
     loop {
         std::thread::sleep(interval);
         let now: Snapshot = client.get("/v1/snapshot")?;
         let rates = rates::between(&last, &now);
-        show::raw(format!("over {:.1} s\n{}\n\n", rates.seconds, view::text(&rates)).as_bytes())?;
+        let text = match output {
+            Output::Table => format!("over {:.1} s\n{}\n\n", rates.seconds, view::text(&rates)),
+            Output::Json => format!("{}\n", serde_json::to_string(&rates)?),
+        };
+        show::raw(text.as_bytes())?;
         last = now;
     }
 }

@@ -4,7 +4,8 @@
 //! lock it writes the frames; places of different tickets never overlap. Under the lock it delivers its used
 //! entries; whoever delivers the oldest open ticket writes and publishes its entries and those of all delivered
 //! tickets behind it, so the guest sees the ring's order. No lock is taken per packet, none is held while
-//! copying, and nobody waits for another worker's copy.
+//! copying, and nobody waits for another worker's copy. Every ticket has places, so there are never more tickets open
+//! than the ring has entries, however long a worker takes to deliver its own.
 //!
 //! The places lie in the map that the core had when they were taken. The handle pins that map until its next
 //! burst, because another worker may refresh the core meanwhile.
@@ -21,6 +22,12 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Parcel = Vec<(Token, u32)>;
+
+/// A worker's turn to deliver, and the list for what it delivers.
+struct Ticket {
+    number: u64,
+    parcel: Parcel,
+}
 
 /// What all handles share.
 pub(super) struct Common<R> {
@@ -72,38 +79,45 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
     }
 
     pub(super) fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        let (ticket, done, mut parcel) = match self.reserve(burst, picks, tally) {
+        let (ticket, done) = match self.reserve(burst, picks, tally) {
             Ok(reserved) => reserved,
             Err(fault) => return Err(self.abandon(fault)),
         };
+        if let Some(ticket) = ticket {
+            self.write(ticket, burst, tally)?;
+        }
+        Ok(done)
+    }
+
+    /// Steps two and three: frames, then used entries.
+    fn write(&mut self, mut ticket: Ticket, burst: &Burst, tally: &mut Tally) -> Result<(), PortFault> {
         let header_len = self.header_len;
-        let Some(map) = &self.pin else { return Ok(0) };
+        let Some(map) = &self.pin else { return Ok(()) };
         for (pick, work) in &self.work {
             let (frame, len) = (burst.frame(*pick as usize), burst.frame_len(*pick as usize));
             match work {
                 Work::Plain(token, seg) => {
                     fill::plain::<K>(map, header_len, *seg, &frame);
-                    parcel.push((*token, (header_len + len) as u32));
+                    ticket.parcel.push((*token, (header_len + len) as u32));
                 }
                 Work::Several(slots) => {
                     fill::several::<K>(map, header_len, slots, &frame);
-                    parcel.extend(slots.used(header_len + len));
+                    ticket.parcel.extend(slots.used(header_len + len));
                 }
             }
             tally.packets += 1;
             tally.bytes += len as u64;
         }
-        self.deliver(ticket, parcel)?;
-        Ok(done)
+        self.deliver(ticket)
     }
 
-    /// Step one: places and a ticket.
+    /// Step one: places and a ticket, and how many picks are done with. Without a place there is no ticket.
     fn reserve(
         &mut self,
         burst: &Burst,
         picks: &[u8],
         tally: &mut Tally,
-    ) -> Result<(u64, usize, Parcel), PortFault> {
+    ) -> Result<(Option<Ticket>, usize), PortFault> {
         let common = self.common.clone();
         let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
         if self.pin.as_ref().is_none_or(|pin| !Arc::ptr_eq(pin, common.core.map())) {
@@ -124,10 +138,11 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
             self.work.push((pick, work));
             done += 1;
         }
-        let ticket = common.oldest + common.parcels.len() as u64;
-        common.parcels.push_back(None);
-        let parcel = common.spare.pop().unwrap_or_default();
-        Ok((ticket, done, parcel))
+        if self.work.is_empty() {
+            common.core.check_memory()?;
+            return Ok((None, done));
+        }
+        Ok((Some(common.ticket()), done))
     }
 
     /// Forgets the places that were taken before `fault`; they lie in a map that is pinned no longer than this
@@ -139,7 +154,7 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
     }
 
     /// Step three: used entries, in the order of the tickets.
-    fn deliver(&mut self, ticket: u64, parcel: Parcel) -> Result<(), PortFault> {
+    fn deliver(&mut self, ticket: Ticket) -> Result<(), PortFault> {
         let common = self.common.clone();
         let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
         for (_, work) in self.work.drain(..) {
@@ -147,16 +162,23 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
                 common.core.put_away(slots);
             }
         }
-        common.deliver(ticket, parcel);
+        common.deliver(ticket);
         let stocked = common.core.stock_up();
         common.core.check_memory().and(stocked)
     }
 }
 
 impl<R: DeviceRing> Common<R> {
-    fn deliver(&mut self, ticket: u64, parcel: Parcel) {
-        let at = (ticket - self.oldest) as usize;
-        self.parcels[at] = Some(parcel);
+    /// The next ticket. Its places were taken under the same lock.
+    fn ticket(&mut self) -> Ticket {
+        let number = self.oldest + self.parcels.len() as u64;
+        self.parcels.push_back(None);
+        Ticket { number, parcel: self.spare.pop().unwrap_or_default() }
+    }
+
+    fn deliver(&mut self, ticket: Ticket) {
+        let at = (ticket.number - self.oldest) as usize;
+        self.parcels[at] = Some(ticket.parcel);
         while let Some(Some(_)) = self.parcels.front() {
             let Some(Some(mut parcel)) = self.parcels.pop_front() else { break };
             self.oldest += 1;
@@ -164,5 +186,62 @@ impl<R: DeviceRing> Common<R> {
             self.spare.push(parcel);
         }
         self.core.ring.publish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vhost_user::setup::{Features, QueueSetup};
+    use mem::MapCell;
+    use mem::copy::Portable;
+    use ring::device::Split;
+    use ring::mock::{BUFFERS, Mock, Shape};
+
+    const SIZE: u16 = 4;
+
+    /// A ring in which every buffer is on offer.
+    fn full() -> (Mock, Shared<Split, Portable>) {
+        let mock = Mock::new(Shape {
+            packed: false,
+            size: SIZE,
+            in_order: false,
+            event_idx: false,
+            indirect: false,
+        });
+        for at in 0..SIZE {
+            let address = BUFFERS + u64::from(at) * 256;
+            mock.split_descriptor(mock.layout.descriptors, at, address, 256, ring::Descriptor::WRITE, 0);
+            mock.offer(at, at);
+        }
+        mock.available_index(SIZE);
+        let setup = QueueSetup {
+            memory: Arc::new(MapCell::new(Map::new(mock.map.regions().to_vec()).unwrap())),
+            size: SIZE,
+            descriptors: mock.layout.descriptors,
+            driver: mock.layout.driver,
+            device: mock.layout.device,
+            base: 0,
+            features: Features(Features::VERSION_1),
+            kick: None,
+            call: None,
+        };
+        (mock, Shared::new(Core::new(&setup).unwrap()))
+    }
+
+    #[test]
+    fn nothing_grows_while_a_worker_hangs_between_its_steps() {
+        let (mock, mut hung) = full();
+        let mut other = hung.another();
+        let (mut burst, mut tally) = (Burst::new(), Tally::default());
+        burst.begin(0);
+        assert!(burst.push_own(&[7; 60]));
+        let (ticket, done) = hung.reserve(&burst, &[0], &mut tally).unwrap();
+        assert_eq!(done, 1);
+        let sent: usize = (0..100).map(|_| other.tx(&burst, &[0], &mut tally).unwrap()).sum();
+        assert_eq!((sent, mock.used_index()), (3, 0), "all wait for the oldest ticket");
+        assert_eq!(other.lock().parcels.len(), usize::from(SIZE));
+        hung.write(ticket.unwrap(), &burst, &mut tally).unwrap();
+        assert_eq!((other.lock().parcels.len(), mock.used_index(), tally.packets), (0, SIZE, 4));
     }
 }

@@ -323,10 +323,21 @@ impl<R: DeviceRing> Core<R> {
     }
 
     /// Takes over a changed map: the stock is translated anew. Its buffers stay taken, except from the first one on
-    /// that lies over a region's edge now: nothing of those was written, so they are taken and judged again.
+    /// that lies over a region's edge now: nothing of those was written, so they are taken and judged again. After a
+    /// fault nothing of the old map is left in the stock either: other workers may still ask for places, and the old
+    /// map goes before they hear of it.
     pub(super) fn refresh(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         self.translator = translator;
+        let translated = self.translate_stock();
+        if translated.is_err() {
+            self.untake_from(0);
+            self.ungather();
+        }
+        translated
+    }
+
+    fn translate_stock(&mut self) -> Result<(), PortFault> {
         self.ring.remap(self.translator.map())?;
         for k in 0..self.plain.held {
             let plain = self.plain.nth(k);

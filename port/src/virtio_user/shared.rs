@@ -5,7 +5,7 @@
 //! Under the lock it delivers them; whoever delivers the oldest open ticket posts and publishes its buffers and
 //! those of all delivered tickets behind it, so that buffers go out in the order in which they were taken, as
 //! in-order rings must see them. No lock is taken per packet, none is held while copying, and nobody waits for
-//! another worker's copy.
+//! another worker's copy. Every ticket has buffers, so there are never more tickets open than the ring has entries.
 
 use super::buffers::Buffers;
 use super::tx::Core;
@@ -19,6 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Filled buffers: identifier and bytes of frame.
 type Parcel = Vec<(u16, usize)>;
+
+/// A worker's turn to deliver, and the list for what it delivers.
+struct Ticket {
+    number: u64,
+    parcel: Parcel,
+}
 
 /// What all handles share.
 pub(super) struct Common<R> {
@@ -59,27 +65,35 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
     }
 
     pub(super) fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, RingFault> {
-        let (ticket, done, mut parcel) = self.reserve(burst, picks, tally)?;
+        let (ticket, done) = self.reserve(burst, picks, tally)?;
+        if let Some(ticket) = ticket {
+            self.write(ticket, burst, tally)?;
+        }
+        Ok(done)
+    }
+
+    /// Steps two and three: frames, then their delivery.
+    fn write(&mut self, mut ticket: Ticket, burst: &Burst, tally: &mut Tally) -> Result<(), RingFault> {
         for (pick, id) in self.work.drain(..) {
             let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
             self.buffers.fill::<K>(id, &frame, len);
-            parcel.push((id, len));
+            ticket.parcel.push((id, len));
             tally.packets += 1;
             tally.bytes += len as u64;
         }
         let mut common = self.lock();
-        common.deliver(ticket, parcel);
-        common.core.prepare()?;
-        Ok(done)
+        common.deliver(ticket);
+        common.core.prepare()
     }
 
-    /// Step one: buffers and a ticket. A fault takes nothing.
+    /// Step one: buffers and a ticket, and how many picks are done with. Without a buffer there is no ticket. A fault
+    /// takes nothing.
     fn reserve(
         &mut self,
         burst: &Burst,
         picks: &[u8],
         tally: &mut Tally,
-    ) -> Result<(u64, usize, Parcel), RingFault> {
+    ) -> Result<(Option<Ticket>, usize), RingFault> {
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         common.core.gather(picks.len())?;
         let mut done = 0;
@@ -93,18 +107,23 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
             }
             done += 1;
         }
-        let ticket = common.oldest + common.parcels.len() as u64;
-        common.parcels.push_back(None);
-        let parcel = common.spare.pop().unwrap_or_default();
-        Ok((ticket, done, parcel))
+        let ticket = (!self.work.is_empty()).then(|| common.ticket());
+        Ok((ticket, done))
     }
 }
 
 impl<R: DriverRing> Common<R> {
+    /// The next ticket. Its buffers were taken under the same lock.
+    fn ticket(&mut self) -> Ticket {
+        let number = self.oldest + self.parcels.len() as u64;
+        self.parcels.push_back(None);
+        Ticket { number, parcel: self.spare.pop().unwrap_or_default() }
+    }
+
     /// Step three: what was filled, in the order of the tickets.
-    fn deliver(&mut self, ticket: u64, parcel: Parcel) {
-        let at = (ticket - self.oldest) as usize;
-        self.parcels[at] = Some(parcel);
+    fn deliver(&mut self, ticket: Ticket) {
+        let at = (ticket.number - self.oldest) as usize;
+        self.parcels[at] = Some(ticket.parcel);
         while let Some(Some(_)) = self.parcels.front() {
             let Some(Some(mut parcel)) = self.parcels.pop_front() else { break };
             self.oldest += 1;
@@ -114,5 +133,39 @@ impl<R: DriverRing> Common<R> {
             self.spare.push(parcel);
         }
         self.core.ring.publish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::Device;
+    use super::super::{Negotiated, Options};
+    use super::*;
+    use crate::vhost_user::Features;
+    use crate::vhost_user::message::ProtocolFeatures;
+    use mem::copy::Portable;
+    use ring::driver::Split;
+
+    #[test]
+    fn nothing_grows_while_a_worker_hangs_between_its_steps() {
+        let options = Options { queue_size: 4, ..Options::default() };
+        let features = Features(Features::VERSION_1);
+        let protocol = ProtocolFeatures(0);
+        let agreed = Negotiated { features, protocol, queue_pairs: 1, memory_slots: 1 };
+        let device = Device::new(options, agreed).unwrap();
+        let (_, setup) = device.pairs().next().unwrap();
+        let mut hung = Shared::<Split, Portable>::new(Core::new(setup).unwrap());
+        let mut other = hung.another();
+        let (mut burst, mut tally) = (Burst::new(), Tally::default());
+        burst.begin(0);
+        assert!(burst.push_own(&[7; 60]));
+        let (ticket, done) = hung.reserve(&burst, &[0], &mut tally).unwrap();
+        assert_eq!(done, 1);
+        let sent: usize = (0..100).map(|_| other.tx(&burst, &[0], &mut tally).unwrap()).sum();
+        assert_eq!((sent, other.lock().core.ring.free()), (3, 4), "all wait for the oldest ticket");
+        assert_eq!(other.lock().parcels.len(), 4);
+        hung.write(ticket.unwrap(), &burst, &mut tally).unwrap();
+        let common = other.lock();
+        assert_eq!((common.parcels.len(), common.core.ring.free(), tally.packets), (0, 0, 4));
     }
 }

@@ -79,7 +79,7 @@ pub(super) struct Core<R> {
 }
 
 impl<R: DriverRing> Core<R> {
-    fn new(setup: &QueueSetup) -> Result<Self, RingFault> {
+    pub(super) fn new(setup: &QueueSetup) -> Result<Self, RingFault> {
         let buffers = setup.buffers.clone();
         Ok(Self {
             ring: R::new(&setup.layout, buffers.map())?,

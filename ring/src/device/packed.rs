@@ -95,8 +95,8 @@ pub struct Packed {
     device: Area,
     taken: Place,
     used: Place,
-    /// Entries between `used` and `taken`: never more than the ring has, whatever the driver writes. A word, as
-    /// [`Place`] is.
+    /// Entries between `published` and `taken`: never more than the ring has, whatever the driver writes, since it
+    /// cannot know of a free one before. A word, as [`Place`] is.
     outstanding: u32,
     /// The first used descriptor since the last publish: where, and the word that makes it visible.
     held: Option<(usize, u64)>,
@@ -115,7 +115,6 @@ const LINE: usize = 64 / DESC;
 #[derive(Debug)]
 pub struct Cursor {
     place: Place,
-    outstanding: u32,
     held: Option<(usize, u64)>,
 }
 
@@ -276,7 +275,7 @@ impl DeviceRing for Packed {
 
     #[inline(always)]
     fn cursor(&self) -> Cursor {
-        Cursor { place: self.used, outstanding: self.outstanding, held: self.held }
+        Cursor { place: self.used, held: self.held }
     }
 
     #[inline(always)]
@@ -289,14 +288,12 @@ impl DeviceRing for Packed {
         } else {
             self.descriptors.store64(offset, word, Ordering::Relaxed);
         }
-        let slots = u32::from(token.slots);
-        cursor.place = cursor.place.advance(slots, self.size);
-        cursor.outstanding -= slots;
+        cursor.place = cursor.place.advance(token.slots.into(), self.size);
     }
 
     #[inline(always)]
     fn advance(&mut self, cursor: Cursor) {
-        (self.used, self.outstanding, self.held) = (cursor.place, cursor.outstanding, cursor.held);
+        (self.used, self.held) = (cursor.place, cursor.held);
     }
 
     #[inline]
@@ -321,6 +318,7 @@ impl DeviceRing for Packed {
             // Release pairs with the driver's acquire load of these flags: all later entries are visible too.
             self.descriptors.store64(offset, word, Ordering::Release);
             let n = self.published.distance(self.used, self.size);
+            self.outstanding -= n;
             self.unasked = self.unasked.saturating_add(n);
             self.published = self.used;
         }
