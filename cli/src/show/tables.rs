@@ -85,7 +85,7 @@ fn live(live: &PortSnapshot) -> Vec<String> {
         format!("in        {} packets, {}", live.rx_packets, bytes(live.rx_bytes)),
         format!("out       {} packets, {}", live.tx_packets, bytes(live.tx_bytes)),
         format!("lost      {}", reasons(&live.drops)),
-        format!("features  {}", live.features.join(" ")),
+        format!("features  {}", features(live)),
     ];
     let running = |yes| if yes { "runs" } else { "stopped" };
     lines.extend(live.queues.iter().enumerate().map(|(i, queue)| {
@@ -93,6 +93,10 @@ fn live(live: &PortSnapshot) -> Vec<String> {
         format!("pair {i}    {} entries; receive {rx}, transmit {tx}", queue.size)
     }));
     lines
+}
+
+fn features(live: &PortSnapshot) -> String {
+    if live.features.is_empty() { "none agreed on".to_owned() } else { live.features.join(" ") }
 }
 
 /// `linerate workers show`
