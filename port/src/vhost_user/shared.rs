@@ -1,35 +1,29 @@
 //! A transmit queue that several workers send to.
 //!
-//! Protocol, three steps a burst. Under the lock a worker takes places for its packets and a ticket. Outside the
-//! lock it writes the frames; places of different tickets never overlap. Under the lock it delivers its used
-//! entries; whoever delivers the oldest open ticket writes and publishes its entries and those of all delivered
-//! tickets behind it, so the guest sees the ring's order. No lock is taken per packet, none is held while
-//! copying, and nobody waits for another worker's copy.
+//! The protocol is that of [`crate::tickets`]: under the lock a worker takes places for its packets, outside of it it
+//! writes the frames, and under the lock again its used entries go to the ring, in the order of the tickets.
 //!
 //! The places lie in the map that the core had when they were taken. The handle pins that map until its next
 //! burst, because another worker may refresh the core meanwhile.
 
 use super::fill;
 use super::stock::{Core, Place, Several};
+use crate::tickets::{Ticket, Tickets};
 use crate::{Burst, DropReason, PortFault, Tally};
 use mem::copy::Kernel;
 use mem::{Map, Seg};
 use ring::Token;
 use ring::device::DeviceRing;
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Parcel = Vec<(Token, u32)>;
+/// A used entry: buffer and bytes.
+type Used = (Token, u32);
 
 /// What all handles share.
 pub(super) struct Common<R> {
     pub(super) core: Core<R>,
-    /// Used entries by ticket, oldest first; `None` while the worker still copies.
-    parcels: VecDeque<Option<Parcel>>,
-    /// The ticket at the front of `parcels`.
-    oldest: u64,
-    spare: Vec<Parcel>,
+    tickets: Tickets<Used>,
 }
 
 /// One worker's handle.
@@ -49,7 +43,7 @@ enum Work {
 impl<R: DeviceRing, K: Kernel> Shared<R, K> {
     pub(super) fn new(core: Core<R>) -> Self {
         let header_len = core.header_len;
-        let common = Common { core, parcels: VecDeque::new(), oldest: 0, spare: Vec::new() };
+        let common = Common { core, tickets: Tickets::new() };
         Self::over(Arc::new(Mutex::new(common)), header_len)
     }
 
@@ -97,13 +91,13 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         Ok(done)
     }
 
-    /// Step one: places and a ticket.
+    /// Takes places and a ticket; where it fails, no ticket.
     fn reserve(
         &mut self,
         burst: &Burst,
         picks: &[u8],
         tally: &mut Tally,
-    ) -> Result<(u64, usize, Parcel), PortFault> {
+    ) -> Result<(Ticket, usize, Vec<Used>), PortFault> {
         let common = self.common.clone();
         let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
         if self.pin.as_ref().is_none_or(|pin| !Arc::ptr_eq(pin, common.core.map())) {
@@ -124,9 +118,7 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
             self.work.push((pick, work));
             done += 1;
         }
-        let ticket = common.oldest + common.parcels.len() as u64;
-        common.parcels.push_back(None);
-        let parcel = common.spare.pop().unwrap_or_default();
+        let (ticket, parcel) = common.tickets.reserve();
         Ok((ticket, done, parcel))
     }
 
@@ -138,31 +130,19 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         self.lock().core.check_memory().err().unwrap_or(fault)
     }
 
-    /// Step three: used entries, in the order of the tickets.
-    fn deliver(&mut self, ticket: u64, parcel: Parcel) -> Result<(), PortFault> {
+    /// Gives the ticket back with its used entries, and publishes what is due.
+    fn deliver(&mut self, ticket: Ticket, parcel: Vec<Used>) -> Result<(), PortFault> {
         let common = self.common.clone();
         let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
+        let Common { core, tickets } = &mut *common;
         for (_, work) in self.work.drain(..) {
             if let Work::Several(slots) = work {
-                common.core.put_away(slots);
+                core.put_away(slots);
             }
         }
-        common.deliver(ticket, parcel);
-        let stocked = common.core.stock_up();
-        common.core.check_memory().and(stocked)
-    }
-}
-
-impl<R: DeviceRing> Common<R> {
-    fn deliver(&mut self, ticket: u64, parcel: Parcel) {
-        let at = (ticket - self.oldest) as usize;
-        self.parcels[at] = Some(parcel);
-        while let Some(Some(_)) = self.parcels.front() {
-            let Some(Some(mut parcel)) = self.parcels.pop_front() else { break };
-            self.oldest += 1;
-            parcel.drain(..).for_each(|(token, len)| self.core.ring.push_used(token, len));
-            self.spare.push(parcel);
-        }
-        self.core.ring.publish();
+        tickets.deliver(ticket, parcel, |(token, len)| core.ring.push_used(token, len));
+        core.ring.publish();
+        let stocked = core.stock_up();
+        core.check_memory().and(stocked)
     }
 }

@@ -1,33 +1,26 @@
 //! A transmit queue that several workers send to.
 //!
-//! Protocol, three steps a burst, as in `vhost_user/shared.rs`. Under the lock a worker takes buffers for its
-//! packets and a ticket. Outside the lock it writes the frames; buffers of different tickets are different ones.
-//! Under the lock it delivers them; whoever delivers the oldest open ticket posts and publishes its buffers and
-//! those of all delivered tickets behind it, so that buffers go out in the order in which they were taken, as
-//! in-order rings must see them. No lock is taken per packet, none is held while copying, and nobody waits for
-//! another worker's copy.
+//! The protocol is that of [`crate::tickets`]: under the lock a worker takes buffers for its packets, outside of it it
+//! writes the frames, and under the lock again they are posted, in the order of the tickets. So buffers go out in the
+//! order in which they were taken, as in-order rings must see them.
 
 use super::buffers::Buffers;
 use super::tx::Core;
+use crate::tickets::{Ticket, Tickets};
 use crate::{BURST, Burst, DropReason, Tally};
 use mem::copy::Kernel;
 use ring::RingFault;
 use ring::driver::DriverRing;
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Filled buffers: identifier and bytes of frame.
-type Parcel = Vec<(u16, usize)>;
+/// A filled buffer: identifier and bytes of frame.
+type Filled = (u16, usize);
 
 /// What all handles share.
 pub(super) struct Common<R> {
     pub(super) core: Core<R>,
-    /// Filled buffers by ticket, oldest first; `None` while the worker still copies.
-    parcels: VecDeque<Option<Parcel>>,
-    /// The ticket at the front of `parcels`.
-    oldest: u64,
-    spare: Vec<Parcel>,
+    tickets: Tickets<Filled>,
 }
 
 /// One worker's handle.
@@ -42,7 +35,7 @@ pub(super) struct Shared<R, K> {
 impl<R: DriverRing, K: Kernel> Shared<R, K> {
     pub(super) fn new(core: Core<R>) -> Self {
         let buffers = core.buffers.clone();
-        let common = Common { core, parcels: VecDeque::new(), oldest: 0, spare: Vec::new() };
+        let common = Common { core, tickets: Tickets::new() };
         Self::over(Arc::new(Mutex::new(common)), buffers)
     }
 
@@ -67,19 +60,20 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
             tally.packets += 1;
             tally.bytes += len as u64;
         }
-        let mut common = self.lock();
-        common.deliver(ticket, parcel);
-        common.core.prepare()?;
+        let Common { core, tickets } = &mut *self.lock();
+        tickets.deliver(ticket, parcel, |(id, len)| core.ring.post(core.buffers.to_send(id, len)));
+        core.ring.publish();
+        core.prepare()?;
         Ok(done)
     }
 
-    /// Step one: buffers and a ticket. A fault takes nothing.
+    /// Takes buffers and a ticket. A fault takes nothing.
     fn reserve(
         &mut self,
         burst: &Burst,
         picks: &[u8],
         tally: &mut Tally,
-    ) -> Result<(u64, usize, Parcel), RingFault> {
+    ) -> Result<(Ticket, usize, Vec<Filled>), RingFault> {
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         common.core.gather(picks.len())?;
         let mut done = 0;
@@ -93,26 +87,7 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
             }
             done += 1;
         }
-        let ticket = common.oldest + common.parcels.len() as u64;
-        common.parcels.push_back(None);
-        let parcel = common.spare.pop().unwrap_or_default();
+        let (ticket, parcel) = common.tickets.reserve();
         Ok((ticket, done, parcel))
-    }
-}
-
-impl<R: DriverRing> Common<R> {
-    /// Step three: what was filled, in the order of the tickets.
-    fn deliver(&mut self, ticket: u64, parcel: Parcel) {
-        let at = (ticket - self.oldest) as usize;
-        self.parcels[at] = Some(parcel);
-        while let Some(Some(_)) = self.parcels.front() {
-            let Some(Some(mut parcel)) = self.parcels.pop_front() else { break };
-            self.oldest += 1;
-            for (id, len) in parcel.drain(..) {
-                self.core.ring.post(self.core.buffers.to_send(id, len));
-            }
-            self.spare.push(parcel);
-        }
-        self.core.ring.publish();
     }
 }
