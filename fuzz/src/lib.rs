@@ -5,6 +5,7 @@
 //! toolchain (`replay_corpus.rs` in `ring/tests`, `port/tests` and `wire/tests`).
 
 pub mod device;
+pub mod driver;
 pub mod frames;
 pub mod queues;
 pub mod race;
