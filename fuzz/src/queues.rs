@@ -13,7 +13,7 @@ use mem::{Map, MapCell, Region, Seg};
 use port::vhost_user::QUEUES;
 use port::vhost_user::setup::{Features, QueueSetup};
 use port::{Burst, RxQueue, Tally, TxQueue};
-use ring::mock::{BUFFERS, Mock, REGION, RINGS, Shape, USER};
+use ring::mock::{BUFFERS, Mock, REGION, RINGS, USER};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
