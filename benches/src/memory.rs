@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use mem::copy::Portable;
 use mem::{Map, MapCell, Region, RegionSpec, Seg};
-use port::virtio_user::SharedRegion;
+use port::virtio_user::{SharedRegion, ring_bytes, ring_layout};
 use ring::Layout;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -44,11 +44,6 @@ pub(crate) struct Memory {
     size: u16,
 }
 
-fn ring_bytes(size: u16) -> u64 {
-    let n = u64::from(size);
-    [n * 16, n * 2 + 6, n * 8 + 6].iter().map(|bytes| bytes.next_multiple_of(128)).sum()
-}
-
 impl Memory {
     /// Room for two rings of `size` entries and one buffer for each entry.
     pub(crate) fn new(size: u16) -> Result<Self> {
@@ -73,18 +68,9 @@ impl Memory {
 
     /// Where a ring lies.
     pub(crate) fn layout(&self, way: Way, ring: Ring) -> Layout {
-        let (at, n) = (way as u64 * ring_bytes(self.size), u64::from(self.size));
-        let driver = at + (n * 16).next_multiple_of(128);
-        Layout {
-            size: self.size,
-            descriptors: USER + at,
-            driver: USER + driver,
-            device: USER + driver + (n * 2 + 6).next_multiple_of(128),
-            base: if ring.is_packed() { 0x8000_8000 } else { 0 },
-            event_idx: false,
-            indirect: false,
-            in_order: ring.is_in_order(),
-        }
+        let base = if ring.is_packed() { 0x8000_8000 } else { 0 };
+        let at = USER + way as u64 * ring_bytes(self.size);
+        Layout { base, in_order: ring.is_in_order(), ..ring_layout(at, self.size) }
     }
 
     /// Where buffer `id` of a ring begins in the memory, at its header.

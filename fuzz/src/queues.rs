@@ -6,36 +6,27 @@
 //! every packet that was taken is sent, counted under a reason or left to the caller, the sender's buffers are not
 //! written, and a queue that reports a fault can be dropped and started again.
 
-use super::device::Script;
+use super::driver::{Driver, NEXT, Script, WRITE};
 use super::race::rewrite;
 use mem::copy::Portable;
 use mem::{Map, MapCell, Region, Seg};
 use port::vhost_user::QUEUES;
 use port::vhost_user::setup::{Features, QueueSetup};
 use port::{Burst, RxQueue, Tally, TxQueue};
-use ring::mock::{BUFFERS, Mock, REGION, RINGS, Shape, USER};
+use ring::mock::{BUFFERS, Mock, REGION, RINGS, USER};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-const NEXT: u16 = 1;
-const WRITE: u16 = 2;
-const AVAIL: u16 = 1 << 7;
-const USED: u16 = 1 << 15;
-
 /// One guest: its driver's side in the script's hands, and its memory.
 struct Guest {
-    mock: Mock,
-    shape: Shape,
+    driver: Driver,
     features: Features,
     memory: Arc<MapCell>,
-    usual: u16,
-    /// Where a driver would write next: index, and for packed rings the wrap counter.
-    next: (u16, bool),
     base: u32,
 }
 
 impl Guest {
-    fn new(script: &mut Script<'_>, usual: u16) -> Self {
+    fn new(script: &mut Script<'_>, way: u16) -> Self {
         let shape = script.shape(script.0.len() % 2 == 1);
         let bits = script.byte();
         let extra = [Features::VERSION_1, Features::MRG_RXBUF, Features::VERSION_1 | Features::MRG_RXBUF, 0];
@@ -49,16 +40,17 @@ impl Guest {
         let mock = Mock::new(shape);
         let memory = Arc::new(MapCell::new(whole(&mock)));
         let base = mock.layout.base;
-        Self { mock, shape, features: Features(bits), memory, usual, next: (0, true), base }
+        Self { driver: Driver::new(mock, shape, way), features: Features(bits), memory, base }
     }
 
     fn setup(&self) -> QueueSetup {
+        let layout = self.driver.mock.layout;
         QueueSetup {
             memory: self.memory.clone(),
-            size: self.mock.layout.size,
-            descriptors: self.mock.layout.descriptors,
-            driver: self.mock.layout.driver,
-            device: self.mock.layout.device,
+            size: layout.size,
+            descriptors: layout.descriptors,
+            driver: layout.driver,
+            device: layout.device,
             base: self.base,
             features: self.features,
             kick: None,
@@ -68,64 +60,33 @@ impl Guest {
 
     /// Writes the next descriptor and usually makes it available. Often it is a buffer as drivers make them.
     fn describe(&mut self, script: &mut Script<'_>) {
-        let (how, size) = (script.byte(), self.shape.size);
-        let at = if how & 7 != 7 { self.next.0 % size } else { script.below(size) % size };
-        let (address, len) = if how & 1 == 0 {
+        let driver = &mut self.driver;
+        let (how, size) = (script.byte(), driver.shape.size);
+        let at = if how & 7 != 7 { driver.next.0 % size } else { script.below(size) % size };
+        let place = if how & 1 == 0 {
             (BUFFERS + u64::from(script.byte()) * 1021, 20 + u32::from(script.byte()) * 8)
         } else {
             (script.address(), script.len())
         };
-        let wrap = if self.next.1 { AVAIL } else { USED };
-        let usual = self.usual | if self.shape.packed { wrap } else { 0 };
+        let usual = driver.usual();
         let flags = if how & 2 == 0 { usual } else { script.flags(usual) };
-        let (table, link) = (self.mock.layout.descriptors, (at + 1) % size);
-        if self.shape.packed {
-            self.mock.packed_descriptor(table, at, address, len, at, flags);
-        } else {
-            self.mock.split_descriptor(table, at, address, len, flags, link);
-        }
+        let link = if driver.shape.packed { at } else { (at + 1) % size };
+        driver.write(driver.mock.layout.descriptors, at, place, flags, link);
         // The rest of a chain stands behind its head and is not offered by itself.
-        if self.shape.packed || how & 4 == 0 || flags & NEXT == 0 {
-            self.advance(at);
+        if driver.shape.packed || how & 4 == 0 || flags & NEXT == 0 {
+            driver.advance(at);
         }
     }
 
-    fn advance(&mut self, head: u16) {
-        if !self.shape.packed {
-            self.mock.offer(self.next.0 % self.shape.size, head);
-            self.next.0 = self.next.0.wrapping_add(1);
-            self.mock.available_index(self.next.0);
-        } else if self.next.0 + 1 == self.shape.size {
-            self.next = (0, !self.next.1);
-        } else {
-            self.next.0 += 1;
-        }
-    }
-
-    /// Writes an entry of an indirect table that lies in a buffer.
+    /// Writes an entry of an indirect table, where no lap is marked.
     fn table(&mut self, script: &mut Script<'_>) {
-        let (at, table) = (script.below(16) % 128, USER.wrapping_add(script.address() & !7));
-        if self.mock.map.by_user(table, 128 * 16).is_none() {
-            return;
-        }
-        let (address, len, flags) = (script.address(), script.len(), script.flags(self.usual));
-        if self.shape.packed {
-            self.mock.packed_descriptor(table, at, address, len, at, flags);
-        } else {
-            self.mock.split_descriptor(table, at, address, len, flags, at + 1);
-        }
-    }
-
-    fn poke(&mut self, script: &mut Script<'_>) {
-        let words = self.mock.map.regions()[0].spec().len / 8;
-        let at = USER + RINGS + u64::from(script.word()) % words * 8;
-        let value = script.long();
-        self.mock.poke64(at, value);
+        let packed = self.driver.shape.packed;
+        self.driver.table(script, self.driver.way, |_, at| if packed { at } else { at + 1 });
     }
 
     /// Another map: whole, without a region, or with one that takes the place of another.
     fn change_map(&mut self, script: &mut Script<'_>) {
-        let mut regions = self.mock.map.regions().to_vec();
+        let mut regions = self.driver.mock.map.regions().to_vec();
         let one = usize::from(script.byte()) % regions.len();
         match script.byte() & 3 {
             0 => drop(regions.remove(one)),
@@ -141,16 +102,16 @@ impl Guest {
 
     /// Begins again, at the base that the queue reported or with a fresh ring.
     fn start_again(&mut self, base: Option<u32>) {
-        drop(self.memory.replace(whole(&self.mock)));
-        self.base = base.unwrap_or(self.mock.layout.base);
+        drop(self.memory.replace(whole(&self.driver.mock)));
+        self.base = base.unwrap_or(self.driver.mock.layout.base);
         if base.is_none() {
-            self.next = (0, true);
+            self.driver.begin_again();
         }
     }
 
     fn rings(&self) -> Seg {
-        let len = self.mock.map.regions()[0].spec().len as u32;
-        self.mock.map.by_user(USER + RINGS, len).expect("the mock's own memory")
+        let len = self.driver.mock.map.regions()[0].spec().len as u32;
+        self.driver.mock.map.by_user(USER + RINGS, len).expect("the mock's own memory")
     }
 
     /// The bytes of what the guest shared once and shares no more, but for the rings, which others write.
@@ -158,7 +119,7 @@ impl Guest {
         let shared = self.memory.load();
         let is_shared = |region| shared.regions().iter().any(|one| Arc::ptr_eq(one, region));
         let mut all = self.buffers();
-        for (half, region) in all.chunks_mut(REGION as usize).zip(&self.mock.map.regions()[1..]) {
+        for (half, region) in all.chunks_mut(REGION as usize).zip(&self.driver.mock.map.regions()[1..]) {
             if is_shared(region) {
                 half.fill(0);
             }
@@ -170,7 +131,7 @@ impl Guest {
     fn buffers(&self) -> Vec<u8> {
         let mut all = vec![0; 2 * REGION as usize];
         for (half, at) in all.chunks_mut(REGION as usize).zip([BUFFERS, BUFFERS + REGION]) {
-            let seg = self.mock.map.by_user(USER + at, REGION as u32).expect("the mock's own memory");
+            let seg = self.driver.mock.map.by_user(USER + at, REGION as u32).expect("the mock's own memory");
             // SAFETY: the mock holds the map; the segment has as many bytes as the half.
             unsafe { seg.copy_out::<Portable>(half) };
         }
@@ -204,7 +165,7 @@ pub fn play(script: &[u8]) {
     let (from, to) = (Guest::new(&mut script, 0), Guest::new(&mut script, WRITE));
     let rings = [from.rings(), to.rings()];
     // The racers write until they are joined, and so the maps of what they write to are held here.
-    let _held = [from.mock.map.clone(), to.mock.map.clone()];
+    let _held = [from.driver.mock.map.clone(), to.driver.mock.map.clone()];
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _ending = Ending(&done);
@@ -242,9 +203,9 @@ impl Play {
                 7 => self.to.table(script),
                 8 => {
                     if script.byte() & 1 == 0 {
-                        self.from.poke(script)
+                        self.from.driver.poke(script)
                     } else {
-                        self.to.poke(script)
+                        self.to.driver.poke(script)
                     }
                 }
                 9..=11 => self.carry(script),

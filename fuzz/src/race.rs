@@ -1,6 +1,7 @@
 //! A driver that rewrites the ring while the device reads it.
 
-use super::device::{Script, play_raced, stage};
+use super::device::{play_raced, stage};
+use super::driver::Script;
 use mem::Seg;
 use ring::device::DeviceRing;
 use ring::mock::{RINGS, USER};

@@ -48,6 +48,19 @@ impl Stage {
         self.folder.path().join(n.to_string())
     }
 
+    /// The ports, once control has told of what was agreed on; packets flow before that.
+    fn told(&self, what: &str) -> Vec<engine::PortSnapshot> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let ports = self.engine.snapshot().ports;
+            if ports.iter().all(|port| !port.features.is_empty()) {
+                return ports;
+            }
+            assert!(Instant::now() < end, "no word of what was agreed on: {what}: {ports:#?}");
+            std::thread::yield_now();
+        }
+    }
+
     /// No packet is missing, and no port had a fault. Nothing may be on its way.
     fn end(self) {
         let now = self.engine.snapshot();
@@ -108,7 +121,7 @@ fn circulate(ring: RingKind, descriptors: Descriptors, mergeable: bool) {
     let what = format!("{ring}, {descriptors:?}, mergeable {mergeable}");
     let mut guests: Vec<_> = (0..2).map(|n| guest(&stage.socket(n), n, &config)).collect();
     live(&stage, &mut guests, &what, |stats| stats.iter().all(|s| s.rx_packets.min(s.tx_packets) >= ENOUGH));
-    for port in stage.engine.snapshot().ports {
+    for port in stage.told(&what) {
         let indirect = port.features.iter().any(|feature| feature == "indirect-desc");
         assert_eq!(indirect, descriptors == Descriptors::Indirect, "{what}");
     }

@@ -8,6 +8,7 @@
 mod burst;
 mod fault;
 mod queue;
+mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;
 

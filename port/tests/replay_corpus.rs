@@ -10,6 +10,8 @@
 
 #[path = "../../fuzz/src/device.rs"]
 mod device;
+#[path = "../../fuzz/src/driver.rs"]
+mod driver;
 #[path = "../../fuzz/src/queues.rs"]
 mod queues;
 #[path = "../../fuzz/src/race.rs"]

@@ -4,6 +4,8 @@
 
 #[path = "../../fuzz/src/device.rs"]
 mod device;
+#[path = "../../fuzz/src/driver.rs"]
+mod driver;
 #[path = "../../fuzz/src/race.rs"]
 mod race;
 

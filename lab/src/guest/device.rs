@@ -6,7 +6,7 @@ use super::memory::Memory;
 use super::{Descriptors, GuestConfig, GuestError, Mode};
 use core::sync::atomic::{Ordering, fence};
 use port::vhost_user::Features;
-use port::virtio_user::{FrontEnd, VringSetup};
+use port::virtio_user::{FrontEnd, VringSetup, ring_bytes, ring_layout};
 use ring::Layout;
 use ring::driver::{DriverRing, Packed, Split, Used};
 use rustix::event::{EventfdFlags, eventfd};
@@ -135,12 +135,6 @@ struct Device<R> {
     /// Packets still to be put into circulation.
     to_send: u32,
     _memory: Memory,
-}
-
-/// Bytes of a ring's three areas, each on lines of its own.
-fn ring_bytes(size: u16) -> u64 {
-    let n = u64::from(size);
-    [n * 16, n * 2 + 6, n * 8 + 6].iter().map(|bytes| bytes.next_multiple_of(128)).sum()
 }
 
 impl<R: DriverRing> Device<R> {
@@ -310,17 +304,12 @@ fn make(config: &GuestConfig, buffers: &Buffers, id: u16) -> u32 {
 }
 
 fn layout(config: &GuestConfig, at: u64, front_end: &FrontEnd) -> Layout {
-    let n = u64::from(config.queue_size);
-    let driver = at + (n * 16).next_multiple_of(128);
     let agreed = front_end.negotiated().features;
     Layout {
-        size: config.queue_size,
-        descriptors: Memory::user(at),
-        driver: Memory::user(driver),
-        device: Memory::user(driver + (n * 2 + 6).next_multiple_of(128)),
         base: front_end.fresh_base(),
         event_idx: agreed.has(Features::EVENT_IDX),
         indirect: agreed.has(Features::INDIRECT_DESC),
         in_order: config.ring.is_in_order(),
+        ..ring_layout(Memory::user(at), config.queue_size)
     }
 }

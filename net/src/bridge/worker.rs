@@ -107,12 +107,15 @@ impl Worker {
 impl Pipeline for Worker {
     fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
         self.follow_ports();
-        if self.table.member(from).is_none() {
-            self.catch_up();
-        }
-        let Self { table, memos, sweeps, plans, forms, .. } = self;
-        let place = table.member(from).and_then(|member| Some((member, table.view(member.bridge)?)));
-        let (Some((member, view)), Some(memo)) = (place, memos.get_mut(from.0 as usize)) else {
+        let known = match self.table.member(from) {
+            None => {
+                self.catch_up();
+                self.table.member(from)
+            }
+            known => known,
+        };
+        let place = known.and_then(|member| Some((member, self.table.view(member.bridge)?)));
+        let (Some((member, view)), Some(memo)) = (place, self.memos.get_mut(from.0 as usize)) else {
             return (0..burst.len()).for_each(|_| out.drop(DropReason::NoDestination));
         };
         let second = (now.0 / SECOND) as u32;
@@ -122,12 +125,12 @@ impl Pipeline for Worker {
             now,
             second,
             changes: view.bridge.fdb.changes(),
-            table,
+            table: &self.table,
             member,
             view,
             memo,
-            plans,
-            forms,
+            plans: &mut self.plans,
+            forms: &mut self.forms,
             out,
             events: Events::default(),
         };
@@ -137,7 +140,7 @@ impl Pipeline for Worker {
             pass.run::<false>();
         }
         pass.events.count(member);
-        sweeps[member.bridge as usize].run(view, second);
+        self.sweeps[member.bridge as usize].run(view, second);
     }
 
     fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {

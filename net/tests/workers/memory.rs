@@ -2,7 +2,7 @@
 //! written and read through the file, so that nothing here needs an address of its own.
 
 use mem::{Map, Region, RegionSpec};
-use port::virtio_user::SharedRegion;
+use port::virtio_user::{SharedRegion, ring_bytes, ring_layout};
 use ring::Layout;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -28,11 +28,6 @@ pub(crate) struct Memory {
     pub(crate) event_idx: bool,
     rings: u64,
     len: u64,
-}
-
-fn ring_bytes(size: u16) -> u64 {
-    let n = u64::from(size);
-    [n * 16, n * 2 + 6, n * 8 + 6].iter().map(|bytes| bytes.next_multiple_of(128)).sum()
 }
 
 impl Memory {
@@ -65,18 +60,9 @@ impl Memory {
 
     /// Where ring `index` lies.
     pub(crate) fn layout(&self, index: u64) -> Layout {
-        let (at, n) = (index * ring_bytes(self.size), u64::from(self.size));
-        let driver = at + (n * 16).next_multiple_of(128);
-        Layout {
-            size: self.size,
-            descriptors: USER + at,
-            driver: USER + driver,
-            device: USER + driver + (n * 2 + 6).next_multiple_of(128),
-            base: if self.packed { 0x8000_8000 } else { 0 },
-            event_idx: self.event_idx,
-            indirect: false,
-            in_order: false,
-        }
+        let base = if self.packed { 0x8000_8000 } else { 0 };
+        let at = USER + index * ring_bytes(self.size);
+        Layout { base, event_idx: self.event_idx, ..ring_layout(at, self.size) }
     }
 
     fn offset(&self, ring: u64, id: u16) -> u64 {

@@ -1,42 +1,34 @@
 //! A transmit queue that several workers send to.
 //!
-//! Protocol, three steps a burst. Under the lock a worker takes places for its packets and a ticket. Outside the
-//! lock it writes the frames; places of different tickets never overlap. Under the lock it delivers its used
-//! entries; whoever delivers the oldest open ticket writes and publishes its entries and those of all delivered
-//! tickets behind it, so the guest sees the ring's order. No lock is taken per packet, none is held while
-//! copying, and nobody waits for another worker's copy. Every ticket has places, so there are never more tickets open
-//! than the ring has entries, however long a worker takes to deliver its own.
+//! The protocol is that of [`crate::tickets`]: under the lock a worker takes places for its packets, outside of it it
+//! writes the frames, and under the lock again its used entries go to the ring, in the order of the tickets. Every
+//! ticket has places, so there are never more tickets open than the ring has entries, however long a worker takes to
+//! deliver its own.
 //!
 //! The places lie in the map that the core had when they were taken. The handle pins that map until its next
 //! burst, because another worker may refresh the core meanwhile.
 
 use super::fill;
 use super::stock::{Core, Place, Several};
+use crate::tickets::{Ticket, Tickets};
 use crate::{Burst, DropReason, PortFault, Tally};
 use mem::copy::Kernel;
 use mem::{Map, Seg};
 use ring::Token;
 use ring::device::DeviceRing;
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Parcel = Vec<(Token, u32)>;
+/// A used entry: buffer and bytes.
+type Used = (Token, u32);
 
 /// A worker's turn to deliver, and the list for what it delivers.
-struct Ticket {
-    number: u64,
-    parcel: Parcel,
-}
+type Reserved = (Ticket, Vec<Used>);
 
 /// What all handles share.
 pub(super) struct Common<R> {
     pub(super) core: Core<R>,
-    /// Used entries by ticket, oldest first; `None` while the worker still copies.
-    parcels: VecDeque<Option<Parcel>>,
-    /// The ticket at the front of `parcels`.
-    oldest: u64,
-    spare: Vec<Parcel>,
+    tickets: Tickets<Used>,
 }
 
 /// One worker's handle.
@@ -56,7 +48,7 @@ enum Work {
 impl<R: DeviceRing, K: Kernel> Shared<R, K> {
     pub(super) fn new(core: Core<R>) -> Self {
         let header_len = core.header_len;
-        let common = Common { core, parcels: VecDeque::new(), oldest: 0, spare: Vec::new() };
+        let common = Common { core, tickets: Tickets::new() };
         Self::over(Arc::new(Mutex::new(common)), header_len)
     }
 
@@ -89,8 +81,13 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         Ok(done)
     }
 
-    /// Steps two and three: frames, then used entries.
-    fn write(&mut self, mut ticket: Ticket, burst: &Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    /// Writes the frames, then delivers the used entries.
+    fn write(
+        &mut self,
+        (ticket, mut parcel): Reserved,
+        burst: &Burst,
+        tally: &mut Tally,
+    ) -> Result<(), PortFault> {
         let header_len = self.header_len;
         let Some(map) = &self.pin else { return Ok(()) };
         for (pick, work) in &self.work {
@@ -98,26 +95,26 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
             match work {
                 Work::Plain(token, seg) => {
                     fill::plain::<K>(map, header_len, *seg, &frame);
-                    ticket.parcel.push((*token, (header_len + len) as u32));
+                    parcel.push((*token, (header_len + len) as u32));
                 }
                 Work::Several(slots) => {
                     fill::several::<K>(map, header_len, slots, &frame);
-                    ticket.parcel.extend(slots.used(header_len + len));
+                    parcel.extend(slots.used(header_len + len));
                 }
             }
             tally.packets += 1;
             tally.bytes += len as u64;
         }
-        self.deliver(ticket)
+        self.deliver((ticket, parcel))
     }
 
-    /// Step one: places and a ticket, and how many picks are done with. Without a place there is no ticket.
+    /// Takes places and a ticket, and says how many picks are done with. Without a place there is no ticket.
     fn reserve(
         &mut self,
         burst: &Burst,
         picks: &[u8],
         tally: &mut Tally,
-    ) -> Result<(Option<Ticket>, usize), PortFault> {
+    ) -> Result<(Option<Reserved>, usize), PortFault> {
         let common = self.common.clone();
         let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
         if self.pin.as_ref().is_none_or(|pin| !Arc::ptr_eq(pin, common.core.map())) {
@@ -142,7 +139,7 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
             common.core.check_memory()?;
             return Ok((None, done));
         }
-        Ok((Some(common.ticket()), done))
+        Ok((Some(common.tickets.reserve()), done))
     }
 
     /// Forgets the places that were taken before `fault`; they lie in a map that is pinned no longer than this
@@ -153,39 +150,20 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         self.lock().core.check_memory().err().unwrap_or(fault)
     }
 
-    /// Step three: used entries, in the order of the tickets.
-    fn deliver(&mut self, ticket: Ticket) -> Result<(), PortFault> {
+    /// Gives the ticket back with its used entries, and publishes what is due.
+    fn deliver(&mut self, (ticket, parcel): Reserved) -> Result<(), PortFault> {
         let common = self.common.clone();
         let mut common = common.lock().unwrap_or_else(PoisonError::into_inner);
+        let Common { core, tickets } = &mut *common;
         for (_, work) in self.work.drain(..) {
             if let Work::Several(slots) = work {
-                common.core.put_away(slots);
+                core.put_away(slots);
             }
         }
-        common.deliver(ticket);
-        let stocked = common.core.stock_up();
-        common.core.check_memory().and(stocked)
-    }
-}
-
-impl<R: DeviceRing> Common<R> {
-    /// The next ticket. Its places were taken under the same lock.
-    fn ticket(&mut self) -> Ticket {
-        let number = self.oldest + self.parcels.len() as u64;
-        self.parcels.push_back(None);
-        Ticket { number, parcel: self.spare.pop().unwrap_or_default() }
-    }
-
-    fn deliver(&mut self, ticket: Ticket) {
-        let at = (ticket.number - self.oldest) as usize;
-        self.parcels[at] = Some(ticket.parcel);
-        while let Some(Some(_)) = self.parcels.front() {
-            let Some(Some(mut parcel)) = self.parcels.pop_front() else { break };
-            self.oldest += 1;
-            parcel.drain(..).for_each(|(token, len)| self.core.ring.push_used(token, len));
-            self.spare.push(parcel);
-        }
-        self.core.ring.publish();
+        tickets.deliver(ticket, parcel, |(token, len)| core.ring.push_used(token, len));
+        core.ring.publish();
+        let stocked = core.stock_up();
+        core.check_memory().and(stocked)
     }
 }
 
@@ -240,8 +218,8 @@ mod tests {
         assert_eq!(done, 1);
         let sent: usize = (0..100).map(|_| other.tx(&burst, &[0], &mut tally).unwrap()).sum();
         assert_eq!((sent, mock.used_index()), (3, 0), "all wait for the oldest ticket");
-        assert_eq!(other.lock().parcels.len(), usize::from(SIZE));
+        assert_eq!(other.lock().tickets.open(), usize::from(SIZE));
         hung.write(ticket.unwrap(), &burst, &mut tally).unwrap();
-        assert_eq!((other.lock().parcels.len(), mock.used_index(), tally.packets), (0, SIZE, 4));
+        assert_eq!((other.lock().tickets.open(), mock.used_index(), tally.packets), (0, SIZE, 4));
     }
 }

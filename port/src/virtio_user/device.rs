@@ -1,6 +1,7 @@
 //! One connection's device: its memory cut into rings and buffers, and the descriptors that wake either side.
 
 use super::Negotiated;
+use super::areas::{ring_bytes, ring_layout};
 use super::buffers::Buffers;
 use super::memory::Memory;
 use super::options::Options;
@@ -110,27 +111,11 @@ fn buffer_bytes(options: Options) -> u64 {
     u64::from(options.queue_size) * Buffers::stride(options.room())
 }
 
-/// Bytes of a ring's three areas, each on lines of its own.
-fn ring_bytes(size: u16) -> u64 {
-    areas(size).iter().sum()
-}
-
-/// Descriptor, driver and device area of either kind of ring.
-fn areas(size: u16) -> [u64; 3] {
-    let n = u64::from(size);
-    [n * 16, n * 2 + 6, n * 8 + 6].map(|bytes| bytes.next_multiple_of(128))
-}
-
 fn layout(options: Options, at: u64, agreed: Features) -> Layout {
-    let [descriptors, driver, _] = areas(options.queue_size);
     Layout {
-        size: options.queue_size,
-        descriptors: Memory::user(at),
-        driver: Memory::user(at + descriptors),
-        device: Memory::user(at + descriptors + driver),
         base: script::fresh_base(agreed),
         event_idx: agreed.has(Features::EVENT_IDX),
-        indirect: false,
         in_order: options.ring.is_in_order(),
+        ..ring_layout(Memory::user(at), options.queue_size)
     }
 }

@@ -87,17 +87,20 @@ const HEADINGS: [&str; 12] = [
     "lines",
 ];
 
+/// The bursts of the guests that are measured.
+const BURST: f64 = 32.0;
+
 /// Cache lines that the design moves between the switch's core and a driver's that rewrites its descriptors, for each
-/// packet: the frame in and out, and the fractions of `ARCHITECTURE.md` for bursts of 32.
-fn lines(ring: Ring, size: u16) -> f64 {
+/// packet: the frame in and out, and the fractions of `ARCHITECTURE.md` for bursts of `burst`.
+fn lines(ring: Ring, size: u16, burst: f64) -> f64 {
     let frame = 2.0 * f64::from(size.div_ceil(64));
-    let indices = 4.0 / 32.0;
+    let indices = 4.0 / burst;
     frame
         + match ring {
             Ring::Split => 2.0 / 4.0 + 2.0 / 32.0 + 2.0 / 8.0 + indices,
             Ring::SplitInorder => 2.0 / 4.0 + indices,
             Ring::Packed => 2.0 / 4.0 + 2.0 / 4.0,
-            Ring::PackedVec => 2.0 / 4.0 + 1.0 / 4.0 + 1.0 / 32.0,
+            Ring::PackedVec => 2.0 / 4.0 + 1.0 / 4.0 + 1.0 / burst,
         }
 }
 
@@ -130,7 +133,7 @@ impl Row {
             result.to_owned(),
             number(self.cycles_per_packet, 0),
             self.empty_polls.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
-            format!("{:.1}", lines(self.ring, self.size)),
+            format!("{:.1}", lines(self.ring, self.size, BURST)),
         ]
     }
 }
@@ -150,7 +153,7 @@ pub(super) fn json(rows: &[Row]) -> Value {
             "met": row.is_met(),
             "busy_cycles_per_packet": row.cycles_per_packet,
             "empty_polls_share": row.empty_polls,
-            "lines_per_packet": lines(row.ring, row.size),
+            "lines_per_packet": lines(row.ring, row.size, BURST),
         })
     };
     Value::Array(rows.iter().map(row).collect())
@@ -179,5 +182,44 @@ mod tests {
         assert!(row.is_empty());
         assert_eq!(row.is_met(), None);
         assert!(table(&[row]).contains("packed"));
+    }
+
+    /// The sums of `ARCHITECTURE.md`: what for, what they add up, and the sum as it stands there.
+    fn documented() -> Vec<(String, f64, f64)> {
+        let text = std::fs::read_to_string(crate::command::root().join("ARCHITECTURE.md")).unwrap();
+        let rows = text.lines().skip_while(|line| !line.starts_with("| sum at n = 64,")).skip(2);
+        let rows = rows.map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(") | "));
+        let row = |(what, sum): (&str, &str)| {
+            let (ring, parts) = what.split_once(" (").unwrap();
+            (ring.to_owned(), parts.split(", ").map(fraction).sum(), sum.parse().unwrap())
+        };
+        rows.map(row).collect()
+    }
+
+    /// `1+1 data` or `1/4 own at B`.
+    fn fraction(part: &str) -> f64 {
+        let number = part.split(' ').next().unwrap();
+        match number.split_once('/') {
+            Some((above, below)) => above.parse::<f64>().unwrap() / below.parse::<f64>().unwrap(),
+            None => number.split('+').map(|line| line.parse::<f64>().unwrap()).sum(),
+        }
+    }
+
+    #[test]
+    fn the_lines_are_those_of_the_architecture() {
+        let documented = documented();
+        for (ring, parts, sum) in &documented {
+            assert_eq!(format!("{parts:.1}"), format!("{sum:.1}"), "{ring}");
+        }
+        let rings = [
+            (Ring::Split, "split, driver that rewrites descriptors and order"),
+            (Ring::SplitInorder, "split, in order, driver that rewrites descriptors"),
+            (Ring::Packed, "packed"),
+            (Ring::PackedVec, "packed, in order"),
+        ];
+        for (ring, name) in rings {
+            let (_, parts, _) = documented.iter().find(|row| row.0 == name).expect(name);
+            assert!((lines(ring, 64, 64.0) - parts).abs() < 1e-9, "{name}: {parts}");
+        }
     }
 }
