@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use mem::copy::Portable;
 use mem::{Map, MapCell, Region, RegionSpec, Seg};
-use port::virtio_user::{SharedRegion, ring_bytes, ring_layout};
+use port::virtio_user::SharedRegion;
 use ring::Layout;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -47,7 +47,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Room for two rings of `size` entries and one buffer for each entry.
     pub(crate) fn new(size: u16) -> Result<Self> {
-        let len = (2 * (ring_bytes(size) + u64::from(size) * STRIDE)).next_multiple_of(4096);
+        let len = (2 * (Layout::bytes(size) + u64::from(size) * STRIDE)).next_multiple_of(4096);
         let file = memfd_create("linerate-bench", MemfdFlags::CLOEXEC).context("no memory to share")?;
         ftruncate(&file, len).context("no memory to share")?;
         let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
@@ -69,14 +69,14 @@ impl Memory {
     /// Where a ring lies.
     pub(crate) fn layout(&self, way: Way, ring: Ring) -> Layout {
         let base = if ring.is_packed() { 0x8000_8000 } else { 0 };
-        let at = USER + way as u64 * ring_bytes(self.size);
-        Layout { base, in_order: ring.is_in_order(), ..ring_layout(at, self.size) }
+        let at = USER + way as u64 * Layout::bytes(self.size);
+        Layout { base, in_order: ring.is_in_order(), ..Layout::fresh(at, self.size) }
     }
 
     /// Where buffer `id` of a ring begins in the memory, at its header.
     fn offset(&self, way: Way, id: u16) -> u64 {
         let index = way as u64 * u64::from(self.size) + u64::from(id);
-        2 * ring_bytes(self.size) + index * STRIDE + FRAME - HEADER
+        2 * Layout::bytes(self.size) + index * STRIDE + FRAME - HEADER
     }
 
     /// The guest-physical address of buffer `id` of a ring, and its bytes.

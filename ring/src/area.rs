@@ -9,28 +9,6 @@ use core::sync::atomic::Ordering;
 use mem::{Map, Seg, Translator};
 use std::sync::Arc;
 
-/// Where a ring's areas are, in user addresses of the front end, and where to start in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    /// Entries.
-    pub size: u16,
-    /// Descriptor area.
-    pub descriptors: u64,
-    /// Driver area: the available ring, or the driver's event suppression.
-    pub driver: u64,
-    /// Device area: the used ring, or the device's event suppression.
-    pub device: u64,
-    /// Start: split: the next available and used index; packed: bits 0-14 next available, bit 15 its wrap
-    /// counter, bits 16-30 next used, bit 31 its wrap counter.
-    pub base: u32,
-    /// `VIRTIO_F_EVENT_IDX` was negotiated.
-    pub event_idx: bool,
-    /// `VIRTIO_F_INDIRECT_DESC` was negotiated.
-    pub indirect: bool,
-    /// `VIRTIO_F_IN_ORDER` was negotiated.
-    pub in_order: bool,
-}
-
 /// Foreign bytes with checked bounds.
 #[derive(Debug)]
 pub(crate) struct Area {

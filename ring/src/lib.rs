@@ -13,15 +13,16 @@ mod chain;
 pub mod device;
 pub mod driver;
 mod fault;
+mod layout;
 #[cfg(feature = "mock")]
 pub mod mock;
 pub mod mpmc;
 mod offsets;
 pub mod spsc;
 
-pub use area::Layout;
 pub use chain::{Descriptor, Direction, MAX_PIECES, Token, resolve};
 pub use fault::RingFault;
+pub use layout::Layout;
 
 /// Largest queue of either kind (VIRTIO 1.2 sections 2.7 and 2.8.10).
 pub const MAX_SIZE: u16 = 32_768;

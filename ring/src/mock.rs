@@ -46,22 +46,16 @@ pub struct Mock {
 impl Mock {
     /// Zeroed memory with room for a ring of this shape.
     pub fn new(shape: Shape) -> Self {
-        let n = u64::from(shape.size);
-        let driver = (n * 16).next_multiple_of(128);
-        let device = driver + (n * 2 + 6).next_multiple_of(128);
-        let bytes = (device + n * 8 + 6).next_multiple_of(4096);
+        let bytes = Layout::bytes(shape.size).next_multiple_of(4096);
         let region = |at: u64, len: u64| Arc::new(Region::heap(at, at + USER, len));
         let regions = vec![region(RINGS, bytes), region(BUFFERS, REGION), region(BUFFERS + REGION, REGION)];
         let map = Arc::new(Map::new(regions).expect("these regions do not overlap"));
         let layout = Layout {
-            size: shape.size,
-            descriptors: USER + RINGS,
-            driver: USER + RINGS + driver,
-            device: USER + RINGS + device,
             base: if shape.packed { 0x8000_8000 } else { 0 },
             event_idx: shape.event_idx,
             indirect: shape.indirect,
             in_order: shape.in_order,
+            ..Layout::fresh(USER + RINGS, shape.size)
         };
         Self { map, layout }
     }

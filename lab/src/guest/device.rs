@@ -6,7 +6,7 @@ use super::memory::Memory;
 use super::{Descriptors, GuestConfig, GuestError, Mode};
 use core::sync::atomic::{Ordering, fence};
 use port::vhost_user::Features;
-use port::virtio_user::{FrontEnd, VringSetup, ring_bytes, ring_layout};
+use port::virtio_user::{FrontEnd, VringSetup};
 use ring::Layout;
 use ring::driver::{DriverRing, Packed, Split, Used};
 use rustix::event::{EventfdFlags, eventfd};
@@ -139,19 +139,19 @@ struct Device<R> {
 
 impl<R: DriverRing> Device<R> {
     fn new(mut front_end: FrontEnd, config: &GuestConfig) -> Result<Self, GuestError> {
-        let per_pair = 2 * ring_bytes(config.queue_size) + u64::from(config.queue_size) * STRIDE;
+        let per_pair = 2 * Layout::bytes(config.queue_size) + u64::from(config.queue_size) * STRIDE;
         let memory = Memory::new(per_pair * u64::from(config.queue_pairs))?;
         let mut pairs = Vec::new();
         let mut layouts = Vec::new();
         for pair in 0..u64::from(config.queue_pairs) {
             let at = pair * per_pair;
-            let both = [at, at + ring_bytes(config.queue_size)].map(|at| layout(config, at, &front_end));
+            let both = [at, at + Layout::bytes(config.queue_size)].map(|at| layout(config, at, &front_end));
             pairs.push(Self::pair(
                 &front_end,
                 config,
                 &memory,
                 &both,
-                at + 2 * ring_bytes(config.queue_size),
+                at + 2 * Layout::bytes(config.queue_size),
             )?);
             layouts.extend(both);
         }
@@ -310,6 +310,6 @@ fn layout(config: &GuestConfig, at: u64, front_end: &FrontEnd) -> Layout {
         event_idx: agreed.has(Features::EVENT_IDX),
         indirect: agreed.has(Features::INDIRECT_DESC),
         in_order: config.ring.is_in_order(),
-        ..ring_layout(Memory::user(at), config.queue_size)
+        ..Layout::fresh(Memory::user(at), config.queue_size)
     }
 }

@@ -2,7 +2,7 @@
 //! written and read through the file, so that nothing here needs an address of its own.
 
 use mem::{Map, Region, RegionSpec};
-use port::virtio_user::{SharedRegion, ring_bytes, ring_layout};
+use port::virtio_user::SharedRegion;
 use ring::Layout;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -33,7 +33,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Room for `rings` rings of `size` entries, and a buffer for each entry.
     pub(crate) fn new(rings: u64, size: u16, packed: bool) -> Self {
-        let len = rings * (ring_bytes(size) + u64::from(size) * STRIDE);
+        let len = rings * (Layout::bytes(size) + u64::from(size) * STRIDE);
         let len = len.next_multiple_of(4096);
         let file = memfd_create("workers", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, len).unwrap();
@@ -49,7 +49,7 @@ impl Memory {
 
     /// All of it as two regions that meet at a page somewhere in the buffers, another one for each `n`.
     pub(crate) fn halves(&self, n: u64) -> Vec<SharedRegion<'_>> {
-        let first = (self.rings * ring_bytes(self.size)).div_ceil(4096) + 1;
+        let first = (self.rings * Layout::bytes(self.size)).div_ceil(4096) + 1;
         let edge = (first + n % (self.len / 4096 - first - 1)) * 4096;
         vec![self.part(0, edge), self.part(edge, self.len)]
     }
@@ -61,12 +61,12 @@ impl Memory {
     /// Where ring `index` lies.
     pub(crate) fn layout(&self, index: u64) -> Layout {
         let base = if self.packed { 0x8000_8000 } else { 0 };
-        let at = USER + index * ring_bytes(self.size);
-        Layout { base, event_idx: self.event_idx, ..ring_layout(at, self.size) }
+        let at = USER + index * Layout::bytes(self.size);
+        Layout { base, event_idx: self.event_idx, ..Layout::fresh(at, self.size) }
     }
 
     fn offset(&self, ring: u64, id: u16) -> u64 {
-        self.rings * ring_bytes(self.size) + (ring * u64::from(self.size) + u64::from(id)) * STRIDE
+        self.rings * Layout::bytes(self.size) + (ring * u64::from(self.size) + u64::from(id)) * STRIDE
     }
 
     /// The guest-physical address of buffer `id` of ring `ring`.
@@ -89,7 +89,7 @@ impl Memory {
     /// Has every descriptor of a ring point to nowhere.
     pub(crate) fn spoil(&self, ring: u64) {
         for at in 0..u64::from(self.size) {
-            self.file.write_all_at(&[0xee; 8], ring * ring_bytes(self.size) + at * 16).unwrap();
+            self.file.write_all_at(&[0xee; 8], ring * Layout::bytes(self.size) + at * 16).unwrap();
         }
     }
 }

@@ -1,7 +1,6 @@
 //! One connection's device: its memory cut into rings and buffers, and the descriptors that wake either side.
 
 use super::Negotiated;
-use super::areas::{ring_bytes, ring_layout};
 use super::buffers::Buffers;
 use super::memory::Memory;
 use super::options::Options;
@@ -39,7 +38,7 @@ impl Device {
     /// A device as `options` and the agreement want it. Nothing is in its rings yet.
     pub(super) fn new(options: Options, agreed: Negotiated) -> Result<Self, PortFault> {
         let (rings, room) = (rings(options), options.room());
-        let (for_ring, for_buffers) = (ring_bytes(options.queue_size), buffer_bytes(options));
+        let (for_ring, for_buffers) = (Layout::bytes(options.queue_size), buffer_bytes(options));
         let memory = Memory::new(bytes(options))?;
         let header = agreed.features.header_len();
         let make = |ring: u64| {
@@ -99,7 +98,7 @@ fn event() -> Result<Arc<OwnedFd>, PortFault> {
 
 /// Bytes of a whole device.
 pub(super) fn bytes(options: Options) -> u64 {
-    rings(options) * (ring_bytes(options.queue_size) + buffer_bytes(options))
+    rings(options) * (Layout::bytes(options.queue_size) + buffer_bytes(options))
 }
 
 fn rings(options: Options) -> u64 {
@@ -116,6 +115,6 @@ fn layout(options: Options, at: u64, agreed: Features) -> Layout {
         base: script::fresh_base(agreed),
         event_idx: agreed.has(Features::EVENT_IDX),
         in_order: options.ring.is_in_order(),
-        ..ring_layout(Memory::user(at), options.queue_size)
+        ..Layout::fresh(Memory::user(at), options.queue_size)
     }
 }

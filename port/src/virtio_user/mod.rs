@@ -9,7 +9,6 @@
 //! it answers and what it writes into the rings is judged, and the worst it gets is its own port stopped with a
 //! named reason.
 
-mod areas;
 mod buffers;
 mod control;
 mod device;
@@ -31,7 +30,6 @@ mod tx;
 
 pub use crate::vhost_user::message::ProtocolFeatures;
 pub use crate::vhost_user::{Features, ListenError};
-pub use areas::{ring_bytes, ring_layout};
 pub use control::VirtioUser;
 pub use error::FrontEndError;
 pub use front_end::{FrontEnd, Negotiated, SharedRegion};

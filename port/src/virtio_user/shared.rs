@@ -62,7 +62,7 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
         Ok(done)
     }
 
-    /// Steps two and three: frames, then their delivery.
+    /// Writes the frames, then posts and publishes what is due.
     fn write(
         &mut self,
         (ticket, mut parcel): Reserved,

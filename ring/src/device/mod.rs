@@ -99,8 +99,26 @@ pub trait DeviceRing: Send + Sized + 'static {
         self.advance(cursor);
     }
 
+    /// Whether `VIRTIO_F_IN_ORDER` was negotiated.
+    fn is_in_order(&self) -> bool;
+
     /// Writes used entries for buffers that the device only read.
-    fn push_read(&mut self, tokens: &[Token]);
+    #[inline]
+    fn push_read(&mut self, tokens: &[Token]) {
+        let Some(last) = tokens.last() else { return };
+        if self.is_in_order() {
+            // One entry for the batch, with the last buffer's number, at the batch's first place (sections 2.7.9 and
+            // 2.8.11).
+            let slots = tokens.iter().map(|token| token.slots).sum();
+            self.push_used(Token { id: last.id, slots }, 0);
+            return;
+        }
+        let mut cursor = self.cursor();
+        for token in tokens {
+            self.put_used(&mut cursor, *token, 0);
+        }
+        self.advance(cursor);
+    }
 
     /// Makes all entries written since the last publish visible at once.
     fn publish(&mut self);

@@ -6,10 +6,10 @@
 
 use super::indirect::{self, Joined};
 use super::{DeviceRing, SWEEP, Sweep};
-use crate::area::{Area, Layout};
+use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
-use crate::{Descriptor, MAX_SIZE, RingFault, Token};
+use crate::{Descriptor, Layout, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
 use mem::{Map, Translator};
 use std::sync::Arc;
@@ -76,10 +76,10 @@ impl Place {
 
     /// Whether the other side's `event` lies between `old` (before) and `self` (after), so that it wants to be
     /// told (VIRTIO 1.2 section 2.8.10.1: places of an earlier lap count as one ring behind).
-    pub(crate) fn crossed(self, event: Place, old: Place, size: u16) -> bool {
-        let at = |p: Place| p.at() as u16;
-        let relative = |p: Place| if p.wrap() == self.wrap() { at(p) } else { at(p).wrapping_sub(size) };
-        let (new, event, old) = (at(self), relative(event), relative(old));
+    pub(crate) fn crossed(self, event: Place, old: Place, size: u32) -> bool {
+        let lap = |p: Place| if p.wrap() == self.wrap() { 0 } else { size };
+        let relative = |p: Place| (p.0 & !WRAP).wrapping_sub(lap(p));
+        let (new, event, old) = (relative(self), relative(event), relative(old));
         new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
     }
 }
@@ -88,8 +88,6 @@ impl Place {
 #[derive(Debug)]
 pub struct Packed {
     layout: Layout,
-    /// Entries.
-    size: u32,
     descriptors: Area,
     driver: Area,
     device: Area,
@@ -127,6 +125,11 @@ fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFaul
 }
 
 impl Packed {
+    #[inline(always)]
+    fn size(&self) -> u32 {
+        self.layout.size.into()
+    }
+
     /// The descriptor at `place` if the driver made it available.
     #[inline(always)]
     fn available(&self, place: Place) -> Option<Descriptor> {
@@ -146,7 +149,7 @@ impl Packed {
     #[inline(always)]
     fn take_line(&self, place: Place, heads: &mut [Descriptor]) -> bool {
         let offset = place.at() * DESC;
-        if !place.at().is_multiple_of(LINE) || place.at() + LINE > self.size as usize {
+        if !place.at().is_multiple_of(LINE) || place.at() + LINE > self.size() as usize {
             return false;
         }
         // Acquire: as in `available`.
@@ -186,7 +189,7 @@ impl Packed {
             if slots >= self.layout.size {
                 return Err(RingFault::ChainTooLong);
             }
-            place = place.advance(1, self.size);
+            place = place.advance(1, self.size());
             d = self.available(place).ok_or(RingFault::ChainUnfinished)?;
             if d.flags & INDIRECT != 0 {
                 return Err(RingFault::IndirectNested);
@@ -211,7 +214,6 @@ impl DeviceRing for Packed {
         let (descriptors, driver, device) = areas(layout, map)?;
         let mut ring = Self {
             layout: *layout,
-            size: layout.size.into(),
             descriptors,
             driver,
             device,
@@ -236,7 +238,7 @@ impl DeviceRing for Packed {
     fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
         sweep.chain.clear();
         let (mut place, mut k, max) = (self.taken, 0, max.min(SWEEP));
-        let mut room = self.size - self.outstanding;
+        let mut room = self.size() - self.outstanding;
         while k < max {
             let slots = if k + LINE <= max && self.take_line(place, &mut sweep.heads[k..k + LINE]) {
                 k += LINE;
@@ -253,13 +255,13 @@ impl DeviceRing for Packed {
                 }
             };
             room = room.checked_sub(slots).ok_or(RingFault::Lapped)?;
-            place = place.advance(slots, self.size);
+            place = place.advance(slots, self.size());
             if sweep.has_chain() {
                 break;
             }
         }
         sweep.len = k;
-        (self.taken, self.outstanding) = (place, self.size - room);
+        (self.taken, self.outstanding) = (place, self.size() - room);
         Ok(())
     }
 
@@ -288,7 +290,7 @@ impl DeviceRing for Packed {
         } else {
             self.descriptors.store64(offset, word, Ordering::Relaxed);
         }
-        cursor.place = cursor.place.advance(token.slots.into(), self.size);
+        cursor.place = cursor.place.advance(token.slots.into(), self.size());
     }
 
     #[inline(always)]
@@ -296,20 +298,9 @@ impl DeviceRing for Packed {
         (self.used, self.held) = (cursor.place, cursor.held);
     }
 
-    #[inline]
-    fn push_read(&mut self, tokens: &[Token]) {
-        let Some(last) = tokens.last() else { return };
-        if self.layout.in_order {
-            // One descriptor for the batch, with the last buffer's ID, at the batch's first place (section 2.8.11).
-            let slots = tokens.iter().map(|t| t.slots).sum();
-            self.push_used(Token { id: last.id, slots }, 0);
-            return;
-        }
-        let mut cursor = self.cursor();
-        for token in tokens {
-            self.put_used(&mut cursor, *token, 0);
-        }
-        self.advance(cursor);
+    #[inline(always)]
+    fn is_in_order(&self) -> bool {
+        self.layout.in_order
     }
 
     #[inline]
@@ -317,7 +308,7 @@ impl DeviceRing for Packed {
         if let Some((offset, word)) = self.held.take() {
             // Release pairs with the driver's acquire load of these flags: all later entries are visible too.
             self.descriptors.store64(offset, word, Ordering::Release);
-            let n = self.published.distance(self.used, self.size);
+            let n = self.published.distance(self.used, self.size());
             self.outstanding -= n;
             self.unasked = self.unasked.saturating_add(n);
             self.published = self.used;
@@ -335,7 +326,7 @@ impl DeviceRing for Packed {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
                 let event = Place::decode(word as u16);
-                unasked > self.size || self.published.crossed(event, old, self.layout.size)
+                unasked > self.size() || self.published.crossed(event, old, self.size())
             }
             _ => true,
         }
@@ -364,7 +355,7 @@ impl DeviceRing for Packed {
     fn untake(&mut self, tokens: &[Token]) {
         for token in tokens {
             let slots = u32::from(token.slots);
-            self.taken = self.taken.retreat(slots, self.size);
+            self.taken = self.taken.retreat(slots, self.size());
             self.outstanding -= slots;
         }
     }

@@ -5,10 +5,10 @@
 
 use super::indirect::{self, Joined};
 use super::{DeviceRing, SWEEP, Sweep};
-use crate::area::{Area, Layout};
+use crate::area::Area;
 use crate::chain::{DESC, INDIRECT, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
-use crate::{Descriptor, MAX_SIZE, RingFault, Token};
+use crate::{Descriptor, Layout, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
 use mem::{Map, Translator};
 use std::sync::Arc;
@@ -221,19 +221,9 @@ impl DeviceRing for Split {
         self.next_used = cursor;
     }
 
-    #[inline]
-    fn push_read(&mut self, tokens: &[Token]) {
-        let Some(last) = tokens.last() else { return };
-        if self.layout.in_order {
-            // One element for the batch, with the last head, at the batch's first place (section 2.7.9).
-            self.push_used(Token { id: last.id, slots: tokens.len() as u16 }, 0);
-            return;
-        }
-        let mut cursor = self.cursor();
-        for token in tokens {
-            self.put_used(&mut cursor, *token, 0);
-        }
-        self.advance(cursor);
+    #[inline(always)]
+    fn is_in_order(&self) -> bool {
+        self.layout.in_order
     }
 
     #[inline]

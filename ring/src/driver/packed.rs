@@ -4,11 +4,11 @@
 //! of a chain further behind are stored tail first, for a device that looks ahead of the first (section 2.8.13).
 
 use super::{DriverRing, Out, Post, Table, Used, is_legal};
-use crate::area::{Area, Layout};
+use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
 use crate::device::Place;
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
-use crate::{MAX_SIZE, RingFault};
+use crate::{Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::Map;
 use std::sync::Arc;
@@ -17,8 +17,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Packed {
     layout: Layout,
-    /// Entries.
-    size: u32,
     descriptors: Area,
     driver: Area,
     device: Area,
@@ -41,6 +39,11 @@ pub struct Packed {
 }
 
 impl Packed {
+    #[inline(always)]
+    fn size(&self) -> u32 {
+        self.layout.size.into()
+    }
+
     #[inline(always)]
     fn used_at(&self, place: Place) -> Option<Used> {
         // Acquire pairs with the device's release store of the flags.
@@ -117,7 +120,7 @@ impl Packed {
         }
         self.out[usize::from(id)] = out;
         self.free -= out.descriptors();
-        self.next = self.next.advance(out.descriptors(), self.size);
+        self.next = self.next.advance(out.descriptors(), self.size());
     }
 }
 
@@ -130,7 +133,6 @@ impl DriverRing for Packed {
         let start = Place::START;
         let mut ring = Self {
             layout: *layout,
-            size: layout.size.into(),
             descriptors: Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
             driver: Area::new(map, "driver", layout.driver, 4, 4)?,
             device: Area::new(map, "device", layout.device, 4, 4)?,
@@ -168,7 +170,7 @@ impl DriverRing for Packed {
         let n = chain.len();
         // The identifier is the last descriptor's (section 2.8.6); in the others it means nothing.
         for k in (1..n).rev() {
-            let (post, place) = (chain[k], self.next.advance(k as u32, self.size));
+            let (post, place) = (chain[k], self.next.advance(k as u32, self.size()));
             let joined = if k + 1 < n { NEXT } else { 0 };
             let (offset, word) = self.describe(place, post.address, post.len, head.id, post.flag() | joined);
             self.store(offset, word);
@@ -193,7 +195,7 @@ impl DriverRing for Packed {
         if let Some((offset, word)) = self.held.take() {
             // Release pairs with the device's acquire load of these flags.
             self.descriptors.store64(offset, word, Ordering::Release);
-            let n = self.published.distance(self.next, self.size);
+            let n = self.published.distance(self.next, self.size());
             self.unasked = self.unasked.saturating_add(n);
             self.published = self.next;
         }
@@ -210,7 +212,7 @@ impl DriverRing for Packed {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
                 let event = Place::decode(word as u16);
-                unasked > self.size || self.published.crossed(event, old, self.layout.size)
+                unasked > self.size() || self.published.crossed(event, old, self.size())
             }
             _ => true,
         }
@@ -223,7 +225,7 @@ impl DriverRing for Packed {
         while n < out.len() && taken != self.published {
             let Some((used, gone)) = self.take_one(taken, &mut batch)? else { break };
             self.out[usize::from(used.id)] = Out::NONE;
-            taken = taken.advance(gone.descriptors(), self.size);
+            taken = taken.advance(gone.descriptors(), self.size());
             free += gone.descriptors();
             out[n] = used;
             n += 1;

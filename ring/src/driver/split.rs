@@ -1,10 +1,10 @@
 //! The driver's side of a split virtqueue (VIRTIO 1.2 section 2.7).
 
 use super::{DriverRing, Out, Post, Table, Used, is_legal};
-use crate::area::{Area, Layout};
+use crate::area::Area;
 use crate::chain::{DESC, INDIRECT, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
-use crate::{MAX_SIZE, RingFault};
+use crate::{Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::Map;
 use std::sync::Arc;
