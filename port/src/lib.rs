@@ -7,7 +7,9 @@
 
 mod arena;
 mod burst;
+mod door;
 mod fault;
+mod memory;
 mod offload;
 mod queue;
 mod tickets;

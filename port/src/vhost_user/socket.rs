@@ -4,6 +4,7 @@ use super::session::MAX_QUEUE_PAIRS;
 use super::sys;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::SocketType;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -47,12 +48,12 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Listens at `path`. A socket file that nobody listens on any more is replaced.
-    pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
+    pub(crate) fn bind(path: &Path, kind: SocketType) -> Result<Self, ListenError> {
         if path.as_os_str().len() > LONGEST_PATH {
             return Err(ListenError::TooLong(path.into()));
         }
-        remove_stale(path)?;
-        let socket = sys::listen(path).map_err(|errno| match errno {
+        remove_stale(path, kind)?;
+        let socket = sys::listen(path, kind).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => ListenError::NoDirectory(path.into()),
             Errno::ADDRINUSE => ListenError::Live(path.into()),
             errno => ListenError::Kernel(path.into(), errno),
@@ -83,12 +84,12 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Removes a socket file that a process left behind when it was killed.
-fn remove_stale(path: &Path) -> Result<(), ListenError> {
+fn remove_stale(path: &Path, kind: SocketType) -> Result<(), ListenError> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
         return Err(ListenError::NotASocket(path.into()));
     }
-    match sys::connect(path) {
+    match sys::connect(path, kind) {
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(errno @ (Errno::ACCESS | Errno::PERM)) => return Err(ListenError::Kernel(path.into(), errno)),

@@ -32,22 +32,22 @@ pub(crate) enum ReceiveError {
     Io(Errno),
 }
 
-fn stream(extra: SocketFlags) -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::CLOEXEC | extra;
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)
 }
 
 /// A listening socket at `path`, which must not exist yet. Accepting never blocks.
-pub(crate) fn listen(path: &Path) -> Result<OwnedFd, Errno> {
-    let socket = stream(SocketFlags::NONBLOCK)?;
+pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = socket(kind)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
 }
 
 /// A connection to the listening socket at `path`. Neither this nor anything on it blocks.
-pub(crate) fn connect(path: &Path) -> Result<OwnedFd, Errno> {
-    let socket = stream(SocketFlags::NONBLOCK)?;
+pub(crate) fn connect(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = socket(kind)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

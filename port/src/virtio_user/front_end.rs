@@ -9,6 +9,7 @@ use crate::vhost_user::wire::Channel;
 use mem::RegionSpec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::SocketType;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,7 +48,8 @@ impl FrontEnd {
     /// Connects to the back end that listens at `path`. `timeout` bounds each answer of the back end.
     pub fn connect(path: impl AsRef<Path>, timeout: Duration) -> Result<Self, FrontEndError> {
         let path = path.as_ref();
-        let socket = sys::connect(path).map_err(|errno| FrontEndError::NoBackEnd(path.into(), errno))?;
+        let socket = sys::connect(path, SocketType::STREAM)
+            .map_err(|errno| FrontEndError::NoBackEnd(path.into(), errno))?;
         Self::over(socket, timeout)
     }
 

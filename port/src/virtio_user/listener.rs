@@ -4,6 +4,7 @@ use super::{FrontEnd, FrontEndError, ListenError};
 use crate::vhost_user::socket::Listener;
 use crate::vhost_user::sys;
 use rustix::fd::{AsFd, BorrowedFd};
+use rustix::net::SocketType;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ impl FrontEndListener {
     /// Listens at `path`; a socket file that nobody listens on any more is replaced.
     pub fn bind(path: impl AsRef<Path>) -> Result<Self, ListenError> {
         let path = path.as_ref();
-        Ok(Self { listener: Listener::bind(path)?, path: path.into() })
+        Ok(Self { listener: Listener::bind(path, SocketType::STREAM)?, path: path.into() })
     }
 
     /// The next back end. Waits up to `timeout`, which also bounds each answer of the back end.
