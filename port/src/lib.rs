@@ -9,6 +9,7 @@ mod arena;
 mod burst;
 mod door;
 mod fault;
+pub mod memif;
 mod memory;
 mod offload;
 mod queue;
