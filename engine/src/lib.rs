@@ -23,5 +23,6 @@ mod worker;
 
 pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
-pub use pipeline::{Now, Outputs, Picks, Pipeline};
+pub use pipeline::{Outputs, Picks, Pipeline};
+pub use port::Now;
 pub use snapshot::{PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot};

@@ -4,11 +4,7 @@
 //! reason it does not. It must never block, allocate on the common path or keep anything of a burst after
 //! [`Pipeline::process`] returns.
 
-use port::{BURST, Burst, DropReason, PortId, Tally};
-
-/// Time in nanoseconds since the engine started, read once per burst.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Now(pub u64);
+use port::{BURST, Burst, DropReason, Now, PortId, Tally};
 
 /// Decides where the packets of a burst go. Each worker has its own instance over shared tables.
 pub trait Pipeline: Send {

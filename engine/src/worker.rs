@@ -9,11 +9,11 @@ use crate::command::{Command, Event, QueueKey, Retired, Serial};
 use crate::config::{Polling, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
 use crate::link::Link;
-use crate::pipeline::{Now, Outputs, Pipeline};
+use crate::pipeline::{Outputs, Pipeline};
 use crate::sleeper::Sleeper;
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Burst, DropReason, PortFault, PortId, RxQueue, Tally, TxQueue};
+use port::{Burst, DropReason, Now, PortFault, PortId, RxQueue, Tally, TxQueue};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -56,6 +56,7 @@ pub(crate) struct Worker {
     kernel: Choice,
     ticks_per_ns: f64,
     start: u64,
+    now: Now,
     rx: Vec<RxSlot>,
     tx: Vec<TxSlots>,
     dirty_tx: Vec<PortId>,
@@ -92,6 +93,7 @@ impl Worker {
             kernel: parts.kernel,
             ticks_per_ns: parts.ticks_per_ns,
             start: parts.start,
+            now: Now::default(),
             rx: Vec::new(),
             tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
             dirty_tx: Vec::with_capacity(parts.max_ports),
@@ -138,6 +140,7 @@ impl Worker {
     /// Polls every queue once. Whether there was any packet.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
+        self.now = self.clock();
         let mut worked = false;
         let mut at = 0;
         while at < self.rx.len() {
@@ -158,6 +161,7 @@ impl Worker {
         let mut tally = Tally::default();
         let burst = &mut self.bursts[self.next];
         burst.begin(at);
+        burst.set_now(self.now);
         let slot = &mut self.rx[at];
         let taken = slot.queue.rx(burst, &mut tally);
         let got = burst.room() < port::BURST;
@@ -196,19 +200,18 @@ impl Worker {
         slot.dirty = true;
     }
 
-    /// The time that pipelines see.
+    /// The time that ports and pipelines see, read once a round.
     #[inline(always)]
-    fn now(&self) -> Now {
+    fn clock(&self) -> Now {
         Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64)
     }
 
     #[inline]
     fn judge(&mut self, index: usize, from: PortId) {
-        let now = self.now();
         let burst = &mut self.bursts[index];
         mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
         self.outputs.clear();
-        self.pipeline.process(burst, from, now, &mut self.outputs);
+        self.pipeline.process(burst, from, burst.now(), &mut self.outputs);
     }
 
     #[inline]
@@ -377,7 +380,7 @@ impl Worker {
         }
         let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
         self.counters.ports[port.0 as usize].count_rx(&tally);
-        let now = self.now();
+        let now = self.clock();
         self.outputs.clear();
         self.pipeline.process(&mut self.bursts[index], port, now, &mut self.outputs);
         self.send_all(index, from);

@@ -1,7 +1,7 @@
 //! One stretch of another party's memory, mapped into this process.
 //!
-//! A region comes from a file descriptor that a front end sent (memfd, huge pages or a file) or, in tests and
-//! under Miri, from the heap. It is unmapped when the last [`std::sync::Arc`] to it goes. It must never be read
+//! A region comes from a file descriptor that a front end sent (memfd, huge pages or a file), is memory of our own
+//! that the kernel fills or, in tests and under Miri, is from the heap. It is unmapped when the last [`std::sync::Arc`] to it goes. It must never be read
 //! except through a [`Seg`].
 
 use crate::Seg;
@@ -58,6 +58,9 @@ enum Backing {
     /// The watch stands before the mapping, because fields drop in this order: once the addresses are free for
     /// somebody else, no fault on them may be taken for one of ours.
     Mapped { watch: Watch, _mapping: Mapping },
+    /// No file that could be cut is behind it, so nothing is watched.
+    #[cfg(not(miri))]
+    Own { _mapping: Mapping },
     /// From the allocator, for tests.
     Heap { _memory: Heap },
 }
@@ -114,6 +117,33 @@ impl Region {
         Ok(Self { spec, base, backing: Backing::Mapped { watch, _mapping: mapping } })
     }
 
+    /// Zeroed memory of our own, addressed from zero, on pages of its own: what the kernel writes packets to.
+    ///
+    /// # Errors
+    /// [`RegionError::Map`] where the kernel has no more memory.
+    #[cfg(not(miri))]
+    pub fn anonymous(len: u64) -> Result<Self, RegionError> {
+        let spec = RegionSpec { guest: 0, user: 0, len, offset: 0 };
+        check(&spec)?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        let start =
+            unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), len as usize, protection, flags)? };
+        let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        Ok(Self {
+            spec,
+            base,
+            backing: Backing::Own { _mapping: Mapping { start: base, len: len as usize } },
+        })
+    }
+
+    /// As above, from the allocator, because Miri maps nothing.
+    #[cfg(miri)]
+    pub fn anonymous(len: u64) -> Result<Self, RegionError> {
+        check(&RegionSpec { guest: 0, user: 0, len, offset: 0 })?;
+        Ok(Self::heap(0, 0, len))
+    }
+
     /// Zeroed memory from the allocator, in the place of a front end's, for tests, benches and Miri.
     ///
     /// # Panics
@@ -138,6 +168,8 @@ impl Region {
     pub fn is_lost(&self) -> bool {
         match &self.backing {
             Backing::Mapped { watch, .. } => watch.tripped(),
+            #[cfg(not(miri))]
+            Backing::Own { .. } => false,
             Backing::Heap { .. } => false,
         }
     }

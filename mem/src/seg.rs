@@ -57,6 +57,13 @@ impl Seg {
         self.ptr.as_ptr() as usize
     }
 
+    /// The first byte, for a system call that reads or writes up to [`Seg::len`] bytes there. The map that made this
+    /// segment must be alive then.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
     /// The first `at` bytes and the rest; `at` beyond the end gives all and nothing.
     #[inline(always)]
     pub fn split_at(self, at: usize) -> (Seg, Seg) {

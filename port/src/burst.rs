@@ -5,6 +5,7 @@
 //! reused for ever and allocates nothing; it must never outlive the maps of its segments, so it keeps them
 //! pinned: one map per source, replaced only when that source fills the burst anew.
 
+use crate::Offload;
 use mem::copy::Kernel;
 use mem::{Map, Seg};
 use ring::Token;
@@ -26,11 +27,20 @@ const LONGEST_CHAIN: usize = ring::MAX_PIECES;
 #[repr(C, align(64))]
 struct Slots([[u8; SLOT]; BURST]);
 
+/// Time in nanoseconds since the engine started, read once per round of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Now(pub u64);
+
 /// Up to [`BURST`] packets of one source.
 pub struct Burst {
     slots: Box<Slots>,
     n: usize,
     source: usize,
+    now: Now,
+    loaded: bool,
+    /// Whether `offload` says anything: most bursts leave nothing to be done, and then it is neither read nor written.
+    offloads: bool,
+    offload: [Offload; BURST],
     start: [u8; BURST],
     head: [u8; BURST],
     len: [u32; BURST],
@@ -47,6 +57,8 @@ pub struct Burst {
 pub struct Frame<'a> {
     /// The first bytes, as the pipeline left them.
     pub head: &'a [u8],
+    /// What its source left to be done.
+    pub offload: Offload,
     rest: Seg,
     more: &'a [Seg],
 }
@@ -73,6 +85,10 @@ impl Burst {
             slots: Box::new(Slots([[0; SLOT]; BURST])),
             n: 0,
             source: 0,
+            now: Now::default(),
+            loaded: false,
+            offloads: false,
+            offload: [Offload::NONE; BURST],
             start: [HEADROOM as u8; BURST],
             head: [0; BURST],
             len: [0; BURST],
@@ -89,10 +105,22 @@ impl Burst {
     #[inline]
     pub fn begin(&mut self, source: usize) {
         (self.n, self.returned, self.source) = (0, 0, source);
+        (self.loaded, self.offloads) = (false, false);
         self.spill.clear();
         if self.pins.len() <= source {
             self.pins.resize(source + 1, None);
         }
+    }
+
+    /// Says when it is.
+    #[inline(always)]
+    pub fn set_now(&mut self, now: Now) {
+        self.now = now;
+    }
+
+    /// When the burst was begun: the only clock that ports have.
+    pub fn now(&self) -> Now {
+        self.now
     }
 
     /// Lets go of every pinned map. Packets still in the burst are gone with them.
@@ -151,6 +179,57 @@ impl Burst {
         self.give_back(token);
     }
 
+    /// Adds a packet of which nothing is to be given back: it lies in one segment of the pinned map. `false` when
+    /// the burst is full.
+    pub fn push_kept(&mut self, frame: Seg) -> bool {
+        let i = self.n;
+        if i == BURST {
+            return false;
+        }
+        (self.rest[i], self.more[i], self.len[i]) = (frame, (0, 0), frame.len() as u32);
+        self.n += 1;
+        true
+    }
+
+    /// Takes packet `i` out; what has to be given back for it stays. Those behind it move up.
+    #[cold]
+    pub fn remove(&mut self, i: usize) {
+        let n = self.n;
+        for arrays in [&mut self.start, &mut self.head] {
+            arrays.copy_within(i + 1..n, i);
+        }
+        self.len.copy_within(i + 1..n, i);
+        self.rest.copy_within(i + 1..n, i);
+        self.more.copy_within(i + 1..n, i);
+        self.offload.copy_within(i + 1..n, i);
+        self.slots.0.copy_within(i + 1..n, i);
+        self.n -= 1;
+    }
+
+    /// Says what is left to be done for packet `i`.
+    #[inline(always)]
+    pub fn set_offload(&mut self, i: usize, offload: Offload) {
+        if !self.offloads {
+            if offload == Offload::NONE {
+                return;
+            }
+            (self.offloads, self.offload) = (true, [Offload::NONE; BURST]);
+        }
+        self.offload[i] = offload;
+    }
+
+    /// What is left to be done for packet `i`.
+    #[inline(always)]
+    pub fn offload(&self, i: usize) -> Offload {
+        if self.offloads { self.offload[i] } else { Offload::NONE }
+    }
+
+    /// Whether anything may be left to be done for any packet.
+    #[inline(always)]
+    pub fn has_offloads(&self) -> bool {
+        self.offloads
+    }
+
     /// Whether a packet in any legal number of segments can be added.
     pub fn has_chain_room(&self) -> bool {
         self.room() > 0 && self.spill.len() <= SPILL - LONGEST_CHAIN
@@ -177,9 +256,13 @@ impl Burst {
         self.returned += 1;
     }
 
-    /// Copies every packet's head into the burst. From here on the source cannot change what is judged.
+    /// Copies every packet's head into the burst. From here on the source cannot change what is judged. Who needs
+    /// heads earlier than the pipeline does may load them; they are loaded once.
     #[inline]
     pub fn load_heads<K: Kernel>(&mut self) {
+        if std::mem::replace(&mut self.loaded, true) {
+            return;
+        }
         for i in 0..self.n {
             self.load_head::<K>(i);
         }
@@ -245,6 +328,7 @@ impl Burst {
         self.start[i] -= n as u8;
         self.head[i] += n as u8;
         self.len[i] += n as u32;
+        self.set_offload(i, self.offload(i).moved(n as i16));
         true
     }
 
@@ -256,6 +340,7 @@ impl Burst {
         self.start[i] += n as u8;
         self.head[i] -= n as u8;
         self.len[i] -= n as u32;
+        self.set_offload(i, self.offload(i).moved(-(n as i16)));
         true
     }
 
@@ -263,7 +348,8 @@ impl Burst {
     #[inline(always)]
     pub fn frame(&self, i: usize) -> Frame<'_> {
         let (from, to) = self.more[i];
-        Frame { head: self.head(i), rest: self.rest[i], more: &self.spill[from as usize..to as usize] }
+        let more = &self.spill[from as usize..to as usize];
+        Frame { head: self.head(i), offload: self.offload(i), rest: self.rest[i], more }
     }
 
     /// Fills the burst with a frame of our own, of at most [`HEAD`] bytes.
@@ -285,6 +371,24 @@ impl Frame<'_> {
     #[inline(always)]
     pub fn is_head_only(&self) -> bool {
         self.rest.is_empty() && self.more.is_empty()
+    }
+
+    /// The rest behind the head, in order: pieces of the source's memory, none of them empty.
+    pub fn rest(&self) -> impl Iterator<Item = Seg> {
+        std::iter::once(self.rest).chain(self.more.iter().copied()).filter(|seg| !seg.is_empty())
+    }
+
+    /// Copies the frame into private memory, as far as it fits. How many bytes there are now.
+    pub fn copy_to<K: Kernel>(&self, to: &mut [u8]) -> usize {
+        let mut at = self.head.len().min(to.len());
+        to[..at].copy_from_slice(&self.head[..at]);
+        for seg in self.rest() {
+            let piece = seg.split_at(to.len() - at).0;
+            // SAFETY: the segment is pinned by the burst that lent this frame; the slice has the piece's length.
+            unsafe { piece.copy_out::<K>(&mut to[at..at + piece.len()]) };
+            at += piece.len();
+        }
+        at
     }
 
     /// Writes the frame to the front of `to`, which has room for all of it.

@@ -22,6 +22,10 @@ pub enum DropReason {
     UnknownLimit,
     /// Sent from an address that is pinned to another port.
     StaticElsewhere,
+    /// What its source left to be done (checksum, segments) contradicts the packet.
+    BadOffload,
+    /// A fault that the operator asked for.
+    Injected,
     /// The destination's queue had no buffer.
     QueueFull,
     /// The destination's buffers are too small for the packet.
@@ -34,7 +38,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 12] = [
+    pub const ALL: [DropReason; 14] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::BadSource,
@@ -43,6 +47,8 @@ impl DropReason {
         DropReason::BroadcastLimit,
         DropReason::UnknownLimit,
         DropReason::StaticElsewhere,
+        DropReason::BadOffload,
+        DropReason::Injected,
         DropReason::QueueFull,
         DropReason::BufferTooSmall,
         DropReason::PortDown,
@@ -63,6 +69,8 @@ impl DropReason {
             DropReason::BroadcastLimit => "broadcast-limit",
             DropReason::UnknownLimit => "unknown-limit",
             DropReason::StaticElsewhere => "static-elsewhere",
+            DropReason::BadOffload => "bad-offload",
+            DropReason::Injected => "injected",
             DropReason::QueueFull => "queue-full",
             DropReason::BufferTooSmall => "buffer-too-small",
             DropReason::PortDown => "port-down",
@@ -103,7 +111,13 @@ pub enum PortFault {
     /// The back end has less than the port was told to ask for.
     #[error("the back end does not suit this port: {0}")]
     Unsuited(String),
-    /// There is no memory for a virtio-user port's rings and buffers.
-    #[error("no memory could be shared with the back end: {0}")]
+    /// There is no memory for a port's rings and buffers.
+    #[error("there is no memory for the port's rings and buffers: {0}")]
     NoMemory(String),
+    /// A network interface is gone, or does not do what it did.
+    #[error("the interface cannot be used: {0}")]
+    Interface(String),
+    /// The process at the other end of a socket broke the protocol that both speak.
+    #[error("the peer broke the protocol: {0}")]
+    Peer(String),
 }

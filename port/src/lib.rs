@@ -5,15 +5,18 @@
 //! and, where it talks to the kernel, `sys`. Nothing here starts a thread, sleeps or reads a clock; time is
 //! passed in.
 
+mod arena;
 mod burst;
 mod fault;
+mod offload;
 mod queue;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;
 
-pub use burst::{BURST, Burst, Frame, HEAD};
+pub use burst::{BURST, Burst, Frame, HEAD, Now};
 pub use fault::{DropReason, PortFault};
+pub use offload::{BadOffload, Capabilities, OFFLOAD_HEADER, Offload, Segmentation};
 pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};
 pub use ring::Token;
 

@@ -4,7 +4,7 @@
 //! time and moves between control and worker as a whole, so it needs no locks; a transmit queue that several
 //! workers use is forked into one handle each.
 
-use crate::{Burst, DropReason, PortFault};
+use crate::{Burst, Capabilities, DropReason, PortFault};
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -74,6 +74,12 @@ pub trait TxQueue: Send {
     /// Sends the packets `picks` (indices into `burst`) in order. Returns how many picks it is done with: the
     /// rest found the queue full, and the caller waits or drops them.
     fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault>;
+
+    /// What may be left to be done for the packets that come to [`TxQueue::tx`]; the worker does the rest before. The
+    /// answer does not change while the queue runs.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NONE
+    }
 
     /// As [`RxQueue::notify`].
     fn notify(&mut self);

@@ -1,0 +1,63 @@
+//! Memory of our own that received frames lie in: slots of one size in one region.
+//!
+//! For ports whose packets the kernel or a socket puts where we say (TAP, packet sockets, streams). A frame stays in its
+//! slot until its burst is completed, so a burst pins the arena's map like that of any other source. Whoever fills a
+//! slot does so through its address, with a system call; no slice of it exists while it can be filled.
+
+use crate::PortFault;
+use mem::{Map, Region, Seg};
+use std::sync::Arc;
+
+/// `slots` times `size` bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Arena {
+    map: Arc<Map>,
+    size: usize,
+    slots: usize,
+}
+
+impl Arena {
+    /// Zeroed memory; `size` is rounded up to whole cache lines, so that slots share none.
+    ///
+    /// # Errors
+    /// [`PortFault::NoMemory`] where the kernel has none.
+    pub(crate) fn new(slots: usize, size: usize) -> Result<Self, PortFault> {
+        let size = size.next_multiple_of(mem::line::LINE);
+        let no_memory = |why: &dyn std::fmt::Display| PortFault::NoMemory(why.to_string());
+        let region = Region::anonymous((slots * size) as u64).map_err(|e| no_memory(&e))?;
+        let map = Map::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?;
+        Ok(Self { map: Arc::new(map), size, slots })
+    }
+
+    /// What a burst pins.
+    pub(crate) fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The whole of slot `i`; nothing of it where there is no such slot.
+    #[inline(always)]
+    pub(crate) fn slot(&self, i: usize) -> Seg {
+        let inside = self.map.regions().first().and_then(|r| r.seg((i * self.size) as u64, self.size as u32));
+        inside.unwrap_or(Seg::EMPTY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_lie_on_lines_of_their_own_and_end_with_the_last() {
+        let arena = Arena::new(3, 100).unwrap();
+        assert_eq!(arena.slots(), 3);
+        let addresses: Vec<_> = (0..3).map(|i| arena.slot(i).addr()).collect();
+        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] == 128));
+        assert_eq!(addresses[0] % 64, 0);
+        assert_eq!((arena.slot(2).len(), arena.slot(3).len()), (128, 0));
+    }
+}

@@ -1,0 +1,304 @@
+//! What a source leaves to be done: a checksum to be filled in, a packet to be cut into segments.
+//!
+//! The terms are those of the virtio-net header (VIRTIO 1.2 section 5.1.6), which virtual machines and the kernel's
+//! `IFF_VNET_HDR` and `PACKET_VNET_HDR` share. A header is read once into private memory and judged here; a destination
+//! that can do the same work gets the same words, any other gets packets in which it is done.
+
+/// Work on one packet that is still to be done: a virtio-net header without its hints.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Offload(u64);
+
+/// Bytes of a virtio-net header that say something of offloads; the number of buffers comes behind them.
+pub const OFFLOAD_HEADER: usize = 10;
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
+const NEEDS_CSUM: u8 = 1;
+/// `VIRTIO_NET_HDR_F_DATA_VALID`
+const DATA_VALID: u8 = 2;
+/// `VIRTIO_NET_HDR_GSO_ECN`
+const ECN: u8 = 0x80;
+
+/// How a packet is to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segmentation {
+    /// TCP over IPv4.
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP, over either: each segment is a datagram of its own (`VIRTIO_NET_HDR_GSO_UDP_L4`).
+    Udp,
+}
+
+/// A header whose words contradict each other, the packet, or what was negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the packet's offload header cannot be honoured, so the packet is dropped")]
+pub struct BadOffload;
+
+impl std::fmt::Debug for Offload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Offload")
+            .field("checksum", &self.checksum())
+            .field("segmentation", &self.segmentation())
+            .field("segment", &self.segment())
+            .field("ecn", &self.has_ecn())
+            .field("valid", &self.is_valid())
+            .finish()
+    }
+}
+
+impl Offload {
+    /// Nothing to do.
+    pub const NONE: Self = Self(0);
+
+    const fn pack(flags: u8, gso: u8, segment: u16, start: u16, offset: u16) -> Self {
+        Self(
+            flags as u64
+                | (gso as u64) << 8
+                | (offset as u64) << 16
+                | (segment as u64) << 32
+                | (start as u64) << 48,
+        )
+    }
+
+    /// The checksum at `start + offset` covers everything from `start`, and holds the pseudo header's sum so far.
+    pub const fn with_checksum(start: u16, offset: u16) -> Self {
+        Self::pack(NEEDS_CSUM, 0, 0, start, offset)
+    }
+
+    /// The same work, and the payload is to be cut into pieces of `segment` bytes.
+    #[must_use]
+    pub const fn with_segments(self, kind: Segmentation, segment: u16, ecn: bool) -> Self {
+        let kind = match kind {
+            Segmentation::Tcp4 => 1,
+            Segmentation::Tcp6 => 4,
+            Segmentation::Udp => 5,
+        };
+        let gso = if ecn { kind | ECN } else { kind };
+        let (start, offset) = (self.word(48), self.word(16));
+        Self::pack(self.0 as u8, gso, segment, start, offset)
+    }
+
+    /// The checksum was found right, or the packet never left memory.
+    pub const VALID: Self = Self::pack(DATA_VALID, 0, 0, 0, 0);
+
+    const fn word(self, shift: u32) -> u16 {
+        (self.0 >> shift) as u16
+    }
+
+    const fn flags(self) -> u8 {
+        self.0 as u8
+    }
+
+    const fn gso(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// Judges a header, which lies in private memory and belongs to a packet of `len` bytes.
+    ///
+    /// # Errors
+    /// [`BadOffload`] for a checksum beyond the packet, segments of no bytes or without a checksum, and kinds of
+    /// segmentation that do not exist.
+    #[inline(always)]
+    pub fn judge(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
+        // A packet that asks for nothing says so in its first two bytes; the others may then hold anything.
+        if header[0] & NEEDS_CSUM == 0 && header[1] == 0 {
+            return Ok(if header[0] & DATA_VALID == 0 { Self::NONE } else { Self::VALID });
+        }
+        Self::judge_work(header, len)
+    }
+
+    #[inline(never)]
+    fn judge_work(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
+        let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let (flags, gso, segment, start, offset) = (header[0], header[1], word(4), word(6), word(8));
+        let end = usize::from(start) + usize::from(offset) + 2;
+        let kind = gso & !ECN;
+        let known = matches!(kind, 0 | 1 | 4 | 5);
+        if flags & NEEDS_CSUM == 0 || end > len || start == 0 || !known || kind != 0 && segment == 0 {
+            return Err(BadOffload);
+        }
+        let (gso, segment) = if kind == 0 { (0, 0) } else { (gso, segment) };
+        Ok(Self::pack(flags & NEEDS_CSUM, gso, segment, start, offset))
+    }
+
+    /// Whether there is work to do.
+    #[inline(always)]
+    pub const fn is_work(self) -> bool {
+        self.flags() & NEEDS_CSUM != 0
+    }
+
+    /// Whether the source vouches for the checksum.
+    pub const fn is_valid(self) -> bool {
+        self.flags() & DATA_VALID != 0
+    }
+
+    /// Where the checksummed part begins, and where in it the checksum stands.
+    pub const fn checksum(self) -> Option<(usize, usize)> {
+        if self.is_work() { Some((self.word(48) as usize, self.word(16) as usize)) } else { None }
+    }
+
+    /// How the packet is to be cut.
+    pub const fn segmentation(self) -> Option<Segmentation> {
+        match self.gso() & !ECN {
+            1 => Some(Segmentation::Tcp4),
+            4 => Some(Segmentation::Tcp6),
+            5 => Some(Segmentation::Udp),
+            _ => None,
+        }
+    }
+
+    /// Bytes of payload in each segment.
+    pub const fn segment(self) -> usize {
+        self.word(32) as usize
+    }
+
+    /// Whether the packet carries TCP's CWR flag, which only the first segment may have.
+    pub const fn has_ecn(self) -> bool {
+        self.gso() & ECN != 0
+    }
+
+    /// The same work on a packet whose front grew by `n` bytes, or shrank where `n` is negative.
+    #[must_use]
+    pub const fn moved(self, n: i16) -> Self {
+        if !self.is_work() {
+            return self;
+        }
+        let start = self.word(48).wrapping_add_signed(n);
+        Self(self.0 & !(0xffff << 48) | (start as u64) << 48)
+    }
+
+    /// The header that says this, for a packet that begins with `head`.
+    #[inline(always)]
+    pub fn header(self, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
+        let (w, mut header) = (|shift| self.word(shift).to_le_bytes(), [0; OFFLOAD_HEADER]);
+        (header[0], header[1]) = (self.flags(), self.gso());
+        if self.is_work() {
+            [header[2], header[3]] = self.headers(head).to_le_bytes();
+            [header[4], header[5]] = w(32);
+            [header[6], header[7]] = w(48);
+            [header[8], header[9]] = w(16);
+        }
+        header
+    }
+
+    /// Bytes of all headers of a packet that begins with `head`, which `hdr_len` hints at; 0 where nothing is cut.
+    pub fn headers(self, head: &[u8]) -> u16 {
+        let start = usize::from(self.word(48));
+        let transport = match self.segmentation() {
+            None => return 0,
+            Some(Segmentation::Udp) => 8,
+            Some(_) => head.get(start + 12).map_or(20, |offset| usize::from(offset >> 4) * 4),
+        };
+        (start + transport) as u16
+    }
+
+    /// What a destination must be able to do to take this as it is.
+    #[inline(always)]
+    pub const fn needs(self) -> Capabilities {
+        let mut needs = if self.is_work() { Capabilities::CHECKSUM } else { 0 };
+        needs |= match self.segmentation() {
+            None => 0,
+            Some(Segmentation::Tcp4) => Capabilities::TCP4,
+            Some(Segmentation::Tcp6) => Capabilities::TCP6,
+            Some(Segmentation::Udp) => Capabilities::UDP,
+        };
+        Capabilities(if self.has_ecn() { needs | Capabilities::ECN } else { needs })
+    }
+}
+
+/// What a destination does itself, so that packets may come to it with work left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities(pub u8);
+
+impl Capabilities {
+    /// Fills in checksums.
+    pub const CHECKSUM: u8 = 1;
+    /// Cuts TCP over IPv4.
+    pub const TCP4: u8 = 2;
+    /// Cuts TCP over IPv6.
+    pub const TCP6: u8 = 4;
+    /// Cuts packets that carry CWR.
+    pub const ECN: u8 = 8;
+    /// Cuts UDP.
+    pub const UDP: u8 = 16;
+    /// Takes packets in which everything is done, and no others.
+    pub const NONE: Self = Self(0);
+    /// Takes everything.
+    pub const ALL: Self = Self(31);
+
+    /// Whether everything in `needs` can be done.
+    #[inline(always)]
+    pub const fn cover(self, needs: Self) -> bool {
+        self.0 & needs.0 == needs.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header(flags: u8, gso: u8, segment: u16, start: u16, offset: u16) -> [u8; OFFLOAD_HEADER] {
+        let mut header = [0; OFFLOAD_HEADER];
+        (header[0], header[1]) = (flags, gso);
+        header[4..6].copy_from_slice(&segment.to_le_bytes());
+        header[6..8].copy_from_slice(&start.to_le_bytes());
+        header[8..10].copy_from_slice(&offset.to_le_bytes());
+        header
+    }
+
+    #[test]
+    fn a_header_that_asks_for_nothing_is_none_whatever_else_it_says() {
+        assert_eq!(Offload::judge(header(0, 0, 7, 9999, 7), 60), Ok(Offload::NONE));
+        assert_eq!(Offload::judge(header(2, 0, 0, 0, 0), 60), Ok(Offload::VALID));
+        assert_eq!(Offload::NONE.header(&[]), [0; OFFLOAD_HEADER]);
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused() {
+        for (what, bad) in [
+            ("a checksum that starts beyond the packet", header(1, 0, 0, 60, 0)),
+            ("a checksum whose field ends beyond it", header(1, 0, 0, 34, 25)),
+            ("segments of no bytes", header(1, 1, 0, 34, 16)),
+            ("segments without a checksum", header(0, 1, 1448, 34, 16)),
+            ("a kind that does not exist", header(1, 2, 1448, 34, 16)),
+            ("fragments, which were never offered", header(1, 3, 1448, 34, 6)),
+        ] {
+            assert_eq!(Offload::judge(bad, 60), Err(BadOffload), "{what}");
+        }
+        assert!(Offload::judge(header(1, 0, 0, 34, 24), 60).is_ok(), "the last two bytes");
+    }
+
+    #[test]
+    fn a_header_is_written_with_the_length_of_all_headers() {
+        let offload = Offload::with_checksum(34, 16).with_segments(Segmentation::Tcp4, 1448, true);
+        let mut head = [0; 66];
+        head[34 + 12] = 8 << 4;
+        let written = offload.header(&head);
+        assert_eq!(written, [1, 0x81, 66, 0, 0xa8, 5, 34, 0, 16, 0]);
+        assert_eq!(Offload::judge(written, 60_000), Ok(offload));
+        assert_eq!(offload.needs(), Capabilities(1 | 2 | 8));
+    }
+
+    #[test]
+    fn a_tag_moves_the_checksum() {
+        let offload = Offload::with_checksum(34, 16);
+        assert_eq!(offload.moved(4).checksum(), Some((38, 16)));
+        assert_eq!(offload.moved(4).moved(-4), offload);
+        assert_eq!(Offload::VALID.moved(4), Offload::VALID);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_judged_right_is_written_and_read_as_the_same(bytes: [u8; OFFLOAD_HEADER], len in 14_usize..70_000) {
+            if let Ok(offload) = Offload::judge(bytes, len) {
+                let again = offload.header(&[0x50; 128]);
+                prop_assert_eq!(Offload::judge(again, len), Ok(offload));
+                if let Some((start, offset)) = offload.checksum() {
+                    prop_assert!(start + offset + 2 <= len);
+                }
+                prop_assert!(offload.segmentation().is_none() || offload.segment() > 0);
+            }
+        }
+    }
+}
