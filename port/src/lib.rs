@@ -8,8 +8,11 @@
 mod arena;
 mod burst;
 mod fault;
+pub mod null;
 mod offload;
 mod queue;
+mod socket;
+pub mod stream;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;
