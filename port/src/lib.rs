@@ -7,12 +7,14 @@
 
 mod arena;
 mod burst;
-mod door;
 mod fault;
 pub mod memif;
 mod memory;
+pub mod null;
 mod offload;
 mod queue;
+mod socket;
+pub mod stream;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;

@@ -9,10 +9,9 @@ use super::link::{Link, PATIENCE};
 use super::options::{MemifError, Options};
 use super::queue::Rings;
 use super::session::{ClientSession, End, ServerSession, Session};
-use crate::door::{Door, LONGEST_PAUSE};
+use crate::socket::{Door, LONGEST_PAUSE, Site};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::SocketType;
 use std::path::Path;
 use std::time::Instant;
 
@@ -47,7 +46,7 @@ impl Memif {
     /// let in after 100 ms to 2 s.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, MemifError> {
         options.check()?;
-        let door = Door::listen(path.as_ref(), SocketType::SEQPACKET)?;
+        let door = Door::listen(Site::Packets(path.as_ref().into()))?;
         Ok(Self::behind(door, Role::Server, options))
     }
 
@@ -55,7 +54,7 @@ impl Memif {
     /// connection, after 100 ms to 2 s, with fresh memory each time.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, MemifError> {
         options.check()?;
-        let door = Door::connect(path.as_ref(), SocketType::SEQPACKET, now)?;
+        let door = Door::connect(Site::Packets(path.as_ref().into()), now)?;
         Ok(Self::behind(door, Role::Client, options))
     }
 

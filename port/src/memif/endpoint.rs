@@ -11,6 +11,7 @@ use super::queue::{Queue, Rings};
 use super::rx;
 use super::session::{ClientSession, End, Session};
 use super::tx::{Core, Sent};
+use crate::socket::sys as socket;
 use crate::vhost_user::signal::signal;
 use crate::vhost_user::sys;
 use crate::{Burst, PortFault, RxQueue, Tally};
@@ -18,7 +19,6 @@ use mem::copy::chosen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::SocketType;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -91,8 +91,8 @@ impl Endpoint {
     pub fn attach(path: impl AsRef<Path>, options: Options, timeout: Duration) -> Result<Self, AttachError> {
         options.check()?;
         let path = path.as_ref();
-        let socket = sys::connect(path, SocketType::SEQPACKET)
-            .map_err(|errno| AttachError::NoServer(path.into(), errno))?;
+        let socket =
+            socket::connect_packets(path).map_err(|errno| AttachError::NoServer(path.into(), errno))?;
         let mut link = Link::new(socket, Session::Client(ClientSession::new(options)))?;
         loop {
             let awaited = link.session().awaits().unwrap_or("anything");

@@ -1,10 +1,9 @@
 //! Server mode: the guest listens and the switch connects, which lets the guest outlive the switch.
 
 use super::{FrontEnd, FrontEndError, ListenError};
-use crate::vhost_user::socket::Listener;
+use crate::socket::{Listener, sys as socket};
 use crate::vhost_user::sys;
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::net::SocketType;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ impl FrontEndListener {
     /// Listens at `path`; a socket file that nobody listens on any more is replaced.
     pub fn bind(path: impl AsRef<Path>) -> Result<Self, ListenError> {
         let path = path.as_ref();
-        Ok(Self { listener: Listener::bind(path, SocketType::STREAM)?, path: path.into() })
+        Ok(Self { listener: Listener::bind(path)?, path: path.into() })
     }
 
     /// The next back end. Waits up to `timeout`, which also bounds each answer of the back end.
@@ -28,7 +27,7 @@ impl FrontEndListener {
         if !sys::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {
             return Err(FrontEndError::NobodyCame(self.path.clone()));
         }
-        let socket = sys::accept(self.listener.as_fd()).map_err(failed)?;
+        let socket = socket::accept(self.listener.as_fd()).map_err(failed)?;
         let socket = socket.ok_or_else(|| FrontEndError::NobodyCame(self.path.clone()))?;
         FrontEnd::over(socket, timeout)
     }

@@ -12,14 +12,13 @@ pub use offer::Options;
 
 use super::message::{Header, feature_names};
 use super::session::{Offer, Queues, Session};
-use super::socket::{ListenError, Listener};
-use super::sys::{self, ReceiveError};
+use super::sys::ReceiveError;
 use super::wire::{Channel, WireError};
+use crate::socket::{ListenError, Listener, sys};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::SocketType;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -81,7 +80,7 @@ impl VhostUser {
         options: Options,
         queues: Queues,
     ) -> Result<Self, ListenError> {
-        let listener = Listener::bind(path.as_ref(), SocketType::STREAM)?;
+        let listener = Listener::bind(path.as_ref())?;
         let mut port = Self::new(path.as_ref(), options, queues)?;
         port.watch(listener.as_fd()).map_err(|e| ListenError::Kernel(path.as_ref().into(), e))?;
         port.listener = Some(listener);
@@ -132,7 +131,7 @@ impl VhostUser {
         self.resume = None;
         let resumed = match &self.listener {
             Some(listener) => self.watch(listener.as_fd()),
-            None => sys::connect(&self.place, SocketType::STREAM).and_then(|socket| self.begin(socket)),
+            None => sys::connect(&self.place).and_then(|socket| self.begin(socket)),
         };
         if resumed.is_err() {
             self.rest(now);
