@@ -12,6 +12,7 @@ pub mod memif;
 mod memory;
 pub mod null;
 mod offload;
+pub mod pair;
 mod queue;
 mod socket;
 pub mod stream;

@@ -7,6 +7,8 @@
 //! A new kind is a file here that implements [`Kind`], its `mod` line and its line in [`kinds!`].
 
 mod claim;
+mod memif;
+mod pair;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -134,6 +136,8 @@ macro_rules! kinds {
 kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
+    Memif(memif::Memif),
+    Pair(pair::Pair),
 }
 
 /// Stands in for a kind that could not be read.

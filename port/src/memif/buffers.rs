@@ -64,7 +64,7 @@ pub(super) trait Buffers: Send + 'static {
 
 /// Buffers of the peer's.
 #[derive(Debug)]
-pub(super) struct Borrowed(Translator);
+pub(crate) struct Borrowed(Translator);
 
 impl Borrowed {
     pub(super) fn new(map: &Arc<Map>) -> Self {
@@ -117,7 +117,7 @@ impl Buffers for Borrowed {
 
 /// Buffers of our own, in a row.
 #[derive(Clone, Debug)]
-pub(super) struct Own {
+pub(crate) struct Own {
     whole: Seg,
     stride: u32,
     room: u32,

@@ -14,7 +14,6 @@ use std::sync::Arc;
 pub(crate) struct Joined {
     /// Holds the memory; the pages go back when it goes.
     device: Device,
-    pairs: u16,
     size: u16,
 }
 
@@ -34,12 +33,12 @@ impl Joined {
         let region = Region::map(device.file(), spec).map_err(|e| no_memory(&e))?;
         let map = Arc::new(Map::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?);
         let server = Rings::Server(there(&device, &map, true)?, there(&device, &map, false)?);
-        Ok((Self { device, pairs, size: options.ring_size }, [client, server]))
+        Ok((Self { device, size: options.ring_size }, [client, server]))
     }
 
-    /// Queue pairs, entries of a ring and bytes of memory.
-    pub(crate) fn shape(&self) -> (u16, u16, u64) {
-        (self.pairs, self.size, self.device.bytes())
+    /// Entries of a ring and bytes of memory.
+    pub(crate) fn shape(&self) -> (u16, u64) {
+        (self.size, self.device.bytes())
     }
 
     /// The file, for tests that write into it.

@@ -15,11 +15,11 @@ mod device;
 mod endpoint;
 #[doc(hidden)]
 pub mod fuzz;
-mod joined;
+pub(crate) mod joined;
 mod link;
 mod message;
 mod options;
-mod queue;
+pub(crate) mod queue;
 mod ring;
 mod rx;
 mod session;

@@ -83,6 +83,9 @@ pub enum MemifError {
     /// A configuration out of range.
     #[error("buffers of {0} bytes were asked for; 128 to 65536 are possible")]
     BufferSize(u32),
+    /// The kernel has no more.
+    #[error("an event descriptor could not be made: {0}")]
+    Descriptor(#[from] rustix::io::Errno),
     /// Every value is in range, and their product is not.
     #[error(
         "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Everything that a queue must know to start.
 #[derive(Clone, Debug)]
-pub(super) struct Queue<B> {
+pub(crate) struct Queue<B> {
     pub(super) ring: Ring,
     pub(super) buffers: B,
     /// The sender writes it, the receiver sleeps on it.
@@ -17,11 +17,11 @@ pub(super) struct Queue<B> {
 }
 
 /// A queue pair's halves; which half may be missing where the client brought more rings of one direction.
-pub(super) type Halves = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
+pub(crate) type Halves = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
 /// The rings of a connection that is complete, each by index, as this end uses them.
 #[derive(Debug)]
-pub(super) enum Rings {
+pub(crate) enum Rings {
     /// As the server: the client's rings to us, and ours to it.
     Server(Vec<Queue<Borrowed>>, Vec<Queue<Borrowed>>),
     /// As the client.
@@ -30,7 +30,7 @@ pub(super) enum Rings {
 
 impl Rings {
     /// Receive and transmit queues. The end and the copy kernel are chosen here, once.
-    pub(super) fn start(self) -> Halves {
+    pub(crate) fn start(self) -> Halves {
         match self {
             Rings::Server(rx, tx) => {
                 (rx.into_iter().map(rx::start).collect(), tx.into_iter().map(tx::start).collect())
