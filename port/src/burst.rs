@@ -206,6 +206,8 @@ impl Burst {
         self.offload.copy_within(i + 1..n, i);
         self.slots.0.copy_within(i + 1..n, i);
         self.n -= 1;
+        // What is pushed next starts with nothing to be done.
+        self.offload[self.n] = Offload::NONE;
     }
 
     /// Says what is left to be done for packet `i`.
