@@ -358,7 +358,7 @@ impl Burst {
         self.start[i] -= n as u8;
         self.head[i] += n as u8;
         self.len[i] += n as u32;
-        self.set_offload(i, self.offload(i).moved(n as i16));
+        self.set_offload(i, self.offload(i).moved(n.cast_signed()));
         true
     }
 
@@ -370,7 +370,7 @@ impl Burst {
         self.start[i] += n as u8;
         self.head[i] -= n as u8;
         self.len[i] -= n as u32;
-        self.set_offload(i, self.offload(i).moved(-(n as i16)));
+        self.set_offload(i, self.offload(i).moved(-n.cast_signed()));
         true
     }
 

@@ -11,6 +11,7 @@ mod fault;
 pub mod finish;
 mod offload;
 mod queue;
+mod steering;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;
@@ -20,6 +21,7 @@ pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, OFFLOAD_HEADER, Offload, Segmentation};
 pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};
 pub use ring::Token;
+pub use steering::{Spread, Steering};
 
 /// What a thread that is going to use queues does first, so that its first burst does not have to.
 pub fn prepare_thread() {
