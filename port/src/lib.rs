@@ -8,6 +8,7 @@
 mod arena;
 mod burst;
 mod fault;
+pub mod finish;
 pub mod null;
 mod offload;
 mod queue;

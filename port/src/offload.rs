@@ -127,6 +127,14 @@ impl Offload {
         self.flags() & NEEDS_CSUM != 0
     }
 
+    /// As a destination with these capabilities may be told of it: one that fills in no checksums takes no word for
+    /// them either. What it cannot do has been done before.
+    #[inline(always)]
+    #[must_use]
+    pub const fn told_to(self, capabilities: Capabilities) -> Self {
+        if capabilities.cover(Capabilities(Capabilities::CHECKSUM)) { self } else { Self::NONE }
+    }
+
     /// Whether the source vouches for the checksum.
     pub const fn is_valid(self) -> bool {
         self.flags() & DATA_VALID != 0
