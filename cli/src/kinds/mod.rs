@@ -7,7 +7,9 @@
 //! A new kind is a file here that implements [`Kind`], its `mod` line and its line in [`kinds!`].
 
 mod claim;
+mod null;
 mod socket;
+mod stream;
 #[cfg(test)]
 mod tests;
 pub(crate) mod vhost_user;
@@ -134,6 +136,8 @@ macro_rules! kinds {
 kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
+    Null(null::Null),
+    Stream(stream::Stream),
 }
 
 /// Stands in for a kind that could not be read.
