@@ -16,9 +16,9 @@ use crate::pipeline::{Outputs, Pipeline};
 use crate::sleeper::Sleeper;
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Burst, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally, TxQueue};
+use port::{Burst, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 /// Empty rounds before an adaptive worker considers sleeping, at least.
 const IDLE_ROUNDS: u32 = 256;

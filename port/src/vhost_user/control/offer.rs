@@ -1,10 +1,10 @@
 //! What a port offers, from what its user asked for. Never more than is honoured: which code honours which line is in
 //! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md`.
 
+use crate::socket::ListenError;
 use crate::vhost_user::message::ProtocolFeatures;
 use crate::vhost_user::session::{MAX_QUEUE_PAIRS, Offer};
 use crate::vhost_user::setup::Features;
-use crate::vhost_user::socket::ListenError;
 
 /// Everything that is honoured with every configuration.
 const ALWAYS: u64 = Features::VERSION_1
