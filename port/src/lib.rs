@@ -10,6 +10,7 @@ mod burst;
 mod fault;
 mod offload;
 mod queue;
+pub mod tap;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;

@@ -8,6 +8,7 @@
 
 mod claim;
 mod socket;
+mod tap;
 #[cfg(test)]
 mod tests;
 pub(crate) mod vhost_user;
@@ -134,6 +135,7 @@ macro_rules! kinds {
 kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
+    Tap(tap::Tap),
 }
 
 /// Stands in for a kind that could not be read.
