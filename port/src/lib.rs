@@ -15,6 +15,7 @@ mod queue;
 mod socket;
 mod steering;
 pub mod stream;
+pub mod tap;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;

@@ -10,6 +10,7 @@ mod claim;
 mod null;
 mod socket;
 mod stream;
+mod tap;
 #[cfg(test)]
 mod tests;
 pub(crate) mod vhost_user;
@@ -138,6 +139,7 @@ kinds! {
     VirtioUser(virtio_user::VirtioUser),
     Null(null::Null),
     Stream(stream::Stream),
+    Tap(tap::Tap),
 }
 
 /// Stands in for a kind that could not be read.
