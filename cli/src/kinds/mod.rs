@@ -7,7 +7,9 @@
 //! A new kind is a file here that implements [`Kind`], its `mod` line and its line in [`kinds!`].
 
 mod claim;
+mod memif;
 mod null;
+mod pair;
 mod socket;
 mod stream;
 mod tap;
@@ -140,6 +142,8 @@ kinds! {
     Null(null::Null),
     Stream(stream::Stream),
     Tap(tap::Tap),
+    Memif(memif::Memif),
+    Pair(pair::Pair),
 }
 
 /// Stands in for a kind that could not be read.
