@@ -15,6 +15,7 @@ mod config;
 mod control;
 mod counters;
 mod engine;
+mod finish;
 mod link;
 mod mailbox;
 mod pipeline;

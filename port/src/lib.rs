@@ -8,6 +8,7 @@
 mod arena;
 mod burst;
 mod fault;
+pub mod finish;
 mod offload;
 mod queue;
 mod tickets;
