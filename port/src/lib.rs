@@ -10,8 +10,11 @@ mod burst;
 mod fault;
 pub mod finish;
 mod offload;
+pub mod pcap;
 mod queue;
+mod spool;
 mod tickets;
+mod timer;
 pub mod vhost_user;
 pub mod virtio_user;
 
