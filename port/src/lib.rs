@@ -17,6 +17,7 @@ mod tickets;
 mod timer;
 pub mod vhost_user;
 pub mod virtio_user;
+pub mod wrap;
 
 pub use burst::{BURST, Burst, Frame, HEAD, Now};
 pub use fault::{DropReason, PortFault};
