@@ -106,6 +106,8 @@ impl Engine {
             ticks_per_ns,
             start: self.start_ticks,
             max_ports: self.config.max_ports,
+            workers: self.config.workers.len(),
+            spread: self.config.spread,
             sleeper,
         };
         let (pinned, is_pinned) = channel();

@@ -212,6 +212,8 @@ impl Burst {
         self.offload.copy_within(i + 1..n, i);
         self.slots.0.copy_within(i + 1..n, i);
         self.n -= 1;
+        // What is pushed next starts with nothing to be done.
+        self.offload[self.n] = Offload::NONE;
     }
 
     /// Says what is left to be done for packet `i`.
@@ -362,7 +364,7 @@ impl Burst {
         self.start[i] -= n as u8;
         self.head[i] += n as u8;
         self.len[i] += n as u32;
-        self.set_offload(i, self.offload(i).moved(n as i16));
+        self.set_offload(i, self.offload(i).moved(n.cast_signed()));
         true
     }
 
@@ -374,7 +376,7 @@ impl Burst {
         self.start[i] += n as u8;
         self.head[i] -= n as u8;
         self.len[i] -= n as u32;
-        self.set_offload(i, self.offload(i).moved(-(n as i16)));
+        self.set_offload(i, self.offload(i).moved(-n.cast_signed()));
         true
     }
 

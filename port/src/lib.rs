@@ -9,10 +9,14 @@ mod arena;
 mod burst;
 mod fault;
 pub mod finish;
+pub mod null;
 mod offload;
 pub mod pcap;
 mod queue;
 mod spool;
+mod socket;
+mod steering;
+pub mod stream;
 mod tickets;
 mod timer;
 pub mod vhost_user;
@@ -24,6 +28,7 @@ pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, OFFLOAD_HEADER, Offload, Segmentation};
 pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};
 pub use ring::Token;
+pub use steering::{Spread, Steering};
 
 /// What a thread that is going to use queues does first, so that its first burst does not have to.
 pub fn prepare_thread() {

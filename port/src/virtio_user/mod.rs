@@ -12,7 +12,6 @@
 mod buffers;
 mod control;
 mod device;
-mod door;
 mod error;
 mod front_end;
 #[doc(hidden)]

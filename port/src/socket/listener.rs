@@ -1,9 +1,10 @@
-//! A listening socket and its file, for both ends: made where nobody else listens, removed by whoever made it.
+//! A listening Unix socket and its file: made where nobody else listens, removed by whoever made it.
 
-use super::session::MAX_QUEUE_PAIRS;
-use super::sys;
+use super::{Site, sys};
+use crate::vhost_user::MAX_QUEUE_PAIRS;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,15 @@ pub enum ListenError {
     /// The kernel has no room for it.
     #[error("{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have")]
     TooLong(PathBuf),
+    /// The address is taken.
+    #[error("{0}: another process listens on this address; stop it or choose another port")]
+    Taken(SocketAddr),
+    /// The address is another machine's.
+    #[error("{0}: this machine has no such address; choose one that `ip address` shows")]
+    NotHere(SocketAddr),
+    /// The kernel refused.
+    #[error("{0}: this address cannot be listened on: {1}")]
+    Address(SocketAddr, Errno),
     /// A configuration out of range.
     #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
     QueuePairs(u16),
@@ -34,6 +44,16 @@ pub enum ListenError {
     /// The kernel refused.
     #[error("{0}: the socket could not be made: {1}")]
     Kernel(PathBuf, Errno),
+}
+
+impl ListenError {
+    /// The kernel refused what has nothing to do with the place.
+    pub(crate) fn at(site: &Site, errno: Errno) -> Self {
+        match site {
+            Site::Unix(path) => Self::Kernel(path.clone(), errno),
+            Site::Tcp(address) => Self::Address(*address, errno),
+        }
+    }
 }
 
 /// A listening socket.
