@@ -7,6 +7,7 @@
 //! A worker that is stuck keeps what it has. What it was told to let go of is *open* until it has obeyed, and as long
 //! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
 
+use crate::clock::Clock;
 use crate::command::{Command, QueueKey, Retired, Serial};
 use crate::link::Link;
 use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 /// Which worker has which receive queue, for all ports. Owned by the control thread.
 pub(crate) struct Placement {
     pub(crate) links: Vec<Arc<Link>>,
+    clock: Clock,
     rx: HashMap<QueueKey, (usize, Serial)>,
     tx: HashMap<QueueKey, Serial>,
     homes: HashMap<PortId, usize>,
@@ -27,9 +29,10 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(links: Vec<Arc<Link>>) -> Self {
+    pub(crate) fn new(links: Vec<Arc<Link>>, clock: Clock) -> Self {
         Self {
             links,
+            clock,
             rx: HashMap::new(),
             tx: HashMap::new(),
             homes: HashMap::new(),
@@ -225,5 +228,9 @@ impl Attach for Attachment<'_> {
 
     fn failure(&self) -> Option<PortFault> {
         self.failure.clone()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.placement.clock.epoch()
     }
 }

@@ -9,6 +9,7 @@
 mod attachment;
 #[doc(hidden)]
 pub mod bench;
+mod clock;
 mod command;
 mod config;
 mod control;

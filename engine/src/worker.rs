@@ -165,7 +165,7 @@ impl Worker {
         burst.set_now(self.now);
         let slot = &mut self.rx[at];
         let taken = slot.queue.rx(burst, &mut tally);
-        let got = burst.room() < port::BURST;
+        let got = !burst.is_untouched();
         let port = slot.key.port;
         self.counters.polls.add(1);
         let following = if at + 1 < self.rx.len() { at + 1 } else { 0 };

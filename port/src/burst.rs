@@ -158,6 +158,12 @@ impl Burst {
         self.n == 0
     }
 
+    /// Whether there is neither a packet nor anything to be given back: then nobody has to complete this burst.
+    #[inline(always)]
+    pub fn is_untouched(&self) -> bool {
+        self.n | self.returned == 0
+    }
+
     /// How many more buffers can be taken.
     #[inline(always)]
     pub fn room(&self) -> usize {

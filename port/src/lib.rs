@@ -14,14 +14,18 @@ mod memory;
 pub mod null;
 mod offload;
 pub mod pair;
+pub mod pcap;
 mod queue;
+mod spool;
 mod socket;
 mod steering;
 pub mod stream;
 pub mod tap;
 mod tickets;
+mod timer;
 pub mod vhost_user;
 pub mod virtio_user;
+pub mod wrap;
 
 pub use burst::{BURST, Burst, Frame, HEAD, Now};
 pub use fault::{DropReason, PortFault};
