@@ -8,11 +8,14 @@
 mod arena;
 mod burst;
 mod fault;
+pub mod interface;
+pub mod netns;
 mod offload;
 mod queue;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;
+pub mod xdp;
 
 pub use burst::{BURST, Burst, Frame, HEAD, Now};
 pub use fault::{DropReason, PortFault};
