@@ -14,6 +14,7 @@ mod config;
 mod control;
 mod counters;
 mod engine;
+mod finish;
 mod link;
 mod mailbox;
 mod pipeline;

@@ -8,12 +8,13 @@
 use crate::command::{Command, Event, QueueKey, Retired, Serial};
 use crate::config::{Polling, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
+use crate::finish::{Push, push_finished};
 use crate::link::Link;
 use crate::pipeline::{Outputs, Pipeline};
 use crate::sleeper::Sleeper;
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Burst, DropReason, Now, PortFault, PortId, RxQueue, Tally, TxQueue};
+use port::{Burst, Capabilities, DropReason, Now, PortFault, PortId, RxQueue, Tally, TxQueue};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -38,6 +39,7 @@ struct TxSlot {
     pair: u16,
     serial: Serial,
     queue: Box<dyn TxQueue>,
+    capabilities: Capabilities,
 }
 
 /// The transmit queues of one port, by pair.
@@ -61,6 +63,8 @@ pub(crate) struct Worker {
     tx: Vec<TxSlots>,
     dirty_tx: Vec<PortId>,
     bursts: [Burst; 2],
+    /// What packets with work left become for outputs that do not do it.
+    made: Burst,
     /// The burst that was taken but not yet judged, and its queue's place.
     pending: Option<(usize, usize)>,
     /// The burst to fill next.
@@ -98,6 +102,7 @@ impl Worker {
             tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
             dirty_tx: Vec::with_capacity(parts.max_ports),
             bursts: [Burst::new(), Burst::new()],
+            made: Burst::new(),
             pending: None,
             next: 0,
             sleeper: parts.sleeper,
@@ -241,16 +246,25 @@ impl Worker {
             tally.drop(DropReason::PortDown, n as u64);
         } else {
             let pair = from.pair as usize % slots.queues.len();
-            let queue = &mut slots.queues[pair].queue;
+            let slot = &mut slots.queues[pair];
             let waits = self.config.queue_full == QueueFull::Wait;
             let patience = if waits { (PATIENCE as f64 * self.ticks_per_ns) as u64 } else { 0 };
-            let sent = push(queue.as_mut(), &self.bursts[index], &self.picks[..n], patience, &mut tally);
+            let mut output = Output { queue: slot.queue.as_mut(), patience };
+            let (burst, picks) = (&self.bursts[index], &self.picks[..n]);
+            let (made, sent) = if burst.has_offloads() {
+                push_finished(&mut output, slot.capabilities, (burst, picks), &mut self.made, &mut tally)
+            } else {
+                (0, output.push(burst, picks, &mut tally))
+            };
             if !slots.dirty {
                 slots.dirty = true;
                 self.dirty_tx.push(to);
             }
+            if made > 0 {
+                self.counters.ports[from.port.0 as usize].replicated.add(made);
+            }
             if let Err(fault) = sent {
-                tally.drop(DropReason::PortFault, n as u64 - tally.packets - tally.dropped());
+                tally.drop(DropReason::PortFault, n as u64 + made - tally.packets - tally.dropped());
                 self.lose_tx(to, pair, fault);
             }
         }
@@ -291,11 +305,16 @@ impl Worker {
         self.link.report(Event { port: to, serial: slot.serial, fault, retired });
     }
 
+    /// Lets go of all maps: of a burst that was made of another, too.
+    fn unpin(&mut self) {
+        self.bursts.iter_mut().chain([&mut self.made]).for_each(Burst::unpin);
+    }
+
     fn take_rx(&mut self, at: usize) -> RxSlot {
         let slot = self.rx.remove(at);
         self.sleeper.forget(slot.queue.kick_fd());
         self.counters.queues.set(self.rx.len() as u64);
-        self.bursts.iter_mut().for_each(Burst::unpin);
+        self.unpin();
         slot
     }
 
@@ -310,7 +329,7 @@ impl Worker {
         for command in commands {
             stays &= self.obey_one(command);
         }
-        self.bursts.iter_mut().for_each(Burst::unpin);
+        self.unpin();
         self.obeyed = upto;
         self.link.obeyed(upto);
         stays
@@ -328,7 +347,8 @@ impl Worker {
             Command::StartTx(key, serial, queue) => {
                 let queues = &mut self.tx[key.port.0 as usize].queues;
                 let at = queues.partition_point(|slot| slot.pair < key.pair);
-                queues.insert(at, TxSlot { pair: key.pair, serial, queue });
+                let capabilities = queue.capabilities();
+                queues.insert(at, TxSlot { pair: key.pair, serial, queue, capabilities });
             }
             Command::StopTx(key) => {
                 let queues = &mut self.tx[key.port.0 as usize].queues;
@@ -422,26 +442,28 @@ impl Worker {
     }
 }
 
-/// Sends all picks, waiting up to `patience` ticks for a full queue. What still does not fit is counted.
-#[inline]
-fn push(
-    queue: &mut dyn TxQueue,
-    burst: &Burst,
-    picks: &[u8],
+/// A transmit queue, and how many ticks it is waited for when it is full.
+struct Output<'a> {
+    queue: &'a mut dyn TxQueue,
     patience: u64,
-    tally: &mut Tally,
-) -> Result<(), PortFault> {
-    let mut done = queue.tx(burst, picks, tally)?;
-    if done < picks.len() && patience > 0 {
-        // A guest that sleeps has to hear of what it already got before it can make room.
-        fence(Ordering::SeqCst);
-        queue.notify();
-        let until = ticks() + patience;
-        while done < picks.len() && ticks() < until {
-            std::hint::spin_loop();
-            done += queue.tx(burst, &picks[done..], tally)?;
+}
+
+impl Push for Output<'_> {
+    /// Sends all picks, waiting for a full queue where that is wanted. What still does not fit is counted.
+    #[inline]
+    fn push(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<(), PortFault> {
+        let mut done = self.queue.tx(burst, picks, tally)?;
+        if done < picks.len() && self.patience > 0 {
+            // A guest that sleeps has to hear of what it already got before it can make room.
+            fence(Ordering::SeqCst);
+            self.queue.notify();
+            let until = ticks() + self.patience;
+            while done < picks.len() && ticks() < until {
+                std::hint::spin_loop();
+                done += self.queue.tx(burst, &picks[done..], tally)?;
+            }
         }
+        tally.drop(DropReason::QueueFull, (picks.len() - done) as u64);
+        Ok(())
     }
-    tally.drop(DropReason::QueueFull, (picks.len() - done) as u64);
-    Ok(())
 }

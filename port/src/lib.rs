@@ -8,6 +8,7 @@
 mod arena;
 mod burst;
 mod fault;
+pub mod finish;
 pub mod interface;
 pub mod netns;
 mod offload;
