@@ -161,7 +161,7 @@ pub(crate) enum PortsCommand {
     ///
     /// The running switch gets it at once. The configuration file is not written: to keep the port, add the section
     /// that is printed to the file.
-    Add(PortsAddArgs),
+    Add(Box<PortsAddArgs>),
     /// Remove a port; its guest is cut off
     ///
     /// The running switch loses it at once. The configuration file is not written: a port that has a section there
@@ -186,15 +186,16 @@ pub(crate) struct PortsShowArgs {
 pub(crate) struct PortsAddArgs {
     /// Name of the new port
     pub(crate) name: String,
-    /// Whether guests plug into it (vhost-user, which it is unless told otherwise) or it plugs into another switch
-    /// (virtio-user)
-    #[arg(long)]
+    /// What sort of port it is [default: vhost-user]
+    #[arg(long, value_parser = port_kind())]
     pub(crate) kind: Option<String>,
-    /// Path of the vhost-user socket
+    /// A key of the port's section and its value, as in a file; a value that is no TOML is a string. May be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Path of the socket, where the kind has one
     #[arg(long, value_name = "SOCKET")]
-    pub(crate) socket: PathBuf,
-    /// Whether this switch creates the socket (server) or the other side does (client) [default: server, and client
-    /// for virtio-user]
+    pub(crate) socket: Option<PathBuf>,
+    /// Whether this switch creates the socket (server) or the other side does (client) [default: as the kind has it]
     #[arg(long)]
     pub(crate) mode: Option<String>,
     /// Bridge to join; may be left out where there is only one
@@ -314,6 +315,19 @@ pub(crate) struct FdbRemoveArgs {
 pub(crate) enum WorkersCommand {
     /// Show workers with their counters
     Show(ShowArgs),
+}
+
+/// The kinds of port, by their names.
+fn port_kind() -> impl TypedValueParser<Value = String> {
+    let values = crate::kinds::all().map(|(name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(values.collect::<Vec<_>>())
+}
+
+/// `KEY=VALUE` in two.
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = parts.ok_or("write a key, = and its value, such as interface=vm0")?;
+    Ok((key.trim().to_owned(), value.to_owned()))
 }
 
 /// The kinds of virtqueue that a driver chooses from, by their names.

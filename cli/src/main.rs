@@ -12,6 +12,7 @@ mod control;
 mod demo;
 mod guest;
 mod host;
+mod kinds;
 mod manual;
 mod plant;
 mod run;

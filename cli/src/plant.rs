@@ -17,6 +17,13 @@ pub(crate) enum PlantError {
     Held(usize),
 }
 
+impl PlantError {
+    /// An error of a room to the left, in its own words.
+    pub(crate) fn said(error: impl std::fmt::Display) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 /// A running switch.
 pub(crate) trait Plant: Send + Sync {
     /// All counters and states.

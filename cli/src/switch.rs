@@ -6,19 +6,15 @@
 use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
-    BridgeSettings, DriverSettings, Mode, Polling, PortKind, PortSettings, QueueFull, StaticEntry, Topology,
-    Vlan, WorkerSettings,
+    BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
 use engine::{Engine, EngineConfig, EngineError, Now, WorkerConfig};
 use net::bridge::{BridgeConfig, PortConfig, Rate, Selection};
-use port::vhost_user::{self, VhostUser};
-use port::virtio_user::{self, VirtioUser};
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 use wire::{MacAddress, VlanId};
 
 /// Most ports at one time. Counters and tables for all of them are allocated at the start.
@@ -38,11 +34,6 @@ struct Member {
     id: PortId,
     name: String,
     bridge: String,
-}
-
-/// An error of a room to the left, in its own words.
-fn said(error: impl std::fmt::Display) -> PlantError {
-    PlantError::Refused(error.to_string())
 }
 
 impl Switch {
@@ -85,9 +76,10 @@ impl Switch {
     /// Hands `control` to the engine, with a number that its bridge knows already.
     fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, PlantError> {
         let quota = self.quotas.get(&port.bridge).copied().flatten();
-        let id = self.engine.reserve(&port.name).map_err(said)?;
-        let joined = self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(said);
-        let started = joined.and_then(|()| self.engine.add_reserved(id, control).map_err(said));
+        let id = self.engine.reserve(&port.name).map_err(PlantError::said)?;
+        let joined =
+            self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(PlantError::said);
+        let started = joined.and_then(|()| self.engine.add_reserved(id, control).map_err(PlantError::said));
         started.map(|()| id).inspect_err(|_| {
             // The first error says more; a port that never ran is held by nobody.
             let _ = self.pull_out(id);
@@ -138,10 +130,7 @@ impl Plant for Switch {
 
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
         let mut members = self.members();
-        let control = match port.kind {
-            PortKind::VhostUser => back_end(port)?,
-            PortKind::VirtioUser(driver) => front_end(port, driver)?,
-        };
+        let control = port.kind.plug(port)?;
         let id = self.plug_in(port, control)?;
         members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
         Ok(())
@@ -161,11 +150,11 @@ impl Plant for Switch {
         let member =
             member.ok_or_else(|| PlantError::Refused(format!("port \"{}\" does not run", entry.port)))?;
         let vlan = VlanId::new(entry.vlan);
-        self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id).map_err(said)
+        self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id).map_err(PlantError::said)
     }
 
     fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), PlantError> {
-        self.bridges.forget(bridge, mac, vlan).map_err(said)
+        self.bridges.forget(bridge, mac, vlan).map_err(PlantError::said)
     }
 
     fn flush(&self, wanted: &FdbFilter) -> Result<u64, PlantError> {
@@ -177,42 +166,9 @@ impl Plant for Switch {
         let home = |bridge: &&String| port.is_none_or(|port| port.bridge == **bridge);
         let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
         let selection = Selection { port: port.map(|port| port.id), vlan: wanted.vlan };
-        self.quotas
-            .keys()
-            .filter(home)
-            .filter(named)
-            .try_fold(0, |sum, bridge| Ok(sum + self.bridges.flush(bridge, selection).map_err(said)? as u64))
-    }
-}
-
-/// A port that guests plug into.
-fn back_end(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-    let options = vhost_user::Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
-    let made = match port.mode {
-        Mode::Server => VhostUser::listen(&port.socket, options),
-        Mode::Client => VhostUser::connect(&port.socket, options, Instant::now()),
-    };
-    Ok(Box::new(made.map_err(said)?))
-}
-
-/// A port that plugs into another switch.
-fn front_end(port: &PortSettings, driver: DriverSettings) -> Result<Box<dyn PortControl>, PlantError> {
-    let options = driver_options(port, driver);
-    let made = match port.mode {
-        Mode::Server => VirtioUser::listen(&port.socket, options),
-        Mode::Client => VirtioUser::connect(&port.socket, options, Instant::now()),
-    };
-    Ok(Box::new(made.map_err(said)?))
-}
-
-/// What a virtio-user port asks of its back end.
-pub(crate) fn driver_options(port: &PortSettings, driver: DriverSettings) -> virtio_user::Options {
-    virtio_user::Options {
-        ring: driver.ring,
-        queue_size: driver.queue_size,
-        queue_pairs: port.queue_pairs,
-        mergeable: driver.mergeable,
-        mtu: port.mtu,
+        self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
+            Ok(sum + self.bridges.flush(bridge, selection).map_err(PlantError::said)? as u64)
+        })
     }
 }
 

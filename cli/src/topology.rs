@@ -2,9 +2,8 @@
 //!
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
-pub(crate) use port::virtio_user::RingKind;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::kinds::PortKind;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use wire::MacAddress;
@@ -104,55 +103,6 @@ pub(crate) struct StaticEntry {
     pub(crate) vlan: u16,
 }
 
-/// The kinds of port that exist.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub(crate) enum PortKind {
-    /// A back end: guests plug in.
-    #[default]
-    VhostUser,
-    /// A front end: it plugs into another switch.
-    VirtioUser(DriverSettings),
-}
-
-/// What a virtio-user port asks of its back end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DriverSettings {
-    #[serde(serialize_with = "write_ring", deserialize_with = "read_ring")]
-    pub(crate) ring: RingKind,
-    /// Entries per ring.
-    pub(crate) queue_size: u16,
-    /// Whether a received frame may span buffers.
-    pub(crate) mergeable: bool,
-}
-
-impl Default for DriverSettings {
-    fn default() -> Self {
-        Self { ring: RingKind::Split, queue_size: 1024, mergeable: true }
-    }
-}
-
-/// A ring kind travels by its name.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
-fn write_ring<S: Serializer>(ring: &RingKind, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(ring.name())
-}
-
-fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
-    String::deserialize(from)?.parse().map_err(D::Error::custom)
-}
-
-/// Which side creates the socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
-    /// The switch creates it and the other side connects.
-    #[default]
-    Server,
-    /// The other side creates it and the switch connects, again and again.
-    Client,
-}
-
 /// A port's VLANs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -174,11 +124,9 @@ pub(crate) struct PortSettings {
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) kind: PortKind,
-    pub(crate) socket: PathBuf,
-    pub(crate) mode: Mode,
     pub(crate) queue_pairs: u16,
     /// Bytes, without the Ethernet header: what a vhost-user port's guest is told of (`None`: it uses its own), and
-    /// what a virtio-user port's buffers hold (`None`: frames of 2048 bytes).
+    /// what the buffers of other kinds hold (`None`: what is usual for the kind).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mtu: Option<u16>,
     pub(crate) bridge: String,
@@ -193,6 +141,24 @@ pub(crate) struct PortSettings {
     /// Addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mac_limit: Option<u32>,
+}
+
+#[cfg(test)]
+impl PortSettings {
+    /// A port of the bridge `main` with every default.
+    pub(crate) fn named(name: &str, kind: PortKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            queue_pairs: 1,
+            mtu: None,
+            bridge: "main".to_owned(),
+            vlan: None,
+            broadcast_limit: None,
+            unknown_limit: None,
+            mac_limit: None,
+        }
+    }
 }
 
 impl fmt::Display for Topology {
@@ -264,24 +230,6 @@ impl fmt::Display for StaticEntry {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Server => "server",
-            Mode::Client => "client",
-        })
-    }
-}
-
-impl fmt::Display for PortKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PortKind::VhostUser => "vhost-user",
-            PortKind::VirtioUser(_) => "virtio-user",
-        })
-    }
-}
-
 impl fmt::Display for Vlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -297,13 +245,9 @@ impl fmt::Display for Vlan {
 
 impl fmt::Display for PortSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, kind, mode, queue_pairs, mtu, .. } = self;
+        let Self { name, kind, queue_pairs, mtu, .. } = self;
         let pairs = if *queue_pairs == 1 { "pair" } else { "pairs" };
-        write!(f, "port {name}: {kind} {mode} at {}", self.socket.display())?;
-        if let PortKind::VirtioUser(DriverSettings { ring, queue_size, .. }) = kind {
-            write!(f, ", {ring} rings of {queue_size}")?;
-        }
-        write!(f, ", {queue_pairs} queue {pairs}")?;
+        write!(f, "port {name}: {kind}, {queue_pairs} queue {pairs}")?;
         if let Some(mtu) = mtu {
             write!(f, ", MTU {mtu}")?;
         }

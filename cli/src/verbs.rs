@@ -9,7 +9,7 @@ use crate::section;
 use crate::show::{self, tables};
 use crate::topology::{PortSettings, StaticEntry};
 use crate::trouble::Trouble;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 /// How long `stop` waits for the switch to be gone.
@@ -70,7 +70,7 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     };
     let fields = [
         ("name", json!(args.name)),
-        ("socket", json!(std::path::absolute(&args.socket)?)),
+        ("socket", json!(args.socket.as_ref().map(std::path::absolute).transpose()?)),
         ("kind", json!(args.kind)),
         ("mode", json!(args.mode)),
         ("bridge", json!(args.bridge)),
@@ -85,7 +85,21 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
         ("mac_limit", json!(args.mac_limit)),
     ];
     let given = fields.into_iter().filter(|(_, value)| !value.is_null());
-    Ok(given.map(|(key, value)| (key.to_owned(), value)).collect::<serde_json::Map<_, _>>().into())
+    let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
+    for (key, value) in &args.set {
+        if body.insert(key.clone(), read_value(value)).is_some() {
+            let place = format!("--set {key}={value}");
+            return Err(Trouble::bad(place, format!("`{key}` is given twice"), "give it once").into());
+        }
+    }
+    Ok(body.into())
+}
+
+/// `text` as the value that it would be in a file; what would be none, or a date, is a string.
+fn read_value(text: &str) -> Value {
+    let read = text.parse::<toml::Value>().ok().filter(|value| !value.is_datetime());
+    let json = read.and_then(|value| serde_json::to_value(value).ok());
+    json.filter(|value| !value.is_null()).unwrap_or_else(|| text.into())
 }
 
 /// `linerate fdb ...`
@@ -139,4 +153,29 @@ pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(10));
     }
     show::line("stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_as_in_a_file_and_else_is_a_string() {
+        for (text, expected) in [
+            ("vm0", json!("vm0")),
+            ("\"7\"", json!("7")),
+            ("7", json!(7)),
+            ("true", json!(true)),
+            ("[1, 2]", json!([1, 2])),
+            ("{ trunk = [10] }", json!({ "trunk": [10] })),
+            ("127.0.0.1:5555", json!("127.0.0.1:5555")),
+            ("02:00:00:00:00:01", json!("02:00:00:00:00:01")),
+            ("2001-01-01", json!("2001-01-01")),
+            ("inf", json!("inf")),
+            ("a = 1\nb = 2", json!("a = 1\nb = 2")),
+            ("", json!("")),
+        ] {
+            assert_eq!(read_value(text), expected, "{text}");
+        }
+    }
 }

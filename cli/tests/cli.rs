@@ -174,6 +174,28 @@ fn a_port_that_is_added_has_a_socket_until_it_is_removed() {
 }
 
 #[test]
+fn a_port_may_be_added_by_the_keys_of_its_section() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let socket = format!("socket={}", switch.path("up.sock"));
+    let words = ["ports", "add", "up", "--kind", "virtio-user", "--set", &socket];
+    let added = switch.ask(&[&words[..], &["--set", "ring=packed", "--set", "queue_size=300"]].concat());
+    assert!(stdout(&added).contains("packed rings of 300"), "{}", stderr(&added));
+    let shown = stdout(&switch.ask(&["ports", "show"]));
+    assert!(shown.contains("PLACE") && shown.contains(&switch.path("up.sock")), "{shown}");
+    for (words, said) in [
+        (&["--kind", "vhost-user"][..], "`socket` is missing"),
+        (&["--set", "mtu=big"], "`mtu` is a string, not an integer"),
+        (&["--set", "ring=packed"], "`ring` is the choice of a driver"),
+        (&["--set", "colour=7"], "unknown key `colour`"),
+    ] {
+        let refused = switch.ask(&[&["ports", "add", "x"], words].concat());
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
+}
+
+#[test]
 fn addresses_are_pinned_and_shown() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
@@ -306,7 +328,10 @@ fn wrong_arguments_are_bad_input() {
         &["guest", "--connect", "/a", "--listen", "/b"],
         &["guest", "--connect", "/a", "--queue-size", "0"],
         &["guest", "--connect", "/a", "--descriptors", "two"],
-        &["ports", "add", "a"],
+        &["ports", "add"],
+        &["ports", "add", "a", "--kind", "pigeon"],
+        &["ports", "add", "a", "--set", "socket"],
+        &["ports", "add", "a", "--socket", "/tmp/a", "--set", "socket=/tmp/b"],
         &["top", "-o", "yaml"],
     ] {
         let output = linerate(wrong);

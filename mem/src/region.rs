@@ -125,7 +125,8 @@ impl Region {
     pub fn anonymous(len: u64) -> Result<Self, RegionError> {
         let spec = RegionSpec { guest: 0, user: 0, len, offset: 0 };
         check(&spec)?;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
         let start =
             unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), len as usize, protection, flags)? };

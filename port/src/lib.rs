@@ -13,6 +13,7 @@ pub mod interface;
 pub mod netns;
 mod offload;
 mod queue;
+pub mod tap;
 mod tickets;
 pub mod vhost_user;
 pub mod virtio_user;

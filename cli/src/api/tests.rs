@@ -6,9 +6,7 @@ use super::fake::{Fake, HELD, STAYS};
 use super::model::{FdbEntry, FdbReport, Flushed, PortReport, Snapshot, Status, WorkersReport};
 use super::server;
 use crate::plant::Plant;
-use crate::topology::{
-    BridgeSettings, Mode, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings,
-};
+use crate::topology::{BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings};
 use crate::trouble::{BAD_INPUT, FAILED};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -58,7 +56,8 @@ impl Running {
 fn a_port_is_added_shown_and_removed() {
     let switch = running();
     let added = switch.add("a");
-    assert_eq!((added.settings.mode, added.settings.bridge.as_str()), (Mode::Client, "main"));
+    let client = format!("vhost-user client at {}", switch.socket("a").display());
+    assert_eq!((added.settings.kind.to_string(), added.settings.bridge.as_str()), (client, "main"));
     assert_eq!(switch.client.get::<PortReport>("/v1/ports/a").unwrap(), added);
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), vec![added.clone()]);
     assert_eq!(switch.client.delete::<PortSettings>("/v1/ports/a").unwrap(), added.settings);

@@ -48,8 +48,18 @@ impl<'a, 'n> Fields<'a, 'n> {
         Some(&entry.node)
     }
 
+    /// Whether the value of `key` is already known to be wrong.
+    pub(crate) fn is_spoiled(&self, key: &'static str) -> bool {
+        self.notes.is_spoiled((self.section, key))
+    }
+
+    /// Lets `key` stand, whatever its value.
+    pub(crate) fn allow(&mut self, key: &'static str) {
+        self.asked.push(key);
+    }
+
     /// A key that belongs to another kind of section: writing it is a mistake, and unknown keys are not answered
-    /// with it.
+    /// with it. The first reason is the one that is told.
     pub(crate) fn foreign(&mut self, key: &'static str, reason: impl Display, remedy: &str) {
         let Some(entry) = self.entries.iter().find(|entry| entry.key == key) else { return };
         self.notes.written((self.section, key), entry.line);

@@ -4,12 +4,12 @@
 use super::mistake::{Notes, Place, Section};
 use crate::control::lock_path;
 use crate::host::Host;
-use crate::switch::{MOST_PORTS, driver_options};
-use crate::topology::{BridgeSettings, PortKind, PortSettings, StaticEntry, Topology, Vlan};
-use port::virtio_user::MAX_MEMORY;
+use crate::kinds::Claim;
+use crate::switch::MOST_PORTS;
+use crate::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, Vlan};
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Longest path of a Unix socket: `sun_path` has 108 bytes, one of them the terminating zero (unix(7)).
 const LONGEST_PATH: usize = 107;
@@ -31,36 +31,102 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
             format!("there are {} ports, and a switch has room for {MOST_PORTS}", topology.ports.len());
         notes.wrong((Section::Port(MOST_PORTS), ""), reason, "give some of them to a second switch");
     }
+    let claims = claims(&topology.ports);
     for i in 0..topology.ports.len().min(MOST_PORTS) {
-        port(topology, i, control, notes);
+        port(topology, i, &claims, control, notes);
     }
+}
+
+/// Judges the last port, which is to join the others.
+pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Notes) {
+    if let Some(index) = topology.ports.len().checked_sub(1) {
+        port(topology, index, &claims(&topology.ports), control, notes);
+    }
+}
+
+/// What each port takes for itself.
+fn claims(ports: &[PortSettings]) -> Vec<Vec<Claim<'_>>> {
+    ports.iter().map(|port| port.kind.claims()).collect()
 }
 
 /// Judges one port among the others.
-pub(crate) fn port(topology: &Topology, index: usize, control: &Path, notes: &mut Notes) {
+fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &Path, notes: &mut Notes) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     name((section, "name"), &port.name, notes);
-    unique(topology, index, notes);
-    path_of((section, "socket"), &port.socket, notes);
-    let taken =
-        [(control.to_owned(), "the control socket"), (lock_path(control), "the control socket's lock")];
-    if let Some((_, what)) = taken.iter().find(|(path, _)| same_file(path, &port.socket)) {
-        let reason = format!("`socket` is {what}");
-        notes.wrong((section, "socket"), reason, "give the port a path of its own");
+    named_once(topology, index, notes);
+    // Of a port of no kind nothing else is known.
+    if !notes.is_spoiled((section, "kind")) {
+        claimed_once(topology, index, claims, notes);
+        port.kind.judge(&mut Judging { topology, index, notes });
+        not_control(section, &claims[index], control, notes);
     }
     membership(topology, index, notes);
     vlan(section, port, notes);
-    memory(section, port, notes);
 }
 
-/// A virtio-user port's queues are memory of this machine, all of it taken at once.
-fn memory(section: Section, port: &PortSettings, notes: &mut Notes) {
-    let PortKind::VirtioUser(driver) = port.kind else { return };
-    let bytes = driver_options(port, driver).memory();
-    if bytes > MAX_MEMORY {
-        let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
-        let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
-        notes.wrong((section, ""), reason, "lower `queue_pairs`, `queue_size` or `mtu`");
+/// One port in the hands of its kind, which judges what is its own.
+pub(crate) struct Judging<'a> {
+    pub(crate) topology: &'a Topology,
+    index: usize,
+    notes: &'a mut Notes,
+}
+
+#[allow(dead_code, reason = "words for kinds that are not all here yet")]
+impl<'a> Judging<'a> {
+    /// The port that is judged.
+    pub(crate) fn port(&self) -> &'a PortSettings {
+        &self.topology.ports[self.index]
+    }
+
+    /// The ports before this one; what two ports say against each other is told at the later one.
+    pub(crate) fn earlier(&self) -> &'a [PortSettings] {
+        &self.topology.ports[..self.index]
+    }
+
+    /// A mistake about the value of `key`; an empty key is the whole port. The first one about a value is told.
+    pub(crate) fn wrong(&mut self, key: &'static str, reason: impl Display, remedy: impl Into<String>) {
+        self.notes.wrong((Section::Port(self.index), key), reason, remedy);
+    }
+
+    /// Whether the value of `key` is already known to be wrong, so that nothing should be concluded from it.
+    pub(crate) fn is_spoiled(&self, key: &'static str) -> bool {
+        self.notes.is_spoiled((Section::Port(self.index), key))
+    }
+
+    /// `key` is a path where a Unix socket can be made or found.
+    pub(crate) fn socket_path(&mut self, key: &'static str, path: &Path) {
+        path_of((Section::Port(self.index), key), path, self.notes);
+    }
+
+    /// Ports of this kind have one queue pair.
+    pub(crate) fn one_queue_pair(&mut self) {
+        let (pairs, kind) = (self.port().queue_pairs, self.port().kind.name());
+        if pairs != 1 {
+            let reason =
+                format!("`queue_pairs` is {pairs}, and a port of kind \"{kind}\" has one pair of queues");
+            self.wrong("queue_pairs", reason, "remove it");
+        }
+    }
+
+    /// Ports of this kind have no say about the MTU.
+    pub(crate) fn no_mtu(&mut self) {
+        if self.port().mtu.is_some() {
+            let reason = format!("`mtu` is nothing that a port of kind \"{}\" has", self.port().kind.name());
+            self.wrong("mtu", reason, "remove it");
+        }
+    }
+}
+
+/// The switch's own files are no port's.
+fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &mut Notes) {
+    let lock = lock_path(control);
+    let taken = [(control, "the control socket"), (&lock, "the control socket's lock")];
+    for claim in claims {
+        let found = taken.iter().find(|(path, _)| Claim::file("control", path).is(claim));
+        if let Some((_, what)) = found {
+            let reason = format!("`{}` is {what}", claim.key);
+            notes.wrong((section, claim.key), reason, "give the port a path of its own");
+        }
     }
 }
 
@@ -171,26 +237,32 @@ fn carries(port: &Vlan, vlan: u16) -> bool {
     }
 }
 
-fn unique(topology: &Topology, index: usize, notes: &mut Notes) {
+fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     let before = &topology.ports[..index];
-    let usable = |i: usize, key: &'static str, notes: &Notes| !notes.is_spoiled((Section::Port(i), key));
-    let named = (0..index).find(|i| before[*i].name == port.name && usable(*i, "name", notes));
-    if let Some(i) = named {
+    let usable = |i: usize| !notes.is_spoiled((Section::Port(i), "name"));
+    if let Some(i) = (0..index).find(|i| before[*i].name == port.name && usable(*i)) {
         let aside = notes.aside((Section::Port(i), "name"));
-        notes.wrong(
-            (section, "name"),
-            format!("there already is a port of this name{aside}"),
-            "rename one of them",
-        );
+        let reason = format!("there already is a port of this name{aside}");
+        notes.wrong((section, "name"), reason, "rename one of them");
     }
-    let placed =
-        (0..index).find(|i| same_file(&before[*i].socket, &port.socket) && usable(*i, "socket", notes));
-    if let Some(i) = placed {
-        let aside = notes.aside((Section::Port(i), "socket"));
-        let reason =
-            format!("`socket` {} is already port \"{}\"'s{aside}", port.socket.display(), before[i].name);
-        notes.wrong((section, "socket"), reason, "give each port a socket of its own");
+}
+
+/// What a port takes for itself, no port before it has taken.
+fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], notes: &mut Notes) {
+    let sound = |i: usize, key, notes: &Notes| {
+        !notes.is_spoiled((Section::Port(i), key)) && !notes.is_spoiled((Section::Port(i), "kind"))
+    };
+    for claim in &claims[index] {
+        let earlier = claims[..index].iter().enumerate().flat_map(|(i, own)| own.iter().map(move |c| (i, c)));
+        let mut taken = earlier.filter(|(_, other)| other.is(claim));
+        let Some((i, other)) = taken.find(|(i, c)| sound(*i, c.key, notes)) else { continue };
+        let aside = notes.aside((Section::Port(i), other.key));
+        let (key, shown, owner) = (claim.key, &claim.shown, &topology.ports[i].name);
+        let reason = format!("`{key}` {shown} is already port \"{owner}\"'s{aside}");
+        let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        let remedy = format!("give each port {article} {key} of its own");
+        notes.wrong((Section::Port(index), key), reason, remedy);
     }
 }
 
@@ -229,17 +301,6 @@ fn vlan(section: Section, port: &PortSettings, notes: &mut Notes) {
     if let Some(twice) = (1..trunk.len()).find(|i| trunk[..*i].contains(&trunk[*i])) {
         notes.wrong((section, "trunk"), format!("`trunk` lists VLAN {} twice", trunk[twice]), "list it once");
     }
-}
-
-/// Whether two paths lead to the same file, however they are written.
-fn same_file(one: &Path, other: &Path) -> bool {
-    one == other || (one.file_name() == other.file_name() && folder(one) == folder(other))
-}
-
-/// The folder that a path leads to, without detours where it exists.
-fn folder(path: &Path) -> Option<PathBuf> {
-    let parent = path.parent()?;
-    Some(std::fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned()))
 }
 
 /// A path where a socket can be made or found.

@@ -12,6 +12,8 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fields::{Fields, one_of};
+pub(crate) use judge::Judging;
 pub(crate) use mistake::{Mistake, Mistakes};
 
 use crate::host::Host;
@@ -82,7 +84,7 @@ pub(crate) fn new_port(
     sections::join_only_bridge(&mut port, &running.bridges);
     let mut candidate = running.clone();
     candidate.ports.push(port.clone());
-    judge::port(&candidate, index, control, &mut notes);
+    judge::last_port(&candidate, control, &mut notes);
     finish(notes, port)
 }
 

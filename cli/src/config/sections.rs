@@ -1,12 +1,13 @@
 //! What each section may say: its keys, their types, ranges and defaults. What sections say about each other and
-//! about this machine is `judge`'s.
+//! about this machine is `judge`'s, and what only one kind of port may say is that kind's.
 
 use super::fields::Fields;
 use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
+use crate::kinds;
 use crate::topology::{
-    BridgeSettings, DriverSettings, Mode, Polling, PortKind, PortSettings, QueueFull, RingKind, StaticEntry,
-    SwitchSettings, Topology, Vlan, WorkerSettings,
+    BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, SwitchSettings, Topology, Vlan,
+    WorkerSettings,
 };
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -20,8 +21,6 @@ const TABLE: RangeInclusive<i128> = 16..=16_777_216;
 /// RFC 791 demands 68.
 const MTU: RangeInclusive<i128> = 68..=65_535;
 const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
-const QUEUE_SIZE: RangeInclusive<i128> =
-    port::virtio_user::MIN_QUEUE_SIZE as i128..=port::virtio_user::MAX_QUEUE_SIZE as i128;
 const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
 const CPU: RangeInclusive<i128> = 0..=65_535;
 
@@ -174,18 +173,9 @@ fn one_station() -> String {
 pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSettings {
     let section = Section::Port(index);
     let mut fields = open_named(node, section, "port", index, notes);
-    let mode = [("server", Mode::Server), ("client", Mode::Client)];
-    let name = fields.required("name", "guest-a").to_owned();
-    let kind = read_kind(&mut fields);
-    let usual = match kind {
-        PortKind::VhostUser => Mode::Server,
-        PortKind::VirtioUser(_) => Mode::Client,
-    };
     let port = PortSettings {
-        name,
-        kind,
-        socket: PathBuf::from(fields.required("socket", "/run/linerate/guest-a.sock")),
-        mode: fields.choice("mode", &mode).unwrap_or(usual),
+        name: fields.required("name", "guest-a").to_owned(),
+        kind: kinds::read(&mut fields),
         queue_pairs: fields.number("queue_pairs", QUEUE_PAIRS, "pairs").unwrap_or(1),
         mtu: fields.number("mtu", MTU, "bytes"),
         bridge: fields.text("bridge").unwrap_or_default().to_owned(),
@@ -196,42 +186,6 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
     };
     fields.finish();
     port
-}
-
-/// `kind = "virtio-user"` and what belongs to it.
-fn read_kind(fields: &mut Fields<'_, '_>) -> PortKind {
-    let default = DriverSettings::default();
-    let kinds = [("vhost-user", PortKind::VhostUser), ("virtio-user", PortKind::VirtioUser(default))];
-    let kind = fields.choice("kind", &kinds);
-    let unsure = fields.notes.is_spoiled(fields.place("kind"));
-    match kind.unwrap_or_default() {
-        PortKind::VhostUser if !unsure => {
-            for key in ["ring", "queue_size", "mergeable"] {
-                let reason =
-                    format!("`{key}` is the choice of a driver, and this port is a guest's back end");
-                let remedy = "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
-                fields.foreign(key, reason, remedy);
-            }
-            PortKind::VhostUser
-        }
-        _ => PortKind::VirtioUser(read_driver(fields, default)),
-    }
-}
-
-fn read_driver(fields: &mut Fields<'_, '_>, default: DriverSettings) -> DriverSettings {
-    let rings = RingKind::ALL.map(|kind| (kind.name(), kind));
-    let ring = fields.choice("ring", &rings).unwrap_or_default();
-    let queue_size: u16 = fields.number("queue_size", QUEUE_SIZE, "entries").unwrap_or(default.queue_size);
-    let unsure = fields.notes.is_spoiled(fields.place("ring"));
-    let split = !unsure && !ring.is_packed();
-    if split && !queue_size.is_power_of_two() {
-        let above = queue_size.next_power_of_two();
-        let reason = format!("`queue_size` is {queue_size}, and split rings have a power of two");
-        let remedy = format!("write {} or {above}, or ring = \"packed\"", above / 2);
-        fields.wrong::<()>("queue_size", reason, remedy);
-    }
-    let mergeable = fields.flag("mergeable").unwrap_or(default.mergeable);
-    DriverSettings { ring, queue_size, mergeable }
 }
 
 /// `vlan = 10` or `vlan = { trunk = [10, 20], native = 1 }`.

@@ -1,7 +1,10 @@
 //! Every mistake has a case here, with its line and the exact words.
 
 use super::*;
-use crate::topology::{DriverSettings, Mode, Polling, PortKind, QueueFull, RingKind, Vlan};
+use crate::kinds::virtio_user::VirtioUser;
+use crate::kinds::{self, Mode, PortKind, SocketSettings};
+use crate::topology::{Polling, QueueFull, Vlan};
+use port::virtio_user::RingKind;
 
 fn host() -> Host {
     Host { online: vec![0, 1, 2, 3], allowed: vec![0, 1] }
@@ -71,7 +74,8 @@ fn a_full_file_becomes_a_topology() {
         (60, 1_000_000, Some(10), true)
     );
     assert_eq!((red.statics[0].port.as_str(), red.statics[0].vlan), ("a", 10));
-    assert_eq!((a.mode, a.queue_pairs, a.mtu), (Mode::Client, 2, Some(9000)));
+    assert_eq!(a.kind.to_string(), "vhost-user client at /tmp/lr-a.sock");
+    assert_eq!((a.queue_pairs, a.mtu), (2, Some(9000)));
     assert_eq!(a.vlan, Some(Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
     assert_eq!((a.broadcast_limit, a.unknown_limit, a.mac_limit), (Some(1000), Some(2000), Some(5)));
     assert_eq!(topology.ports[1].vlan, Some(Vlan::Access(7)));
@@ -87,13 +91,16 @@ fn uplink_line(line: &str, expected: &str) {
 
 #[test]
 fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
+    let at = |mode| SocketSettings { path: "/tmp/lr-up.sock".into(), mode };
     let topology = parse(UPLINK, &host(), None).unwrap();
-    assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(DriverSettings::default()));
+    let usual = VirtioUser { socket: at(Mode::Client), ..VirtioUser::default() };
+    assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(usual));
     let text = format!(
         "{UPLINK}mode = \"server\"\nring = \"packed-inorder\"\nqueue_size = 300\nmergeable = false\n"
     );
     let topology = parse(&text, &host(), None).unwrap();
-    let driver = DriverSettings { ring: RingKind::PackedInOrder, queue_size: 300, mergeable: false };
+    let socket = at(Mode::Server);
+    let driver = VirtioUser { ring: RingKind::PackedInOrder, queue_size: 300, mergeable: false, socket };
     assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(driver));
     let told = topology.to_string();
     let expected =
@@ -106,7 +113,7 @@ fn what_a_port_is_asked_for_survives_the_control_api() {
     for text in [PORT, UPLINK] {
         let port = parse(text, &host(), None).unwrap().ports.remove(0);
         let json = serde_json::to_value(&port).unwrap();
-        assert_eq!(json["kind"], port.kind.to_string());
+        assert_eq!(json["kind"], port.kind.name());
         assert_eq!(serde_json::from_value::<PortSettings>(json).unwrap(), port);
     }
 }
@@ -248,10 +255,10 @@ fn words_outside_a_choice_are_mistakes() {
         "mode = \"sever\"",
         "4: port \"a\": `mode` is \"sever\", which it cannot be (write \"server\" or \"client\")",
     );
-    port_line(
-        "kind = \"tap\"",
-        "4: port \"a\": `kind` is \"tap\", which it cannot be (write \"vhost-user\" or \"virtio-user\")",
-    );
+    let kinds: Vec<&str> = kinds::all().map(|(name, _)| name).collect();
+    let words = super::fields::one_of(&kinds);
+    let told = format!("4: port \"a\": `kind` is \"pigeon\", which it cannot be (write {words})");
+    port_line("kind = \"pigeon\"", &told);
     let expected = "2: worker 0: `polling` is \"lazy\", which it cannot be (write \"adaptive\" or \"busy\")";
     only("[[worker]]\npolling = \"lazy\"\n", expected);
     let expected = "2: worker 0: `queue_full` is \"\", which it cannot be (write \"drop\" or \"wait\")";

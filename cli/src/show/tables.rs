@@ -50,7 +50,7 @@ pub(crate) fn reasons(drops: &BTreeMap<String, u64>) -> String {
 
 /// `linerate ports show`
 pub(crate) fn ports(ports: &[PortReport]) -> String {
-    let titles = ["PORT", "STATE", "BRIDGE", "KIND", "MODE", ">QUEUES", ">IN", ">OUT", ">LOST", "SOCKET"];
+    let titles = ["PORT", "STATE", "BRIDGE", "KIND", ">QUEUES", ">IN", ">OUT", ">LOST", "PLACE"];
     let row = |port: &PortReport| {
         let (settings, live) = (&port.settings, port.live.as_ref());
         let number = |read: fn(&PortSnapshot) -> u64| live.map_or_else(String::new, |live| count(read(live)));
@@ -58,13 +58,12 @@ pub(crate) fn ports(ports: &[PortReport]) -> String {
             settings.name.clone(),
             live.map_or("starting", |live| &live.state).to_owned(),
             settings.bridge.clone(),
-            settings.kind.to_string(),
-            settings.mode.to_string(),
+            settings.kind.name().to_owned(),
             number(|live| live.queues.iter().filter(|queue| queue.rx_running).count() as u64),
             number(|live| live.rx_packets),
             number(|live| live.tx_packets),
             number(|live| live.drops.values().sum()),
-            settings.socket.display().to_string(),
+            settings.kind.place(),
         ]
     };
     table(&titles, ports.iter().map(row))

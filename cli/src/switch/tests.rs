@@ -1,23 +1,15 @@
 use super::*;
-use crate::topology::{PortKind, SwitchSettings};
+use crate::kinds::vhost_user::VhostUser;
+use crate::kinds::{Mode, PortKind, SocketSettings};
+use crate::topology::SwitchSettings;
 use std::path::Path;
 
 mod hung;
 
 fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
-    PortSettings {
-        name: name.to_owned(),
-        kind: PortKind::VhostUser,
-        socket: dir.join(name),
-        mode: Mode::Server,
-        queue_pairs: 1,
-        mtu: None,
-        bridge: "main".to_owned(),
-        vlan,
-        broadcast_limit: Some(10),
-        unknown_limit: None,
-        mac_limit: None,
-    }
+    let socket = SocketSettings { path: dir.join(name), mode: Mode::Server };
+    let kind = PortKind::VhostUser(VhostUser { socket });
+    PortSettings { vlan, broadcast_limit: Some(10), ..PortSettings::named(name, kind) }
 }
 
 fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, Trouble> {

@@ -1,0 +1,74 @@
+//! What of this machine a port takes for itself: a file, or something that has a name of its own.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// One thing that only one port may have.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim<'a> {
+    /// The key that names it in the port's section.
+    pub(crate) key: &'static str,
+    /// As people see it.
+    pub(crate) shown: String,
+    thing: Thing<'a>,
+}
+
+#[derive(Clone, Debug)]
+enum Thing<'a> {
+    /// A file, by any of its paths.
+    File(&'a Path),
+    /// Something else: what it is, and its whole name.
+    #[allow(dead_code, reason = "for kinds whose place is no file")]
+    Named(&'static str, Cow<'a, str>),
+}
+
+impl<'a> Claim<'a> {
+    /// The file at `path`.
+    pub(crate) fn file(key: &'static str, path: &'a Path) -> Self {
+        Self { key, shown: path.display().to_string(), thing: Thing::File(path) }
+    }
+
+    /// The thing of sort `what` (an interface, a network address) that is called `name` on this machine.
+    #[allow(dead_code, reason = "for kinds whose place is no file")]
+    pub(crate) fn named(key: &'static str, what: &'static str, name: impl Into<Cow<'a, str>>) -> Self {
+        let name = name.into();
+        Self { key, shown: name.to_string(), thing: Thing::Named(what, name) }
+    }
+
+    /// Whether both are the same thing, whatever the key.
+    pub(crate) fn is(&self, other: &Claim<'_>) -> bool {
+        match (&self.thing, &other.thing) {
+            (Thing::File(one), Thing::File(other)) => same_file(one, other),
+            (Thing::Named(sort, name), Thing::Named(other, its)) => sort == other && name == its,
+            _ => false,
+        }
+    }
+}
+
+/// Whether two paths lead to the same file, however they are written.
+fn same_file(one: &Path, other: &Path) -> bool {
+    one == other || (one.file_name() == other.file_name() && folder(one) == folder(other))
+}
+
+/// The folder that a path leads to, without detours where it exists.
+fn folder(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?;
+    Some(std::fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_the_same_by_any_path_and_a_name_is_the_same_only_among_its_sort() {
+        let file = |path: &'static str| Claim::file("socket", Path::new(path));
+        assert!(file("/tmp/x").is(&file("/tmp/../tmp/./x")));
+        assert!(!file("/tmp/x").is(&file("/tmp/y")));
+        let interface = Claim::named("interface", "interface", "blue/vm0");
+        assert!(interface.is(&Claim::named("peer", "interface", "blue/vm0")));
+        assert!(!interface.is(&Claim::named("interface", "interface", "vm0")));
+        assert!(!interface.is(&Claim::named("interface", "address", "blue/vm0")));
+        assert!(!interface.is(&file("blue/vm0")));
+    }
+}

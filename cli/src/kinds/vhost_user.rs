@@ -1,0 +1,75 @@
+//! `kind = "vhost-user"`: a back end, into which guests plug.
+
+use super::{Claim, Kind, Mode, SocketSettings, virtio_user};
+use crate::args::GuestKind;
+use crate::config::{Fields, Judging};
+use crate::plant::PlantError;
+use crate::topology::PortSettings;
+use crate::trouble::Trouble;
+use ::port::PortControl;
+use ::port::vhost_user::{self as room, Options};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Instant;
+
+mod snippet;
+
+/// What a vhost-user port is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VhostUser {
+    #[serde(flatten)]
+    pub(crate) socket: SocketSettings,
+}
+
+impl Kind for VhostUser {
+    const NAME: &'static str = "vhost-user";
+    const ABOUT: &'static str =
+        "Guests plug into it over a vhost-user socket (what a port is unless told otherwise)";
+    const KEYS: &'static [&'static str] = &SocketSettings::KEYS;
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "socket = \"/tmp/it's \\\\ \\\"a\\\"\"",
+        "socket = \"/tmp/lr-a.sock\"\nmode = \"client\"\nmtu = 9000",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        for key in virtio_user::DRIVER_KEYS {
+            let reason = format!("`{key}` is the choice of a driver, and this port is a guest's back end");
+            let remedy =
+                "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
+            fields.foreign(key, reason, remedy);
+        }
+        Self { socket: SocketSettings::read(fields, Mode::Server) }
+    }
+
+    fn judge(&self, judging: &mut Judging<'_>) {
+        self.socket.judge(judging);
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.socket.claims()
+    }
+
+    fn place(&self) -> String {
+        self.socket.place()
+    }
+
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+        snippet::snippet(port, &self.socket, other)
+    }
+
+    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+        let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
+        let made = match self.socket.mode {
+            Mode::Server => room::VhostUser::listen(&self.socket.path, options),
+            Mode::Client => room::VhostUser::connect(&self.socket.path, options, Instant::now()),
+        };
+        Ok(Box::new(made.map_err(PlantError::said)?))
+    }
+}
+
+impl fmt::Display for VhostUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.socket.fmt(f)
+    }
+}

@@ -1,0 +1,130 @@
+//! `kind = "virtio-user"`: a front end, which plugs into another switch.
+
+use super::{Claim, Kind, Mode, SocketSettings};
+use crate::args::GuestKind;
+use crate::config::{Fields, Judging};
+use crate::plant::PlantError;
+use crate::topology::PortSettings;
+use crate::trouble::Trouble;
+use ::port::PortControl;
+use ::port::virtio_user::{self as room, MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, RingKind};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Instant;
+
+mod snippet;
+
+const QUEUE_SIZE: RangeInclusive<i128> = MIN_QUEUE_SIZE as i128..=MAX_QUEUE_SIZE as i128;
+
+/// The keys by which a driver says what it wants.
+pub(super) const DRIVER_KEYS: [&str; 3] = ["ring", "queue_size", "mergeable"];
+
+/// What a virtio-user port asks of its back end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VirtioUser {
+    #[serde(serialize_with = "write_ring", deserialize_with = "read_ring")]
+    pub(crate) ring: RingKind,
+    /// Entries per ring.
+    pub(crate) queue_size: u16,
+    /// Whether a received frame may span buffers.
+    pub(crate) mergeable: bool,
+    #[serde(flatten)]
+    pub(crate) socket: SocketSettings,
+}
+
+impl Default for VirtioUser {
+    fn default() -> Self {
+        Self { ring: RingKind::Split, queue_size: 1024, mergeable: true, socket: SocketSettings::default() }
+    }
+}
+
+/// A ring kind travels by its name.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+fn write_ring<S: Serializer>(ring: &RingKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(ring.name())
+}
+
+fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}
+
+impl Kind for VirtioUser {
+    const NAME: &'static str = "virtio-user";
+    const ABOUT: &'static str = "It plugs into another switch's vhost-user socket";
+    const KEYS: &'static [&'static str] = &["ring", "queue_size", "mergeable", "socket", "mode"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "socket = \"/tmp/lr-up.sock\"",
+        "socket = \"/tmp/lr-up.sock\"\nmode = \"server\"\nring = \"packed\"\nqueue_size = 300\nmergeable = false",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let default = Self::default();
+        let rings = RingKind::ALL.map(|kind| (kind.name(), kind));
+        let ring = fields.choice("ring", &rings).unwrap_or_default();
+        let queue_size: u16 =
+            fields.number("queue_size", QUEUE_SIZE, "entries").unwrap_or(default.queue_size);
+        let split = !fields.is_spoiled("ring") && !ring.is_packed();
+        if split && !queue_size.is_power_of_two() {
+            let above = queue_size.next_power_of_two();
+            let reason = format!("`queue_size` is {queue_size}, and split rings have a power of two");
+            let remedy = format!("write {} or {above}, or ring = \"packed\"", above / 2);
+            fields.wrong::<()>("queue_size", reason, remedy);
+        }
+        let mergeable = fields.flag("mergeable").unwrap_or(default.mergeable);
+        Self { ring, queue_size, mergeable, socket: SocketSettings::read(fields, Mode::Client) }
+    }
+
+    /// A virtio-user port's queues are memory of this machine, all of it taken at once.
+    fn judge(&self, judging: &mut Judging<'_>) {
+        self.socket.judge(judging);
+        let bytes = self.options(judging.port()).memory();
+        if bytes > MAX_MEMORY {
+            let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
+            let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
+            judging.wrong("", reason, "lower `queue_pairs`, `queue_size` or `mtu`");
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.socket.claims()
+    }
+
+    fn place(&self) -> String {
+        self.socket.place()
+    }
+
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+        snippet::snippet(port, &self.socket, other)
+    }
+
+    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+        let options = self.options(port);
+        let made = match self.socket.mode {
+            Mode::Server => room::VirtioUser::listen(&self.socket.path, options),
+            Mode::Client => room::VirtioUser::connect(&self.socket.path, options, Instant::now()),
+        };
+        Ok(Box::new(made.map_err(PlantError::said)?))
+    }
+}
+
+impl VirtioUser {
+    /// The settings in the words of the room that makes the port.
+    fn options(&self, port: &PortSettings) -> Options {
+        Options {
+            ring: self.ring,
+            queue_size: self.queue_size,
+            queue_pairs: port.queue_pairs,
+            mergeable: self.mergeable,
+            mtu: port.mtu,
+        }
+    }
+}
+
+impl fmt::Display for VirtioUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} rings of {}", self.socket, self.ring, self.queue_size)
+    }
+}
