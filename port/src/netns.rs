@@ -18,6 +18,10 @@ const NAMES: &str = "/run/netns";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Namespace(String);
 
+/// Which namespace a name led to: a name can be given to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64);
+
 /// Why a namespace cannot be worked in. The thread is where it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
@@ -35,7 +39,7 @@ pub enum NamespaceError {
 }
 
 impl Namespace {
-    /// A name that `ip netns` knows, or, with a slash, the path of a namespace's file.
+    /// A name that `ip netns` knows, or the absolute path of a namespace's file.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
@@ -47,7 +51,14 @@ impl Namespace {
 
     /// The file that stands for it.
     pub fn path(&self) -> PathBuf {
-        if self.0.contains('/') { PathBuf::from(&self.0) } else { PathBuf::from(NAMES).join(&self.0) }
+        // An absolute path replaces what it is joined to.
+        PathBuf::from(NAMES).join(&self.0)
+    }
+
+    /// Which namespace the name leads to now; `None`: to none.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let stat = rustix::fs::stat(self.path()).ok()?;
+        Some(Identity(stat.st_dev, stat.st_ino))
     }
 
     /// Does `work` in this namespace, and comes back.
@@ -55,7 +66,8 @@ impl Namespace {
     /// # Errors
     /// [`NamespaceError`] where the namespace cannot be entered; then nothing was done.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, NamespaceError> {
-        let (path, flags) = (self.path(), OFlags::RDONLY | OFlags::CLOEXEC);
+        // Whatever is at the path, opening it must not wait, as a pipe's would.
+        let (path, flags) = (self.path(), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
         let there = rustix::fs::open(&path, flags, Mode::empty())
             .map_err(|why| NamespaceError::Missing(path.clone(), why))?;
         let back = rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())

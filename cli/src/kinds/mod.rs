@@ -7,14 +7,17 @@
 //! A new kind is a file here that implements [`Kind`], its `mod` line and its line in [`kinds!`].
 
 mod claim;
+mod interface;
 mod socket;
 mod tap;
 #[cfg(test)]
 mod tests;
 pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
+mod xdp;
 
 pub(crate) use claim::Claim;
+pub(crate) use interface::InterfaceSettings;
 pub(crate) use socket::{Mode, SocketSettings};
 
 use crate::args::GuestKind;
@@ -136,6 +139,7 @@ kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
     Tap(tap::Tap),
+    Xdp(xdp::Xdp),
 }
 
 /// Stands in for a kind that could not be read.

@@ -6,6 +6,7 @@
 //! never reads a clock.
 
 use super::{InterfaceError, Place, Watch};
+use crate::netns::{Identity, Namespace};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::fmt::Debug;
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The pause before the first new try; each further one is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause, and how long a port must run for the next pause to be a short one again.
+/// The longest pause, how long a port must run for the next pause to be a short one again, and how often the name of a
+/// namespace is looked at.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A queue pair, ready for the engine.
@@ -62,6 +64,8 @@ struct Running {
     opened: Opened,
     queues: u16,
     since: Option<Instant>,
+    /// Where the namespace's name led to.
+    home: Option<Identity>,
 }
 
 /// A port over an interface.
@@ -70,7 +74,8 @@ pub(crate) struct Life<K> {
     running: Option<Running>,
     state: PortState,
     pause: Duration,
-    resume: Option<Instant>,
+    /// When to try again, or to look again.
+    due: Option<Instant>,
     last_fault: Option<PortFault>,
     connects: u64,
 }
@@ -86,15 +91,15 @@ impl<K: Kind> Life<K> {
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
         let (state, pause) = (PortState::Connected, SHORTEST_PAUSE);
-        Ok(Self { kind, running, state, pause, resume: None, last_fault: None, connects: 1 })
+        Ok(Self { kind, running, state, pause, due: None, last_fault: None, connects: 1 })
     }
 
     /// Tries again, once the pause is over.
     fn retry(&mut self, now: Instant) {
-        if self.resume.is_none_or(|at| now < at) {
+        if self.running.is_some() || self.due.is_none_or(|at| now < at) {
             return;
         }
-        self.resume = None;
+        self.due = None;
         match open(&self.kind) {
             Ok(running) => {
                 (self.running, self.state) = (Some(running), PortState::Connected);
@@ -119,11 +124,20 @@ impl<K: Kind> Life<K> {
     }
 
     fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
-        if self.running.as_ref().is_some_and(|running| running.watch.is_gone()) {
-            let place = self.kind.place();
-            let text = format!("{place} was deleted or renamed; the port tries again until it is back");
-            self.lose(PortFault::Interface(text), now, engine);
-        }
+        let Some(running) = &self.running else { return };
+        let place = self.kind.place();
+        let text = if running.watch.is_gone() {
+            format!("{place} was deleted or renamed; the port tries again until it is back")
+        } else if home(place) != running.home {
+            format!(
+                "the namespace of {place} was deleted; the port tries again until there is one of that name"
+            )
+        } else {
+            // An interface says when it goes, a namespace does not.
+            self.due = running.home.map(|_| now + LONGEST_PAUSE);
+            return;
+        };
+        self.lose(PortFault::Interface(text), now, engine);
     }
 
     fn lose(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
@@ -136,7 +150,7 @@ impl<K: Kind> Life<K> {
     }
 
     fn rest(&mut self, fault: PortFault, now: Instant) {
-        self.resume = Some(now + self.pause);
+        self.due = Some(now + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.state = PortState::Faulted(fault.clone());
         self.last_fault = Some(fault);
@@ -164,8 +178,12 @@ fn open<K: Kind>(kind: &K) -> Result<Running, InterfaceError> {
     kind.place().within(|| {
         let watch = Watch::new(kind.place())?;
         let opened = kind.open(&watch)?;
-        Ok(Running { watch, opened, queues: 0, since: None })
+        Ok(Running { watch, opened, queues: 0, since: None, home: home(kind.place()) })
     })
+}
+
+fn home(place: &Place) -> Option<Identity> {
+    place.netns.as_ref().and_then(Namespace::identity)
 }
 
 impl<K: Kind> PortControl for Life<K> {
@@ -174,7 +192,7 @@ impl<K: Kind> PortControl for Life<K> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.resume
+        self.due
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
@@ -196,7 +214,7 @@ impl<K: Kind> PortControl for Life<K> {
 
     fn close(&mut self, engine: &mut dyn Attach) {
         self.stop(engine);
-        (self.state, self.resume) = (PortState::Closed, None);
+        (self.state, self.due) = (PortState::Closed, None);
     }
 
     fn status(&self) -> PortStatus {

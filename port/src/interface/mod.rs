@@ -91,7 +91,7 @@ impl std::fmt::Display for Place {
 
 impl Place {
     /// Refuses names that no interface can have.
-    pub(crate) fn check(&self) -> Result<(), InterfaceError> {
+    pub fn check(&self) -> Result<(), InterfaceError> {
         let name = &self.interface;
         let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
         let bad = name.is_empty()

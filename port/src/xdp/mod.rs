@@ -22,7 +22,7 @@ mod umem;
 
 pub use crate::interface::{InterfaceError, Place};
 pub use control::open;
-pub use options::{Attachment, BusyPoll, MAX_RING, MIN_RING, Mode, Options};
+pub use options::{Attachment, BusyPoll, MAX_RING, MAX_RULES, MIN_RING, Mode, Options, RING};
 pub use rules::{BadRule, Rule};
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use crate::vhost_user::MAX_QUEUE_PAIRS;
 pub const MIN_RING: u16 = 128;
 /// Longest ring: a frame's number has 16 bits.
 pub const MAX_RING: u16 = 32_768;
+/// The length of a ring unless told otherwise.
+pub const RING: u16 = 2048;
 /// Most rules: the verifier looks at every path through them.
-const MAX_RULES: usize = 64;
+pub const MAX_RULES: usize = 64;
 
 /// Who copies a frame between the interface and the UMEM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Options {
         Self {
             place,
             queue_pairs: 1,
-            ring: 2048,
+            ring: RING,
             mode: Mode::Auto,
             attachment: Attachment::Auto,
             to_kernel: Vec::new(),
