@@ -12,6 +12,7 @@ pub mod finish;
 pub mod interface;
 pub mod netns;
 mod offload;
+pub mod packet;
 mod queue;
 pub mod tap;
 mod tickets;

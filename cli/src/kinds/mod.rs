@@ -8,6 +8,7 @@
 
 mod claim;
 mod interface;
+mod packet;
 mod socket;
 mod tap;
 #[cfg(test)]
@@ -140,6 +141,7 @@ kinds! {
     VirtioUser(virtio_user::VirtioUser),
     Tap(tap::Tap),
     Xdp(xdp::Xdp),
+    Packet(packet::Packet),
 }
 
 /// Stands in for a kind that could not be read.
