@@ -59,7 +59,6 @@ enum Backing {
     /// somebody else, no fault on them may be taken for one of ours.
     Mapped { watch: Watch, _mapping: Mapping },
     /// No file that could be cut is behind it, so nothing is watched.
-    #[cfg(not(miri))]
     Own { _mapping: Mapping },
     /// Bytes that were private before.
     Bytes { _bytes: Bytes },
@@ -164,6 +163,23 @@ impl Region {
         Ok(Self { spec, base: bytes.cast(), backing: Backing::Bytes { _bytes: Bytes(bytes) } })
     }
 
+    /// What the kernel shares by a descriptor that is no file (a socket's ring), addressed from zero. It has the length
+    /// that the kernel was asked for and nobody can cut it.
+    ///
+    /// # Errors
+    /// [`RegionError::Map`] where there is not so much behind `fd`.
+    pub fn device(fd: BorrowedFd<'_>, len: u64) -> Result<Self, RegionError> {
+        let spec = RegionSpec { guest: 0, user: 0, len, offset: 0 };
+        check(&spec)?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        let start =
+            unsafe { rustix::mm::mmap(core::ptr::null_mut(), len as usize, protection, flags, fd, 0)? };
+        let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        let mapping = Mapping { start: base, len: len as usize };
+        Ok(Self { spec, base, backing: Backing::Own { _mapping: mapping } })
+    }
+
     /// Zeroed memory from the allocator, in the place of a front end's, for tests, benches and Miri.
     ///
     /// # Panics
@@ -188,7 +204,6 @@ impl Region {
     pub fn is_lost(&self) -> bool {
         match &self.backing {
             Backing::Mapped { watch, .. } => watch.tripped(),
-            #[cfg(not(miri))]
             Backing::Own { .. } => false,
             Backing::Bytes { .. } | Backing::Heap { .. } => false,
         }

@@ -7,8 +7,10 @@
 //! A new kind is a file here that implements [`Kind`], its `mod` line and its line in [`kinds!`].
 
 mod claim;
+mod interface;
 mod memif;
 mod null;
+mod packet;
 mod pair;
 mod socket;
 mod stream;
@@ -17,8 +19,10 @@ mod tap;
 mod tests;
 pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
+mod xdp;
 
 pub(crate) use claim::Claim;
+pub(crate) use interface::InterfaceSettings;
 pub(crate) use socket::{Mode, SocketSettings};
 
 use crate::args::GuestKind;
@@ -144,6 +148,8 @@ kinds! {
     Tap(tap::Tap),
     Memif(memif::Memif),
     Pair(pair::Pair),
+    Xdp(xdp::Xdp),
+    Packet(packet::Packet),
 }
 
 /// Stands in for a kind that could not be read.
