@@ -18,10 +18,10 @@ const TRANSFER: Duration = Duration::from_mins(3);
 const REACTION: Duration = Duration::from_secs(30);
 const NAMES: [&str; 2] = ["left", "right"];
 
-/// A switch with these ports on one bridge.
-fn switch_with(folder: &Path, ports: &[(&str, String)]) -> Switch {
+/// A switch with these ports on one bridge, and so many workers.
+fn switch_with(folder: &Path, workers: usize, ports: &[(&str, String)]) -> Switch {
     let section = |(name, lines): &(&str, String)| format!("[[port]]\nname = \"{name}\"\n{lines}\n");
-    let text: String = ports.iter().map(section).collect();
+    let text = "[[worker]]\n".repeat(workers) + &ports.iter().map(section).collect::<String>();
     let file = folder.join("switch.toml");
     fs::write(&file, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
     Switch::restart(folder)
@@ -60,7 +60,7 @@ fn a_guest_without_shared_memory_talks_to_one_with_it_dies_and_comes_back() {
         ("left", format!("socket = \"{}\"", socket.display())),
         ("right", format!("kind = \"stream\"\nsocket = \"{}\"", stream.display())),
     ];
-    let switch = switch_with(folder.path(), &ports);
+    let switch = switch_with(folder.path(), 1, &ports);
     let plug = Plug { socket: &socket, server: false, packed: false, number: 1 };
     let mut left = Vm::start(folder.path(), "guest-left", &image, &plug);
     let mut right = streamed(folder.path(), &switch, &image, 1, "guest-right");
@@ -79,7 +79,8 @@ fn a_guest_without_shared_memory_talks_to_one_with_it_dies_and_comes_back() {
     switch.stop();
 }
 
-/// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects.
+/// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects. Two workers share
+/// both.
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
 fn two_guests_over_streams_of_both_sorts_ping_and_move_a_file() {
@@ -91,7 +92,7 @@ fn two_guests_over_streams_of_both_sorts_ping_and_move_a_file() {
         ("left", format!("kind = \"stream\"\nsocket = \"{}\"", stream.display())),
         ("right", format!("kind = \"stream\"\naddress = \"{address}\"\nmode = \"client\"")),
     ];
-    let switch = switch_with(folder.path(), &ports);
+    let switch = switch_with(folder.path(), 2, &ports);
     let guest = |side: usize| streamed(folder.path(), &switch, &image, side, NAMES[side]);
     let (mut left, mut right) = (guest(0), guest(1));
     left.ready();
@@ -193,7 +194,7 @@ fn passt_answers_for_its_gateway_and_gives_an_address_and_is_found_again() {
         ("net", format!("kind = \"stream\"\nsocket = \"{}\"\nmode = \"client\"", net.display())),
         ("peer", format!("kind = \"stream\"\nsocket = \"{}\"", peer.display())),
     ];
-    let switch = switch_with(folder.path(), &ports);
+    let switch = switch_with(folder.path(), 1, &ports);
     let mut peer = UnixStream::connect(&peer).expect("the switch listens");
     for _ in 0..2 {
         let mut passt = passt(folder.path());

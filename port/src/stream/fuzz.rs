@@ -1,8 +1,8 @@
 //! Bytes from outside as a peer's: whatever it sends, in whatever pieces. For fuzzing.
 //!
 //! A script is written to a queue's socket, while bursts are taken and completed. What comes out is compared with
-//! what a plain reading of the same bytes gives, at the moment in which a burst is completed, so that a frame that was overwritten
-//! meanwhile is found.
+//! what a plain reading of the same bytes gives, at the moment in which a burst is completed, so that a frame that
+//! was overwritten meanwhile is found.
 
 use super::frames::{LONGEST, PREFIX, SHORTEST};
 use super::rx::Rx;
