@@ -167,11 +167,11 @@ impl Offload {
 
     /// The same work on a packet whose front grew by `n` bytes, or shrank where `n` is negative.
     #[must_use]
-    pub const fn moved(self, n: i16) -> Self {
+    pub const fn moved(self, n: isize) -> Self {
         if !self.is_work() {
             return self;
         }
-        let start = self.word(48).wrapping_add_signed(n);
+        let start = self.word(48).wrapping_add(n as u16);
         Self(self.0 & !(0xffff << 48) | (start as u64) << 48)
     }
 

@@ -9,7 +9,9 @@
 pub mod binary;
 pub mod guest;
 pub mod initramfs;
+pub mod iperf;
 pub mod kernel;
+pub mod netns;
 pub mod ovs;
 pub mod process;
 pub mod switch;

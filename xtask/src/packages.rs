@@ -44,10 +44,16 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
+    Need::new(Probe::Program("ip"), &["iproute2"]),
+    Need::new(Probe::Program("sysctl"), &["procps"]),
+    Need::new(Probe::Program("ping"), &["iputils-ping"]),
+    IPERF,
 ];
 
 /// What the peers of the bench are.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
+
+const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 
 // DPDK's drivers are packages that the program only recommends.
 const TESTPMD: Need =

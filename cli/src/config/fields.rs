@@ -93,6 +93,24 @@ impl<'a, 'n> Fields<'a, 'n> {
         found.unwrap_or_default()
     }
 
+    /// A list of strings, empty where the key is not written. `wanted` says what it is a list of.
+    pub(crate) fn texts(&mut self, key: &'static str, wanted: &str) -> Vec<String> {
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let text = |node: &Node| match &node.value {
+            Value::Text(text) => Some(text.to_string()),
+            _ => None,
+        };
+        let texts = match &node.value {
+            Value::List(list) => list.iter().map(text).collect(),
+            _ => None,
+        };
+        texts.unwrap_or_else(|| {
+            let remedy = format!("write a list of {wanted}");
+            self.wrong::<()>(key, format!("`{key}` is no list of strings"), remedy);
+            Vec::new()
+        })
+    }
+
     /// An integer within `range`.
     pub(crate) fn number<T: TryFrom<i128>>(
         &mut self,

@@ -10,6 +10,7 @@ use super::sys::{self, Dialed};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::SocketType;
 
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,7 @@ impl Ear {
     fn at(site: &Site) -> Result<Self, ListenError> {
         match site {
             Site::Unix(path) => Listener::bind(path).map(Ear::Unix),
+            Site::Packets(path) => Listener::of(path, SocketType::SEQPACKET).map(Ear::Unix),
             Site::Tcp(address) => sys::listen_tcp(address).map(Ear::Tcp).map_err(|errno| match errno {
                 Errno::ADDRINUSE => ListenError::Taken(*address),
                 Errno::ADDRNOTAVAIL => ListenError::NotHere(*address),

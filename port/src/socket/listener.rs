@@ -4,6 +4,7 @@ use super::{Site, sys};
 use crate::vhost_user::MAX_QUEUE_PAIRS;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::SocketType;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl ListenError {
     /// The kernel refused what has nothing to do with the place.
     pub(crate) fn at(site: &Site, errno: Errno) -> Self {
         match site {
-            Site::Unix(path) => Self::Kernel(path.clone(), errno),
+            Site::Unix(path) | Site::Packets(path) => Self::Kernel(path.clone(), errno),
             Site::Tcp(address) => Self::Address(*address, errno),
         }
     }
@@ -68,11 +69,16 @@ pub(crate) struct Listener {
 impl Listener {
     /// Listens at `path`. A socket file that nobody listens on any more is replaced.
     pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
+        Self::of(path, SocketType::STREAM)
+    }
+
+    /// As [`Listener::bind`], with a socket of another kind.
+    pub(crate) fn of(path: &Path, kind: SocketType) -> Result<Self, ListenError> {
         if path.as_os_str().len() > LONGEST_PATH {
             return Err(ListenError::TooLong(path.into()));
         }
-        remove_stale(path)?;
-        let socket = sys::listen(path).map_err(|errno| match errno {
+        remove_stale(path, kind)?;
+        let socket = sys::listen(path, kind).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => ListenError::NoDirectory(path.into()),
             Errno::ADDRINUSE => ListenError::Live(path.into()),
             errno => ListenError::Kernel(path.into(), errno),
@@ -103,12 +109,12 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Removes a socket file that a process left behind when it was killed.
-fn remove_stale(path: &Path) -> Result<(), ListenError> {
+fn remove_stale(path: &Path, kind: SocketType) -> Result<(), ListenError> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
         return Err(ListenError::NotASocket(path.into()));
     }
-    match sys::connect(path) {
+    match sys::connect_by(path, kind) {
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(errno @ (Errno::ACCESS | Errno::PERM)) => return Err(ListenError::Kernel(path.into(), errno)),

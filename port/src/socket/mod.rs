@@ -19,6 +19,8 @@ use std::path::PathBuf;
 pub enum Site {
     /// A path in the file system.
     Unix(PathBuf),
+    /// A path in the file system, of a socket that keeps messages apart (`SOCK_SEQPACKET`).
+    Packets(PathBuf),
     /// An address and a port of TCP.
     Tcp(SocketAddr),
 }
@@ -26,7 +28,7 @@ pub enum Site {
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Site::Unix(path) => path.display().fmt(f),
+            Site::Unix(path) | Site::Packets(path) => path.display().fmt(f),
             Site::Tcp(address) => address.fmt(f),
         }
     }

@@ -22,18 +22,18 @@ pub(crate) enum Dialed {
     Waiting(OwnedFd),
 }
 
-fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
+fn socket(family: AddressFamily, kind: SocketType) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+    rustix::net::socket_with(family, kind, flags, None)
 }
 
 fn family(address: &SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
-/// A listening socket at `path`, which must not exist yet.
-pub(crate) fn listen(path: &Path) -> Result<OwnedFd, Errno> {
-    let socket = stream(AddressFamily::UNIX)?;
+/// A listening socket of some kind at `path`, which must not exist yet.
+pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = socket(AddressFamily::UNIX, kind)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
@@ -41,7 +41,7 @@ pub(crate) fn listen(path: &Path) -> Result<OwnedFd, Errno> {
 
 /// A listening socket at `address`. Connections of an earlier one that still linger do not hinder it.
 pub(crate) fn listen_tcp(address: &SocketAddr) -> Result<OwnedFd, Errno> {
-    let socket = stream(family(address))?;
+    let socket = socket(family(address), SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, address)?;
     rustix::net::listen(&socket, 16)?;
@@ -50,7 +50,17 @@ pub(crate) fn listen_tcp(address: &SocketAddr) -> Result<OwnedFd, Errno> {
 
 /// A connection to the listening socket at `path`.
 pub(crate) fn connect(path: &Path) -> Result<OwnedFd, Errno> {
-    let socket = stream(AddressFamily::UNIX)?;
+    connect_by(path, SocketType::STREAM)
+}
+
+/// A connection to the listening socket of packets at `path`.
+pub(crate) fn connect_packets(path: &Path) -> Result<OwnedFd, Errno> {
+    connect_by(path, SocketType::SEQPACKET)
+}
+
+/// A connection to the listening socket of some kind at `path`.
+pub(crate) fn connect_by(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = socket(AddressFamily::UNIX, kind)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
@@ -59,9 +69,10 @@ pub(crate) fn connect(path: &Path) -> Result<OwnedFd, Errno> {
 pub(crate) fn dial(site: &Site) -> Result<Dialed, Errno> {
     let address = match site {
         Site::Unix(path) => return connect(path).map(Dialed::Connected),
+        Site::Packets(path) => return connect_packets(path).map(Dialed::Connected),
         Site::Tcp(address) => address,
     };
-    let socket = stream(family(address))?;
+    let socket = socket(family(address), SocketType::STREAM)?;
     match rustix::net::connect(&socket, address) {
         Ok(()) => attended(socket).map(Dialed::Connected),
         Err(Errno::INPROGRESS) => Ok(Dialed::Waiting(socket)),

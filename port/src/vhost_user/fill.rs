@@ -30,9 +30,10 @@ impl Form {
 /// bytes is its first ten.
 #[inline(always)]
 fn header(words: [u8; OFFLOAD_HEADER], num_buffers: u16) -> [u8; 12] {
-    let [n, m] = num_buffers.to_le_bytes();
-    let [a, b, c, d, e, f, g, h, i, j] = words;
-    [a, b, c, d, e, f, g, h, i, j, n, m]
+    let mut header = [0; 12];
+    header[..OFFLOAD_HEADER].copy_from_slice(&words);
+    header[OFFLOAD_HEADER..].copy_from_slice(&num_buffers.to_le_bytes());
+    header
 }
 
 /// Writes header and frame into one piece that holds both. `OFFLOADS`: whether there may be work left.
@@ -42,14 +43,14 @@ fn header(words: [u8; OFFLOAD_HEADER], num_buffers: u16) -> [u8; 12] {
 #[inline(always)]
 pub(super) fn plain<K: Kernel, const OFFLOADS: bool>(_map: &Map, form: Form, to: Seg, frame: &Frame<'_>) {
     let (_, body) = to.split_at(form.header_len);
-    let [a, b, c, d, e, f, g, h, i, j, n, m] = header(form.words::<OFFLOADS>(frame), 1);
+    let header = header(form.words::<OFFLOADS>(frame), 1);
     // SAFETY: `to` lies in the map that the caller holds and was cut to header plus frame.
     unsafe {
-        to.put_if_different(0, u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
+        to.put_if_different(0, header.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first)));
         if form.header_len == 12 {
-            to.put_if_different(8, u32::from_ne_bytes([i, j, n, m]));
+            to.put_if_different(8, header.last_chunk().map_or(0, |last| u32::from_ne_bytes(*last)));
         } else {
-            to.put_if_different(8, u16::from_ne_bytes([i, j]));
+            to.put_if_different(8, u16::from_ne_bytes([header[8], header[9]]));
         }
         frame.write_to::<K>(body);
     }

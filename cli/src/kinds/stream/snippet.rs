@@ -25,7 +25,7 @@ fn qemu(port: &PortSettings, own: &Stream) -> String {
     let name = &port.name;
     // QEMU reads a doubled comma as one that belongs to the value.
     let site = match own.site() {
-        Site::Unix(path) => {
+        Site::Unix(path) | Site::Packets(path) => {
             format!("addr.type=unix,addr.path={}", path.display().to_string().replace(',', ",,"))
         }
         Site::Tcp(address) => {
@@ -43,7 +43,7 @@ fn qemu(port: &PortSettings, own: &Stream) -> String {
 
 fn linerate(port: &PortSettings, own: &Stream) -> String {
     let (key, place) = match own.site() {
-        Site::Unix(path) => ("socket", path.display().to_string()),
+        Site::Unix(path) | Site::Packets(path) => ("socket", path.display().to_string()),
         Site::Tcp(address) => ("address", address.to_string()),
     };
     format!(
