@@ -39,6 +39,7 @@ pub(crate) const TESTS: &[Need] = &[
     OVS,
     Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
     Need::new(Probe::Package("busybox-static"), &["busybox-static"]),
+    Need::new(Probe::Program("passt"), &["passt"]),
     Need::new(Probe::Program("xz"), &["xz-utils"]),
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
