@@ -6,7 +6,7 @@
 use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
-    BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
+    self, BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
 use engine::{Engine, EngineConfig, EngineError, Now, Spread, WorkerConfig};
@@ -47,7 +47,7 @@ impl Switch {
         }
         let workers = topology.workers.iter().map(worker_config).collect();
         let engine = Engine::start(
-            EngineConfig { workers, max_ports: MOST_PORTS, spread: Spread::default() },
+            EngineConfig { workers, max_ports: MOST_PORTS, spread: spread(topology.switch.spread) },
             &bridges,
         );
         let remedy = "correct the [[worker]] sections, or give this process more threads and descriptors";
@@ -172,6 +172,14 @@ impl Plant for Switch {
         self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
             Ok(sum + self.bridges.flush(bridge, selection).map_err(PlantError::said)? as u64)
         })
+    }
+}
+
+fn spread(spread: topology::Spread) -> Spread {
+    match spread {
+        topology::Spread::Symmetric => Spread::Symmetric,
+        topology::Spread::Toeplitz => Spread::Toeplitz,
+        topology::Spread::Pair => Spread::Pair,
     }
 }
 

@@ -23,11 +23,26 @@ pub(crate) struct SwitchSettings {
     pub(crate) name: String,
     /// The control socket; `None`: the usual place.
     pub(crate) control: Option<PathBuf>,
+    /// How packets take queue pairs where a port has several.
+    pub(crate) spread: Spread,
+}
+
+/// How packets take queue pairs where a port has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Spread {
+    /// By flow, so that both directions meet one worker.
+    #[default]
+    Symmetric,
+    /// By flow, as network cards do.
+    Toeplitz,
+    /// By the pair that they came from.
+    Pair,
 }
 
 impl Default for SwitchSettings {
     fn default() -> Self {
-        Self { name: "linerate".to_owned(), control: None }
+        Self { name: "linerate".to_owned(), control: None, spread: Spread::default() }
     }
 }
 
@@ -167,6 +182,11 @@ impl fmt::Display for Topology {
         if let Some(path) = &self.switch.control {
             write!(f, ", control {}", path.display())?;
         }
+        f.write_str(match self.switch.spread {
+            Spread::Symmetric => "",
+            Spread::Toeplitz => ", flows spread as network cards do",
+            Spread::Pair => ", packets keep the number of their queue pair",
+        })?;
         let branches = self.branches();
         for (i, (text, leaves)) in branches.iter().enumerate() {
             let last = i + 1 == branches.len();

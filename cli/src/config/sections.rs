@@ -6,7 +6,7 @@ use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::kinds;
 use crate::topology::{
-    BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, SwitchSettings, Topology, Vlan,
+    BridgeSettings, Polling, PortSettings, QueueFull, Spread, StaticEntry, SwitchSettings, Topology, Vlan,
     WorkerSettings,
 };
 use std::ops::RangeInclusive;
@@ -83,8 +83,10 @@ fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
     let default = SwitchSettings::default();
     let name = fields.text("name").map_or(default.name, str::to_owned);
     let control = fields.text("control").map(PathBuf::from);
+    let spreads = [("symmetric", Spread::Symmetric), ("toeplitz", Spread::Toeplitz), ("pair", Spread::Pair)];
+    let spread = fields.choice("spread", &spreads).unwrap_or_default();
     fields.finish();
-    SwitchSettings { name, control }
+    SwitchSettings { name, control, spread }
 }
 
 fn read_worker(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
