@@ -117,15 +117,12 @@ pub enum PortFault {
     /// A network interface is gone, or does not do what it did.
     #[error("the interface cannot be used: {0}")]
     Interface(String),
-<<<<<<< HEAD
     /// The file that a port writes to takes no more.
     #[error("the file cannot be written any further: {0}")]
     File(String),
-=======
     /// Nobody can be connected to at the other end of a socket, yet or any more.
     #[error("the other end cannot be reached yet: {0}")]
     Unreachable(String),
->>>>>>> main
     /// The process at the other end of a socket broke the protocol that both speak.
     #[error("the peer broke the protocol: {0}")]
     Peer(String),
