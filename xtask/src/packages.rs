@@ -43,6 +43,8 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
+    Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
+    Need::new(Probe::Program("tshark"), &["tshark"]),
 ];
 
 /// What the peers of the bench are.

@@ -8,6 +8,7 @@
 
 mod claim;
 mod null;
+mod pcap;
 mod socket;
 mod stream;
 #[cfg(test)]
@@ -137,6 +138,7 @@ kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
     Null(null::Null),
+    Pcap(pcap::Pcap),
     Stream(stream::Stream),
 }
 
