@@ -247,6 +247,8 @@ fn inner<T>(
         Value::Table(_) => None,
         _ => return fields.not(key, node, wanted),
     };
+    // What is missing inside is missing here.
+    fields.notes.written((section, "file"), node.line);
     let mut inner = Fields::open_inner(node, section, fields.notes);
     let read = read(&mut inner, file);
     let incomplete = inner.is_spoiled("file");
