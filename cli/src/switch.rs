@@ -133,7 +133,7 @@ impl Plant for Switch {
 
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
         let mut members = self.members();
-        let control = port.kind.plug(port)?;
+        let control = port.wrappers.around(port.kind.plug(port)?, &port.name)?;
         let id = self.plug_in(port, control)?;
         members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
         Ok(())

@@ -3,6 +3,7 @@
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
 use crate::kinds::PortKind;
+use crate::wrappers::Wrappers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -156,6 +157,8 @@ pub(crate) struct PortSettings {
     /// Addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mac_limit: Option<u32>,
+    #[serde(flatten)]
+    pub(crate) wrappers: Wrappers,
 }
 
 #[cfg(test)]
@@ -172,6 +175,7 @@ impl PortSettings {
             broadcast_limit: None,
             unknown_limit: None,
             mac_limit: None,
+            wrappers: Wrappers::default(),
         }
     }
 }
@@ -282,6 +286,6 @@ impl fmt::Display for PortSettings {
         for (limit, what) in limits.iter().filter_map(|(limit, what)| Some((limit.as_ref()?, what))) {
             write!(f, ", at most {limit} {what}")?;
         }
-        Ok(())
+        self.wrappers.fmt(f)
     }
 }

@@ -42,7 +42,7 @@ impl Timer {
     }
 
     fn write(&self, wait: u64) {
-        let (tv_sec, tv_nsec) = ((wait / NANOSECONDS) as i64, (wait % NANOSECONDS) as i64);
+        let (tv_sec, tv_nsec) = ((wait / NANOSECONDS).cast_signed(), (wait % NANOSECONDS).cast_signed());
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Itimerspec { it_interval: never, it_value: Timespec { tv_sec, tv_nsec } };
         // The descriptor is a timer and the time is in range, so there is nothing to refuse.

@@ -17,6 +17,7 @@ mod queues;
 #[path = "../../fuzz/src/race.rs"]
 mod race;
 
+use port::pcap::fuzz::fuzz_recording;
 use port::stream::fuzz::fuzz_peer;
 use port::vhost_user::fuzz::fuzz_session;
 use port::virtio_user::fuzz::fuzz_back_end;
@@ -34,6 +35,11 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 #[test]
 fn sessions_survive_every_script() {
     corpus("vhost_user").iter().for_each(|script| fuzz_session(script));
+}
+
+#[test]
+fn captures_are_judged_without_harm() {
+    corpus("pcap").iter().for_each(|file| fuzz_recording(file));
 }
 
 #[test]

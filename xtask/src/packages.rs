@@ -48,6 +48,8 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("sysctl"), &["procps"]),
     Need::new(Probe::Program("ping"), &["iputils-ping"]),
     IPERF,
+    Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
+    Need::new(Probe::Program("tshark"), &["tshark"]),
 ];
 
 /// What the peers of the bench are.

@@ -2,6 +2,7 @@
 
 use super::mistake::{Notes, Place, Section};
 use super::node::{Entry, HUGE, Node, Value};
+use crate::value::Span;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -146,6 +147,38 @@ impl<'a, 'n> Fields<'a, 'n> {
             );
         }
         found
+    }
+
+    /// A number within `range`, with a fraction or without.
+    pub(crate) fn decimal(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<f64>,
+        unit: &str,
+    ) -> Option<f64> {
+        let node = self.node(key)?;
+        let number = match node.value {
+            Value::Integer(number) => number as f64,
+            Value::Fraction(number) => number,
+            _ => return self.not(key, node, "a number"),
+        };
+        if range.contains(&number) {
+            return Some(number);
+        }
+        let remedy = format!("give {} to {} {unit}", range.start(), range.end());
+        self.wrong(key, format!("`{key}` is {number}, which is out of range"), remedy)
+    }
+
+    /// A stretch of time, as text with a unit.
+    pub(crate) fn span(&mut self, key: &'static str) -> Option<Span> {
+        let text = self.text(key)?;
+        let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
+        text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is no time"), remedy))
+    }
+
+    /// What is written for `key`, which is still to be read.
+    pub(crate) fn peek(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.node(key).map(|node| &node.value)
     }
 
     /// True or false.

@@ -20,7 +20,9 @@ pub(crate) use mistake::{Mistake, Mistakes};
 use crate::host::Host;
 use crate::topology::{PortSettings, StaticEntry, Topology};
 use mistake::{Notes, Section};
-use node::{Lines, Node};
+pub(crate) use node::{Node, Value};
+
+use node::Lines;
 use std::io::Read;
 use std::path::Path;
 

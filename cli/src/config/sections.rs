@@ -9,6 +9,7 @@ use crate::topology::{
     BridgeSettings, Polling, PortSettings, QueueFull, Spread, StaticEntry, SwitchSettings, Topology, Vlan,
     WorkerSettings,
 };
+use crate::wrappers::Wrappers;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use wire::MacAddress;
@@ -185,6 +186,7 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
         broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
         unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
         mac_limit: fields.number("mac_limit", 0..=*TABLE.end(), "addresses"),
+        wrappers: Wrappers::read(&mut fields),
     };
     fields.finish();
     port

@@ -12,6 +12,7 @@ mod memif;
 mod null;
 mod packet;
 mod pair;
+mod pcap;
 mod socket;
 mod stream;
 mod tap;
@@ -144,6 +145,7 @@ kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
     Null(null::Null),
+    Pcap(pcap::Pcap),
     Stream(stream::Stream),
     Tap(tap::Tap),
     Memif(memif::Memif),

@@ -18,12 +18,12 @@ fn pcap(big_endian: bool, nanoseconds: bool, link: u32, packets: &[Timed]) -> Ve
     let mut file = Vec::new();
     file.extend(word(if nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 }));
     file.extend([half(2), half(4)].concat());
-    [0, 0, 262_144, link].iter().for_each(|n| file.extend(word(*n)));
+    file.extend([0, 0, 262_144, link].map(word).concat());
     for (time, bytes) in packets {
         let part = (time % 1_000_000_000) as u32;
         let part = if nanoseconds { part } else { part / 1_000 };
         let len = bytes.len() as u32;
-        [(time / 1_000_000_000) as u32, part, len, len].iter().for_each(|n| file.extend(word(*n)));
+        file.extend([(time / 1_000_000_000) as u32, part, len, len].map(word).concat());
         file.extend(bytes);
     }
     file

@@ -3,6 +3,7 @@
 
 use super::{Direction, Record};
 use crate::Offload;
+use std::fmt::Write;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -50,7 +51,7 @@ pub(super) fn head(name: &str, snap: u32) -> Vec<u8> {
 pub(super) fn packet(out: &mut Vec<u8>, time: u64, record: &Record, bytes: &[u8]) {
     block(out, PACKET, |out| {
         let words = [0, (time >> 32) as u32, time as u32, bytes.len() as u32, record.len];
-        words.into_iter().for_each(|word| out.extend(word.to_le_bytes()));
+        out.extend(words.into_iter().flat_map(u32::to_le_bytes));
         padded(out, bytes);
         options(out, record, bytes);
     });
@@ -81,7 +82,8 @@ fn work(record: &Record, stored: usize) -> Option<String> {
     let (start, offset) = offload.checksum()?;
     let mut text = format!("checksum at byte {} is not filled in yet", start + offset);
     if let Some(kind) = offload.segmentation() {
-        text += &format!("; {kind:?} to be cut into segments of {} bytes", offload.segment());
+        // Writing to a String cannot fail.
+        let _ = write!(text, "; {kind:?} to be cut into segments of {} bytes", offload.segment());
     }
     Some(text)
 }

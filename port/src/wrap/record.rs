@@ -102,7 +102,9 @@ impl<K: Kernel> RecordTx<K> {
         let Some(&first) = rest.first().filter(|_| self.losses) else { return };
         let which = (burst.now().0, burst.source(), first);
         if self.full.replace(which) != Some(which) {
-            rest.iter().for_each(|pick| self.record(burst, *pick, Fate::Lost(DropReason::QueueFull)));
+            for &pick in rest {
+                self.record(burst, pick, Fate::Lost(DropReason::QueueFull));
+            }
         }
     }
 
