@@ -39,6 +39,8 @@ enum Chore {
 enum Bench {
     /// Beside DPDK's testpmd and Open vSwitch with DPDK, with the same guest
     Peers(bench::PeersArguments),
+    /// Over memif, beside DPDK's testpmd with its memif driver
+    Memif(bench::PeersArguments),
     /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
     Scale(bench::ScaleArguments),
 }
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
             steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))])
         }
         Chore::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
+        Chore::Bench(Bench::Memif(arguments)) => bench::memif(&arguments),
         Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
     };
     match result {

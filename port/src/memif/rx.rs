@@ -160,9 +160,16 @@ fn lose(len: usize, token: Token, burst: &mut Burst, tally: &mut Tally) {
 
 impl<B: Buffers> RxQueue for Rx<B> {
     fn prefetch(&self) {
-        self.ring.prefetch_theirs::<B::End>();
-        self.ring.prefetch_word(self.at);
-        self.ring.prefetch_word(self.at.wrapping_add(LINE));
+        // Descriptors that are not announced are just being written: whoever fetches them takes them out of the
+        // sender's hands.
+        let known = self.seen.wrapping_sub(self.at);
+        if known < BURST as u16 {
+            self.ring.prefetch_theirs::<B::End>();
+        }
+        if known > 0 {
+            self.ring.prefetch_word(self.at);
+            self.ring.prefetch_word(self.at.wrapping_add(LINE));
+        }
     }
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
