@@ -9,7 +9,7 @@ use crate::topology::{
     BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
-use engine::{Engine, EngineConfig, EngineError, Now, WorkerConfig};
+use engine::{Engine, EngineConfig, EngineError, Now, Spread, WorkerConfig};
 use net::bridge::{BridgeConfig, PortConfig, Rate, Selection};
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
@@ -46,7 +46,10 @@ impl Switch {
             added.map_err(|e| Trouble::failed(place, e, "correct this [[bridge]] section"))?;
         }
         let workers = topology.workers.iter().map(worker_config).collect();
-        let engine = Engine::start(EngineConfig { workers, max_ports: MOST_PORTS }, &bridges);
+        let engine = Engine::start(
+            EngineConfig { workers, max_ports: MOST_PORTS, spread: Spread::default() },
+            &bridges,
+        );
         let remedy = "correct the [[worker]] sections, or give this process more threads and descriptors";
         let engine = engine.map_err(|e| Trouble::failed("workers", e, remedy))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.macs_per_port));

@@ -5,18 +5,20 @@
 //! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
 //! nobody is waited for.
 
+mod send;
+
 use crate::command::{Command, Event, QueueKey, Retired, Serial};
-use crate::config::{Polling, QueueFull, WorkerConfig};
+use crate::config::{Polling, WorkerConfig};
 use crate::counters::WorkerCounters;
-use crate::finish::{Push, push_finished};
+use crate::lanes::{TxSlot, TxSlots};
 use crate::link::Link;
 use crate::pipeline::{Outputs, Pipeline};
 use crate::sleeper::Sleeper;
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Burst, Capabilities, DropReason, Now, PortFault, PortId, RxQueue, Tally, TxQueue};
+use port::{Burst, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 /// Empty rounds before an adaptive worker considers sleeping, at least.
 const IDLE_ROUNDS: u32 = 256;
@@ -31,21 +33,6 @@ struct RxSlot {
     key: QueueKey,
     serial: Serial,
     queue: Box<dyn RxQueue>,
-    dirty: bool,
-}
-
-/// A transmit queue and what it is called.
-struct TxSlot {
-    pair: u16,
-    serial: Serial,
-    queue: Box<dyn TxQueue>,
-    capabilities: Capabilities,
-}
-
-/// The transmit queues of one port, by pair.
-#[derive(Default)]
-struct TxSlots {
-    queues: Vec<TxSlot>,
     dirty: bool,
 }
 
@@ -72,6 +59,10 @@ pub(crate) struct Worker {
     sleeper: Sleeper,
     obeyed: u64,
     picks: [u8; port::BURST],
+    steering: Steering,
+    workers: usize,
+    /// By pick: the place of the queue that it takes, where an output has several.
+    places: [u8; port::BURST],
 }
 
 /// What a worker is made of besides its configuration.
@@ -83,6 +74,8 @@ pub(crate) struct Parts {
     pub(crate) ticks_per_ns: f64,
     pub(crate) start: u64,
     pub(crate) max_ports: usize,
+    pub(crate) workers: usize,
+    pub(crate) spread: Spread,
     pub(crate) sleeper: Sleeper,
 }
 
@@ -108,6 +101,9 @@ impl Worker {
             sleeper: parts.sleeper,
             obeyed: 0,
             picks: [0; port::BURST],
+            steering: Steering::new(parts.spread),
+            workers: parts.workers,
+            places: [0; port::BURST],
         }
     }
 
@@ -169,7 +165,7 @@ impl Worker {
         burst.set_now(self.now);
         let slot = &mut self.rx[at];
         let taken = slot.queue.rx(burst, &mut tally);
-        let got = burst.room() < port::BURST;
+        let got = !burst.is_untouched();
         let port = slot.key.port;
         self.counters.polls.add(1);
         let following = if at + 1 < self.rx.len() { at + 1 } else { 0 };
@@ -219,78 +215,6 @@ impl Worker {
         self.pipeline.process(burst, from, burst.now(), &mut self.outputs);
     }
 
-    #[inline]
-    fn send_all(&mut self, index: usize, from: QueueKey) {
-        let counters = &self.counters.ports[from.port.0 as usize];
-        if self.outputs.replicated > 0 {
-            counters.replicated.add(self.outputs.replicated);
-        }
-        counters.count_drops(&self.outputs.dropped);
-        for k in 0..self.outputs.ports().len() {
-            let to = self.outputs.ports()[k];
-            let n = self.outputs.picks(to).as_slice().len();
-            self.picks[..n].copy_from_slice(self.outputs.picks(to).as_slice());
-            if self.pipeline.rewrites(to) {
-                self.pipeline.egress(&mut self.bursts[index], to, &self.picks[..n]);
-            }
-            self.send(index, from, to, n);
-        }
-    }
-
-    /// Sends the first `n` of `self.picks` to one port.
-    #[inline]
-    fn send(&mut self, index: usize, from: QueueKey, to: PortId, n: usize) {
-        let mut tally = Tally::default();
-        let slots = &mut self.tx[to.0 as usize];
-        if slots.queues.is_empty() {
-            tally.drop(DropReason::PortDown, n as u64);
-        } else {
-            let pair = from.pair as usize % slots.queues.len();
-            let slot = &mut slots.queues[pair];
-            let waits = self.config.queue_full == QueueFull::Wait;
-            let patience = if waits { (PATIENCE as f64 * self.ticks_per_ns) as u64 } else { 0 };
-            let mut output = Output { queue: slot.queue.as_mut(), patience };
-            let (burst, picks) = (&self.bursts[index], &self.picks[..n]);
-            let (made, sent) = if burst.has_offloads() {
-                push_finished(&mut output, slot.capabilities, (burst, picks), &mut self.made, &mut tally)
-            } else {
-                (0, output.push(burst, picks, &mut tally))
-            };
-            if !slots.dirty {
-                slots.dirty = true;
-                self.dirty_tx.push(to);
-            }
-            if made > 0 {
-                self.counters.ports[from.port.0 as usize].replicated.add(made);
-            }
-            if let Err(fault) = sent {
-                tally.drop(DropReason::PortFault, n as u64 + made - tally.packets - tally.dropped());
-                self.lose_tx(to, pair, fault);
-            }
-        }
-        self.counters.ports[to.0 as usize].count_tx(&tally);
-    }
-
-    /// One fence for everything published since the last round, then the questions that need it.
-    #[inline]
-    fn notify(&mut self) {
-        if self.dirty_tx.is_empty() && !self.rx.iter().any(|slot| slot.dirty) {
-            return;
-        }
-        // Orders our used indices before our loads of the drivers' suppression fields; pairs with the fence that
-        // a driver executes between enabling calls and looking at the used index again.
-        fence(Ordering::SeqCst);
-        for slot in self.rx.iter_mut().filter(|slot| slot.dirty) {
-            slot.dirty = false;
-            slot.queue.notify();
-        }
-        for port in self.dirty_tx.drain(..) {
-            let slots = &mut self.tx[port.0 as usize];
-            slots.dirty = false;
-            slots.queues.iter_mut().for_each(|slot| slot.queue.notify());
-        }
-    }
-
     #[cold]
     fn lose_rx(&mut self, at: usize, fault: PortFault) {
         let slot = self.take_rx(at);
@@ -299,8 +223,8 @@ impl Worker {
     }
 
     #[cold]
-    fn lose_tx(&mut self, to: PortId, pair: usize, fault: PortFault) {
-        let slot = self.tx[to.0 as usize].queues.remove(pair);
+    fn lose_tx(&mut self, to: PortId, at: usize, fault: PortFault) {
+        let slot = self.tx[to.0 as usize].take(at);
         let retired = Some(Retired::Tx(slot.serial, slot.queue));
         self.link.report(Event { port: to, serial: slot.serial, fault, retired });
     }
@@ -344,16 +268,15 @@ impl Worker {
                     self.link.retire(Retired::Rx(slot.serial, slot.queue));
                 }
             }
-            Command::StartTx(key, serial, queue) => {
-                let queues = &mut self.tx[key.port.0 as usize].queues;
-                let at = queues.partition_point(|slot| slot.pair < key.pair);
+            Command::StartTx(key, serial, queue, home) => {
                 let capabilities = queue.capabilities();
-                queues.insert(at, TxSlot { pair: key.pair, serial, queue, capabilities });
+                let slot = TxSlot { pair: key.pair, serial, queue, capabilities };
+                self.tx[key.port.0 as usize].add(slot, home, self.workers);
             }
             Command::StopTx(key) => {
-                let queues = &mut self.tx[key.port.0 as usize].queues;
-                if let Some(at) = queues.iter().position(|slot| slot.pair == key.pair) {
-                    let TxSlot { serial, queue, .. } = queues.remove(at);
+                let slots = &mut self.tx[key.port.0 as usize];
+                if let Some(at) = slots.queues.iter().position(|slot| slot.pair == key.pair) {
+                    let TxSlot { serial, queue, .. } = slots.take(at);
                     self.link.retire(Retired::Tx(serial, queue));
                 }
             }
@@ -439,31 +362,5 @@ impl Worker {
 
     fn disarm_all(&mut self) {
         self.rx.iter_mut().for_each(|slot| slot.queue.disarm());
-    }
-}
-
-/// A transmit queue, and how many ticks it is waited for when it is full.
-struct Output<'a> {
-    queue: &'a mut dyn TxQueue,
-    patience: u64,
-}
-
-impl Push for Output<'_> {
-    /// Sends all picks, waiting for a full queue where that is wanted. What still does not fit is counted.
-    #[inline]
-    fn push(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<(), PortFault> {
-        let mut done = self.queue.tx(burst, picks, tally)?;
-        if done < picks.len() && self.patience > 0 {
-            // A guest that sleeps has to hear of what it already got before it can make room.
-            fence(Ordering::SeqCst);
-            self.queue.notify();
-            let until = ticks() + self.patience;
-            while done < picks.len() && ticks() < until {
-                std::hint::spin_loop();
-                done += self.queue.tx(burst, &picks[done..], tally)?;
-            }
-        }
-        tally.drop(DropReason::QueueFull, (picks.len() - done) as u64);
-        Ok(())
     }
 }

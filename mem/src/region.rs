@@ -1,8 +1,8 @@
 //! One stretch of another party's memory, mapped into this process.
 //!
 //! A region comes from a file descriptor that a front end sent (memfd, huge pages or a file), is memory of our own
-//! that the kernel fills or, in tests and under Miri, is from the heap. It is unmapped when the last [`std::sync::Arc`] to it goes. It must never be read
-//! except through a [`Seg`].
+//! that the kernel fills or that was filled before, or, in tests and under Miri, is from the heap. It is unmapped when
+//! the last [`std::sync::Arc`] to it goes. It must never be read except through a [`Seg`].
 
 use crate::Seg;
 use crate::sigbus::Watch;
@@ -60,6 +60,8 @@ enum Backing {
     Mapped { watch: Watch, _mapping: Mapping },
     /// No file that could be cut is behind it, so nothing is watched.
     Own { _mapping: Mapping },
+    /// Bytes that were private before.
+    Bytes { _bytes: Bytes },
     /// From the allocator, for tests.
     Heap { _memory: Heap },
 }
@@ -69,6 +71,10 @@ struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
+
+/// What a `Box<[u8]>` held.
+#[derive(Debug)]
+struct Bytes(NonNull<[u8]>);
 
 #[derive(Debug)]
 struct Heap {
@@ -161,6 +167,19 @@ impl Region {
         Ok(Self { spec, base, backing: Backing::Own { _mapping: mapping } })
     }
 
+    /// Bytes that were gathered before, addressed from zero. Nobody else knows them, so they change only through
+    /// segments of this region.
+    ///
+    /// # Errors
+    /// [`RegionError::Empty`] where there are none.
+    pub fn of_bytes(bytes: Box<[u8]>) -> Result<Self, RegionError> {
+        let spec = RegionSpec { guest: 0, user: 0, len: bytes.len() as u64, offset: 0 };
+        check(&spec)?;
+        // A box says that nobody else writes its bytes, so from here on there is only its address.
+        let bytes = NonNull::from(Box::leak(bytes));
+        Ok(Self { spec, base: bytes.cast(), backing: Backing::Bytes { _bytes: Bytes(bytes) } })
+    }
+
     /// Zeroed memory from the allocator, in the place of a front end's, for tests, benches and Miri.
     ///
     /// # Panics
@@ -186,7 +205,7 @@ impl Region {
         match &self.backing {
             Backing::Mapped { watch, .. } => watch.tripped(),
             Backing::Own { .. } => false,
-            Backing::Heap { .. } => false,
+            Backing::Bytes { .. } | Backing::Heap { .. } => false,
         }
     }
 
@@ -226,9 +245,33 @@ impl Drop for Mapping {
     }
 }
 
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: the address came from a box of this length, is not used after this, and is freed once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
 impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: the same address and layout that the allocator gave.
         unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy::Portable;
+
+    #[test]
+    fn bytes_are_found_again_by_their_offset_and_nowhere_else() {
+        let region = Region::of_bytes((0..=255).collect()).unwrap();
+        let mut read = [0; 3];
+        // SAFETY: the region is alive, and the segment has three bytes.
+        unsafe { region.seg(253, 3).unwrap().copy_out::<Portable>(&mut read) };
+        assert_eq!(read, [253, 254, 255]);
+        assert!(region.seg(254, 3).is_none() && !region.is_lost());
+        assert!(matches!(Region::of_bytes(Box::new([])), Err(RegionError::Empty)));
     }
 }

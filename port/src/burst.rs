@@ -158,6 +158,12 @@ impl Burst {
         self.n == 0
     }
 
+    /// Whether there is neither a packet nor anything to be given back: then nobody has to complete this burst.
+    #[inline(always)]
+    pub fn is_untouched(&self) -> bool {
+        self.n | self.returned == 0
+    }
+
     /// How many more buffers can be taken.
     #[inline(always)]
     pub fn room(&self) -> usize {
@@ -206,6 +212,8 @@ impl Burst {
         self.offload.copy_within(i + 1..n, i);
         self.slots.0.copy_within(i + 1..n, i);
         self.n -= 1;
+        // What is pushed next starts with nothing to be done.
+        self.offload[self.n] = Offload::NONE;
     }
 
     /// Says what is left to be done for packet `i`.
@@ -356,7 +364,7 @@ impl Burst {
         self.start[i] -= n as u8;
         self.head[i] += n as u8;
         self.len[i] += n as u32;
-        self.set_offload(i, self.offload(i).moved(n as i16));
+        self.set_offload(i, self.offload(i).moved(n.cast_signed()));
         true
     }
 
@@ -368,7 +376,7 @@ impl Burst {
         self.start[i] += n as u8;
         self.head[i] -= n as u8;
         self.len[i] -= n as u32;
-        self.set_offload(i, self.offload(i).moved(-(n as i16)));
+        self.set_offload(i, self.offload(i).moved(-n.cast_signed()));
         true
     }
 

@@ -17,6 +17,7 @@ mod queues;
 #[path = "../../fuzz/src/race.rs"]
 mod race;
 
+use port::stream::fuzz::fuzz_peer;
 use port::vhost_user::fuzz::fuzz_session;
 use port::virtio_user::fuzz::fuzz_back_end;
 use proptest::prelude::*;
@@ -47,6 +48,16 @@ proptest! {
     fn queues_survive_any_script(script in prop::collection::vec(any::<u8>(), 0..600)) {
         queues::play(&script);
     }
+
+    #[test]
+    fn stream_ports_survive_any_peer(script in prop::collection::vec(any::<u8>(), 0..3000)) {
+        fuzz_peer(&script);
+    }
+}
+
+#[test]
+fn stream_ports_survive_every_peer() {
+    corpus("stream").iter().for_each(|script| fuzz_peer(script));
 }
 
 #[test]

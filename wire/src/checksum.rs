@@ -126,7 +126,9 @@ mod tests {
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..70), 0..8),
         ) {
             let mut sum = Sum::default();
-            pieces.iter().for_each(|piece| sum.add(piece));
+            for piece in &pieces {
+                sum.add(piece);
+            }
             prop_assert_eq!(sum.finish(), textbook(&pieces.concat()));
         }
     }

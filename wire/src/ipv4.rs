@@ -58,8 +58,8 @@ impl<'a> Ipv4<'a> {
 
     /// The source, then the destination.
     pub fn source_and_destination(&self) -> (std::net::Ipv4Addr, std::net::Ipv4Addr) {
-        let [a, b, c, d, e, f, g, h] = *self.addresses();
-        ([a, b, c, d].into(), [e, f, g, h].into())
+        let half = |at: usize| self.addresses()[at..].first_chunk::<4>().copied().unwrap_or_default();
+        (half(0).into(), half(4).into())
     }
 }
 

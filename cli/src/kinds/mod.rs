@@ -8,8 +8,12 @@
 
 mod claim;
 mod interface;
+mod memif;
+mod null;
 mod packet;
+mod pair;
 mod socket;
+mod stream;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -139,9 +143,13 @@ macro_rules! kinds {
 kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
+    Null(null::Null),
+    Stream(stream::Stream),
     Tap(tap::Tap),
     Xdp(xdp::Xdp),
     Packet(packet::Packet),
+    Memif(memif::Memif),
+    Pair(pair::Pair),
 }
 
 /// Stands in for a kind that could not be read.

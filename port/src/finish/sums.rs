@@ -21,7 +21,7 @@ pub(super) fn internet(mut sum: Sum, frame: &Frame<'_>, start: usize) -> Sum {
     sum
 }
 
-/// The CRC32c (RFC 9260 appendix A) of everything from byte `start` on, which lies in the head.
+/// The `CRC32c` (RFC 9260 appendix A) of everything from byte `start` on, which lies in the head.
 pub(super) fn crc32c(frame: &Frame<'_>, start: usize) -> u32 {
     let crc = crc32c::crc32c(&frame.head[start..]);
     frame.rest().fold(crc, append)

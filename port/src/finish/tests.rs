@@ -110,7 +110,7 @@ fn cut(kind: Segmentation, start: usize, segment: u16) -> Offload {
 
 #[test]
 fn a_long_segment_becomes_the_segments_that_it_stands_for() {
-    let payload: Vec<u8> = (0..60_000_u32).map(|i| (i * 7 >> 3) as u8).collect();
+    let payload: Vec<u8> = (0..60_000_u32).map(|i| ((i * 7) >> 3) as u8).collect();
     let (frame, start) = packet(Version::V4, protocol::TCP, 1, &payload);
     let all = finish(&burst_of(&frame, &[1000, 4096], cut(Segmentation::Tcp4, start, 1448))).unwrap();
     assert_eq!(all.len(), 60_000_usize.div_ceil(1448));
