@@ -65,9 +65,10 @@ fn write(folder: &Path, ports: &[String]) {
     fs::write(folder.join("switch.toml"), text).unwrap();
 }
 
-/// What `linerate run` says of ports that it cannot have: the last word of a program that ends with code 2.
+/// What `linerate run` says of ports that it cannot have, and ends with: code 2 where the file is wrong, code 1 where the
+/// machine is not as it says.
 #[track_caller]
-fn refused(ports: &[String]) -> String {
+fn refused(code: i32, ports: &[String]) -> String {
     let folder = folder();
     write(folder.path(), ports);
     let mut command = Command::new(binary::linerate());
@@ -75,7 +76,7 @@ fn refused(ports: &[String]) -> String {
     command.arg("run").arg(folder.path().join("switch.toml"));
     let Output { status, stderr, .. } = command.output().unwrap();
     let said = String::from_utf8_lossy(&stderr).into_owned();
-    assert_eq!(status.code(), Some(2), "{said}");
+    assert_eq!(status.code(), Some(code), "{said}");
     assert!(!folder.path().join("control.sock").exists());
     said
 }
@@ -114,6 +115,7 @@ fn exchange(site: &Site, folder: &Path, switch: &Switch) {
     let counters = switch.settled(&["p1", "p2"]);
     assert!(counters.iter().all(|c| c.rx_packets > 100 && c.tx_packets > 100), "{counters:?}");
     assert_sums_agree(&counters);
+    assert!(switch.port("p1")["details"]["missed"].is_string(), "what the kernel had no place for is told");
 }
 
 #[test]
@@ -314,23 +316,23 @@ fn a_killed_switch_leaves_no_program_behind() {
 fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
     let (other, site) = (folder(), Site::new(1, 1500));
     for kind in ["xdp", "packet"] {
-        let said = refused(&[site.port(7, kind, "")]);
+        let said = refused(1, &[site.port(7, kind, "")]);
         assert!(
             said.contains("there is no interface lan7 in the namespace") && said.contains("p7"),
             "{said}"
         );
         let nowhere = site.port(1, kind, "").replace(site.host.name(), "no-such-namespace");
-        let said = refused(&[nowhere]);
+        let said = refused(2, &[nowhere]);
         assert!(said.contains("there is no network namespace /run/netns/no-such-namespace"), "{said}");
     }
-    let said = refused(&[site.port(1, "xdp", "queue_pairs = 2")]);
+    let said = refused(1, &[site.port(1, "xdp", "queue_pairs = 2")]);
     assert!(said.contains("has 1 queues and the port 2; write queue_pairs = 1"), "{said}");
-    let said = refused(&[site.port(1, "xdp", "mode = \"zero-copy\"")]);
+    let said = refused(1, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
     assert!(said.contains("has no zero copy; write mode"), "{said}");
-    let said = refused(&[site.port(1, "xdp", "to_kernel = [\"tcp ssh\"]")]);
+    let said = refused(2, &[site.port(1, "xdp", "to_kernel = [\"tcp ssh\"]")]);
     assert!(said.contains("`tcp ssh` names no frames"), "{said}");
     let switch = start(other.path(), &[site.port(1, "xdp", "")]);
-    let said = refused(&[site.port(1, "xdp", "")]);
+    let said = refused(1, &[site.port(1, "xdp", "")]);
     assert!(said.contains("has an AF_XDP socket of another program at queue 0"), "{said}");
     switch.stop();
 }

@@ -61,7 +61,9 @@ impl Kind for Xdp {
         // On these ways a frame comes from a kernel that knew that it would not leave the machine.
         let local = hook == Hook::Generic || watch.is_veth();
         let zero_copy = made.first().is_some_and(|made| made.socket.is_zero_copy());
+        let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
         Ok(Opened {
+            missed: Box::new(move || sockets.iter().map(|socket| socket.missed()).sum()),
             features: features(options, &umem, hook, zero_copy),
             size: options.ring,
             memory: (1, umem.extent().1),
