@@ -43,6 +43,8 @@ enum Bench {
     Memif(bench::PeersArguments),
     /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
     Scale(bench::ScaleArguments),
+    /// Measures 64-byte frames over interfaces, beside Open vSwitch
+    Sixtyfour(bench::SixtyFourArguments),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
         Chore::Bench(Bench::Memif(arguments)) => bench::memif(&arguments),
         Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
+        Chore::Bench(Bench::Sixtyfour(arguments)) => bench::sixtyfour(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -47,6 +47,7 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("ip"), &["iproute2"]),
     Need::new(Probe::Program("sysctl"), &["procps"]),
     Need::new(Probe::Program("ping"), &["iputils-ping"]),
+    Need::new(Probe::Program("ethtool"), &["ethtool"]),
     IPERF,
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
@@ -54,6 +55,14 @@ pub(crate) const TESTS: &[Need] = &[
 
 /// What the peers of the bench are.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
+
+/// What the bench of interfaces drives.
+pub(crate) const NET: &[Need] = &[
+    TESTPMD,
+    Need::new(Probe::Program("ovs-vswitchd"), &["openvswitch-switch"]),
+    Need::new(Probe::Program("ip"), &["iproute2"]),
+    Need::new(Probe::Program("sysctl"), &["procps"]),
+];
 
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 

@@ -5,10 +5,13 @@ use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
-use ::port::xdp::{self as room, Attachment, BadRule, BusyPoll, MAX_RING, MIN_RING, Options, Rule};
+use ::port::xdp::{
+    self as room, Attachment, BadRule, BusyPoll, InterfaceError, MAX_RING, MIN_RING, Options, Rule,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 const FRAMES: RangeInclusive<i128> = MIN_RING as i128..=MAX_RING as i128;
 /// What a driver is asked for at a time where it is polled: a burst.
@@ -108,9 +111,20 @@ impl Kind for Xdp {
 
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
         let options = self.options(port).map_err(PlantError::said)?;
-        room::open(options).map_err(PlantError::said)
+        let began = Instant::now();
+        loop {
+            match room::open(options.clone()) {
+                // A switch that was killed leaves its sockets to the kernel, which takes a moment to clear them away.
+                Err(InterfaceError::Taken(..)) if began.elapsed() < CLEARING => std::thread::sleep(PAUSE),
+                made => return made.map_err(PlantError::said),
+            }
+        }
     }
 }
+
+/// How long an interface is asked for that somebody else has, and how often.
+const CLEARING: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
 
 const RULES: &str =
     "write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" (a destination port)";

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The pause before the first new try; each further one is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause, how long a port must run for the next pause to be a short one again, and how often the name of a
-/// namespace is looked at.
+/// The longest pause, how long a port must run for the next pause to be a short one again, and how often a running port
+/// is looked after.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A queue pair, ready for the engine.
@@ -43,6 +43,8 @@ pub(crate) struct Opened {
     pub(crate) size: u16,
     /// Memory regions and their bytes.
     pub(crate) memory: (usize, u64),
+    /// How many frames the kernel had for this port and could not place since the port was opened.
+    pub(crate) missed: Box<dyn Fn() -> u64 + Send>,
     /// What must live as long as the port runs, and goes with it.
     pub(crate) keep: Keep,
 }
@@ -133,8 +135,8 @@ impl<K: Kind> Life<K> {
                 "the namespace of {place} was deleted; the port tries again until there is one of that name"
             )
         } else {
-            // An interface says when it goes, a namespace does not.
-            self.due = running.home.map(|_| now + LONGEST_PAUSE);
+            // An interface says when it goes; a namespace does not, and neither does the kernel when it misses frames.
+            self.due = Some(now + LONGEST_PAUSE);
             return;
         };
         self.lose(PortFault::Interface(text), now, engine);
@@ -229,5 +231,10 @@ impl<K: Kind> PortControl for Life<K> {
             memory: opened.map_or((0, 0), |opened| opened.memory),
             last_fault: self.last_fault.clone(),
         }
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        let missed = self.running.as_ref().map(|running| (running.opened.missed)());
+        missed.map(|n| ("missed", n.to_string())).into_iter().collect()
     }
 }

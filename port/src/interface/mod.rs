@@ -167,6 +167,12 @@ impl Watch {
         }
     }
 
+    /// Whether the interface is one end of a veth pair.
+    pub(crate) fn is_veth(&self) -> bool {
+        sys::driver(self.socket.as_fd(), &self.place.interface)
+            .is_some_and(|name| name.starts_with(b"veth\0"))
+    }
+
     /// The interface's MTU in bytes, without the Ethernet header.
     pub(crate) fn mtu(&self) -> Result<u32, InterfaceError> {
         let mtu = sys::mtu(self.socket.as_fd(), &self.place.interface);

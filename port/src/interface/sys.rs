@@ -22,6 +22,19 @@ struct Channels {
     combined: u32,
 }
 
+/// `ETHTOOL_GDRVINFO`
+const GET_DRIVER: u32 = 3;
+
+/// `struct ethtool_drvinfo`, of which nobody wants to know the rest.
+#[repr(C)]
+struct DriverInformation {
+    command: u32,
+    name: [u8; 32],
+    rest: [u32; 40],
+}
+
+const _: () = assert!(size_of::<DriverInformation>() == 196);
+
 /// `struct ifreq`, whose union is at most 24 bytes.
 #[repr(C)]
 struct Request<T> {
@@ -47,6 +60,14 @@ pub(crate) fn queues(socket: BorrowedFd<'_>, interface: &str) -> Option<u16> {
     let place = (&raw mut channels) as usize;
     ioctl(socket, libc::SIOCETHTOOL, interface, place).ok()?;
     u16::try_from(channels.combined + channels.rx.max(channels.tx)).ok().filter(|&n| n > 0)
+}
+
+/// The name of an interface's driver, with zeros behind it, where the driver says so.
+pub(crate) fn driver(socket: BorrowedFd<'_>, interface: &str) -> Option<[u8; 32]> {
+    let mut information = DriverInformation { command: GET_DRIVER, name: [0; 32], rest: [0; 40] };
+    let place = (&raw mut information) as usize;
+    ioctl(socket, libc::SIOCETHTOOL, interface, place).ok()?;
+    Some(information.name)
 }
 
 /// Bytes of the largest packet, without the Ethernet header.

@@ -3,9 +3,12 @@
 use super::options::Options;
 use super::rx::Rx;
 use super::socket::{self, Made};
+use super::sys;
 use super::tx::Tx;
 use crate::PortControl;
 use crate::interface::{InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use rustix::fd::AsFd;
+use std::cell::Cell;
 
 /// Puts a port onto its interface. Its queues run once the engine has it.
 ///
@@ -35,7 +38,15 @@ impl Kind for Packet {
         if regions > 1 {
             features.push("fanout");
         }
+        let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
+        let before = Cell::new(0);
         Ok(Opened {
+            missed: Box::new(move || {
+                // The kernel counts from zero after each question.
+                let since: u64 = sockets.iter().map(|socket| u64::from(sys::missed(socket.as_fd()))).sum();
+                before.set(before.get() + since);
+                before.get()
+            }),
             pairs: made.into_iter().map(pair).collect(),
             features,
             size: self.options.blocks,

@@ -191,3 +191,138 @@ impl RxQueue for Rx {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::blocks::BLOCK;
+    use super::*;
+    use mem::copy::Portable;
+    use mem::{Map, Region};
+
+    /// From one header to the next.
+    const STEP: usize = 160;
+    /// From a header to its frame.
+    const FRAME: usize = 96;
+    const USER: u32 = 1;
+    const VLAN: u32 = 1 << 4;
+
+    /// A frame as the kernel puts it into a block.
+    #[derive(Clone, Copy)]
+    struct Put {
+        status: u32,
+        len: u32,
+        header: [u8; OFFLOAD_HEADER],
+    }
+
+    const PLAIN: Put = Put { status: USER, len: 60, header: [0; OFFLOAD_HEADER] };
+
+    fn write(block: &mut [u8], frames: &[Put]) {
+        let mut word = |at: usize, word: u32| block[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        word(8, USER);
+        word(12, frames.len() as u32);
+        word(16, 48);
+        for (i, frame) in frames.iter().enumerate() {
+            let at = 48 + i * STEP;
+            for (offset, value) in
+                [(0, STEP as u32), (12, frame.len), (16, frame.len), (20, frame.status), (32, 10)]
+            {
+                word(at + offset, value);
+            }
+        }
+        for (i, frame) in frames.iter().enumerate() {
+            let at = 48 + i * STEP;
+            block[at + 24..at + 26].copy_from_slice(&(FRAME as u16).to_ne_bytes());
+            block[at + FRAME - OFFLOAD_HEADER..at + FRAME].copy_from_slice(&frame.header);
+            block[at + FRAME..at + STEP].fill(i as u8);
+        }
+    }
+
+    /// A queue over four blocks, of which the kernel has handed over those that have frames.
+    fn queue(contents: &[&[Put]]) -> Rx {
+        let mut bytes = vec![0; 4 * BLOCK as usize];
+        for (block, frames) in bytes.chunks_mut(BLOCK as usize).zip(contents) {
+            write(block, frames);
+        }
+        let region = Region::of_bytes(bytes.into()).unwrap();
+        let map = Arc::new(Map::new(vec![Arc::new(region)]).unwrap());
+        let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        Rx::new(Made { socket: Arc::new(socket), blocks: Blocks::new(map, 4) })
+    }
+
+    fn receive(rx: &mut Rx) -> (Burst, Tally) {
+        let (mut burst, mut tally) = (Burst::new(), Tally::default());
+        burst.begin(0);
+        rx.rx(&mut burst, &mut tally).unwrap();
+        burst.load_heads::<Portable>();
+        (burst, tally)
+    }
+
+    #[test]
+    fn a_block_goes_back_when_the_last_of_its_frames_is_completed() {
+        let mut rx = queue(&[&[PLAIN; 3], &[PLAIN; 70]]);
+        let (first, tally) = receive(&mut rx);
+        let (second, _) = receive(&mut rx);
+        assert_eq!((first.len(), second.len(), tally.packets, tally.bytes), (64, 9, 64, 64 * 60));
+        assert_eq!(receive(&mut rx).0.len(), 0);
+        assert!(rx.blocks.is_ours(0) && rx.blocks.is_ours(1));
+        rx.complete(&first);
+        assert!(!rx.blocks.is_ours(0) && rx.blocks.is_ours(1), "nine of its frames are still in a burst");
+        rx.complete(&second);
+        assert!(!rx.blocks.is_ours(1));
+        assert_eq!(rx.arm(), Ok(false));
+    }
+
+    #[test]
+    fn a_block_that_is_read_half_stays_although_all_that_was_read_is_completed() {
+        let mut rx = queue(&[&[PLAIN; 100]]);
+        let (first, _) = receive(&mut rx);
+        rx.complete(&first);
+        assert!(rx.blocks.is_ours(0));
+        assert_eq!(rx.arm(), Ok(true));
+        let (second, _) = receive(&mut rx);
+        assert_eq!(second.head(0)[0], 64);
+        rx.complete(&second);
+        assert!(!rx.blocks.is_ours(0));
+    }
+
+    #[test]
+    fn a_block_that_was_not_given_back_is_not_read_again() {
+        let mut rx = queue(&[&[PLAIN; 1], &[PLAIN; 1], &[PLAIN; 1], &[PLAIN; 1]]);
+        let (burst, _) = receive(&mut rx);
+        assert_eq!(burst.len(), 4);
+        assert_eq!(receive(&mut rx).0.len(), 0);
+        rx.complete(&burst);
+        assert!((0..4).all(|block| !rx.blocks.is_ours(block)));
+    }
+
+    #[test]
+    fn a_tag_that_was_taken_out_is_put_back_and_moves_the_checksum() {
+        let header = Offload::with_checksum(34, 16).header(&[]);
+        let mut rx = queue(&[&[PLAIN, Put { status: USER | VLAN, header, ..PLAIN }]]);
+        let (burst, _) = receive(&mut rx);
+        assert_eq!((burst.frame_len(0), burst.frame_len(1)), (60, 64));
+        assert_eq!(burst.head(1)[10..18], [1, 1, 0x81, 0, 0, 10, 1, 1]);
+        assert_eq!(burst.offload(1).checksum(), Some((38, 16)));
+    }
+
+    #[test]
+    fn what_cannot_be_carried_is_counted_by_name_and_its_block_goes_back() {
+        let bad = [1, 0, 0, 0, 0, 0, 59, 0, 0, 0];
+        let frames = [Put { len: 13, ..PLAIN }, Put { header: bad, ..PLAIN }, PLAIN];
+        let mut rx = queue(&[&frames]);
+        let (burst, tally) = receive(&mut rx);
+        assert_eq!((burst.len(), tally.packets), (1, 3));
+        let lost = |reason: DropReason| tally.drops[reason as usize];
+        assert_eq!((lost(DropReason::TooShort), lost(DropReason::BadOffload)), (1, 1));
+        rx.complete(&burst);
+        assert!(!rx.blocks.is_ours(0));
+    }
+
+    #[test]
+    fn a_header_that_leads_out_of_its_block_is_a_fault() {
+        let mut rx = queue(&[&[Put { len: BLOCK, ..PLAIN }]]);
+        let (mut burst, mut tally) = (Burst::new(), Tally::default());
+        burst.begin(0);
+        assert!(matches!(rx.rx(&mut burst, &mut tally), Err(PortFault::Interface(_))));
+    }
+}

@@ -25,6 +25,8 @@ const UNIQUE: u32 = 0x2000 << 16;
 
 /// Milliseconds after which the kernel hands over a block that is not full: the shortest that there is.
 const PATIENCE: u32 = 1;
+/// Bytes of packets that may be on their way out.
+const SEND_BUFFER: usize = 4 << 20;
 /// Only so that sizes add up: frames in a block have any length.
 const FRAME: u32 = 2048;
 
@@ -68,6 +70,8 @@ fn prepare(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
     packet(PACKET_VNET_HDR, 1)?;
     packet(PACKET_IGNORE_OUTGOING, 1)?;
     packet(PACKET_QDISC_BYPASS, 1)?;
+    // Several bursts of long packets may be on their way through a slow interface. Without the right to it, fewer are.
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER);
     promiscuous(interface, socket)
 }
 

@@ -36,12 +36,29 @@ pub(super) fn bind(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> 
 
 /// Which fanout group a socket has joined.
 pub(super) fn fanout(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
-    let (mut group, mut len) = (0_u32, size_of::<u32>() as libc::socklen_t);
-    let (level, option) = (libc::SOL_PACKET, libc::PACKET_FANOUT);
+    get(socket, libc::PACKET_FANOUT)
+}
+
+/// Frames that the kernel had for this socket and found no place for since it was asked last.
+pub(super) fn missed(socket: BorrowedFd<'_>) -> u32 {
+    /// `struct tpacket_stats_v3`
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct Statistics {
+        packets: u32,
+        drops: u32,
+        freezes: u32,
+    }
+    get::<Statistics>(socket, libc::PACKET_STATISTICS).map_or(0, |statistics| statistics.drops)
+}
+
+/// A socket's option. `T` is made of integers, so any bytes are one.
+fn get<T: Copy + Default>(socket: BorrowedFd<'_>, option: i32) -> Result<T, Errno> {
+    let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
+    let (at, level) = ((&raw mut value).cast(), libc::SOL_PACKET);
     // SAFETY: both values are ours, outlive the call, and the length is the value's.
-    let done =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut group).cast(), &raw mut len) };
-    if done < 0 { Err(last_error()) } else { Ok(group) }
+    let done = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, at, &raw mut len) };
+    if done < 0 { Err(last_error()) } else { Ok(value) }
 }
 
 /// Messages to be sent together. Reused for ever.

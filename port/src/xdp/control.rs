@@ -58,19 +58,23 @@ impl Kind for Xdp {
         let promiscuous = interface::sys::keep_promiscuous(watch.index);
         let promiscuous = promiscuous.map_err(place.refused("making the interface promiscuous"))?;
         let (link, hook) = attach(options, watch, map.as_fd(), umem.has_pieces())?;
+        // On these ways a frame comes from a kernel that knew that it would not leave the machine.
+        let local = hook == Hook::Generic || watch.is_veth();
         let zero_copy = made.first().is_some_and(|made| made.socket.is_zero_copy());
+        let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
         Ok(Opened {
+            missed: Box::new(move || sockets.iter().map(|socket| socket.missed()).sum()),
             features: features(options, &umem, hook, zero_copy),
             size: options.ring,
             memory: (1, umem.extent().1),
-            pairs: (0..).zip(made).map(|(queue, made)| pair(queue, &umem, made)).collect(),
+            pairs: (0..).zip(made).map(|(queue, made)| pair(queue, &umem, made, local)).collect(),
             keep: Keep::new(Standing { _link: link, _map: map, _promiscuous: promiscuous }),
         })
     }
 }
 
-fn pair(queue: u16, umem: &Arc<Umem>, made: Made) -> Pair {
-    let (rx, parts) = Rx::new(queue, umem, made);
+fn pair(queue: u16, umem: &Arc<Umem>, made: Made, local: bool) -> Pair {
+    let (rx, parts) = Rx::new(queue, umem, made, local);
     (Box::new(rx), tx::start(parts))
 }
 

@@ -3,7 +3,7 @@
 //! `control` puts the port onto its interface: memory (`umem`) that the kernel places received frames in, one `socket`
 //! for each queue of the interface with its four `rings`, and a `program` that steers frames into the sockets and
 //! leaves to the kernel what `rules` name; `assembler` writes it and `sys` loads it. `rx` and `tx` are the queues on
-//! the fast path.
+//! the fast path; `unfinished` finds checksums that a sender on the same machine left to be done.
 //!
 //! The kernel is trusted with the rings and the memory. What lies in the frames was written by strangers and is judged
 //! where all frames are: in the burst's private copy of their heads.
@@ -19,6 +19,7 @@ mod socket;
 mod sys;
 mod tx;
 mod umem;
+mod unfinished;
 
 pub use crate::interface::{InterfaceError, Place};
 pub use control::open;

@@ -6,6 +6,7 @@
 use super::rings::{CONTINUED, Consumer, Piece, Producer};
 use super::socket::{Made, Socket};
 use super::umem::Umem;
+use super::unfinished;
 use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::Seg;
 use ring::Token;
@@ -22,11 +23,13 @@ pub(super) struct Rx {
     umem: Arc<Umem>,
     /// The number of this queue's first frame, from which tokens count.
     first: u32,
+    /// Whether frames may come with checksums that are not finished.
+    local: bool,
 }
 
 impl Rx {
     /// The queue, with all of its frames in the fill ring.
-    pub(super) fn new(queue: u16, umem: &Arc<Umem>, made: Made) -> (Self, super::tx::Parts) {
+    pub(super) fn new(queue: u16, umem: &Arc<Umem>, made: Made, local: bool) -> (Self, super::tx::Parts) {
         let Made { socket, received, mut fill, to_send, sent } = made;
         let (frames, to_send_from) = umem.frames(queue);
         let first = frames.start;
@@ -41,7 +44,7 @@ impl Rx {
             umem: umem.clone(),
             frames: to_send_from,
         };
-        (Self { received, fill, socket, umem: umem.clone(), first }, parts)
+        (Self { received, fill, socket, umem: umem.clone(), first, local }, parts)
     }
 
     #[inline(always)]
@@ -90,6 +93,14 @@ impl Rx {
     }
 }
 
+/// Says what is left to be done for each packet.
+fn look_for_work(burst: &mut Burst) {
+    mem::with_kernel!(mem::copy::chosen(), K => burst.load_heads::<K>());
+    for i in 0..burst.len() {
+        burst.set_offload(i, unfinished::work(burst.head(i), burst.frame_len(i)));
+    }
+}
+
 impl RxQueue for Rx {
     fn prefetch(&self) {
         self.received.prefetch();
@@ -121,6 +132,9 @@ impl RxQueue for Rx {
             }
         }
         self.received.release(at);
+        if self.local {
+            look_for_work(burst);
+        }
         Ok(())
     }
 

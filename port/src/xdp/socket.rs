@@ -29,6 +29,9 @@ const SO_BUSY_POLL_BUDGET: i32 = 70;
 /// Microseconds that the kernel may poll the interface for in one call.
 const BUSY_POLL_TIME: i32 = 20;
 
+/// What the kernel reckons for a packet on its way, at most.
+const BUFFER: usize = 4096;
+
 /// Calls that one [`Socket::send`] makes at most. Kernels before 6.18 send 32 packets with each.
 const MOST_CALLS: u32 = 128;
 
@@ -72,6 +75,8 @@ pub(super) fn make(
         .map_err(|errno| not_bound(options, queue, errno))?;
     // Refused before Linux 6.18; then a call sends 32 packets, and there are more calls.
     let _ = sys::set(made.socket.fd.as_fd(), SOL_XDP, MAX_TX_BUDGET, &u32::from(options.ring));
+    // A whole ring may be on its way through a slow interface. Without the right to it, a part is.
+    let _ = sockopt::set_socket_send_buffer_size_force(&made.socket.fd, usize::from(options.ring) * BUFFER);
     Ok(made)
 }
 
@@ -230,6 +235,12 @@ impl Socket {
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::BUSY | Errno::INTR) => {}
             _ => self.owed.store(false, Ordering::Relaxed),
         }
+    }
+
+    /// Frames that the kernel had for this socket and found no place for.
+    pub(super) fn missed(&self) -> u64 {
+        let counted = sockopt::xdp_statistics(&self.fd);
+        counted.map_or(0, |counted| counted.rx_dropped + counted.rx_ring_full.unwrap_or(0))
     }
 
     /// Why the socket is of no use any more.

@@ -7,6 +7,7 @@ mod progress;
 mod report;
 mod round;
 mod scale;
+mod sixtyfour;
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use progress::Progress;
 use report::Row;
 use round::Bench;
 pub(crate) use scale::{ScaleArguments, scale};
+pub(crate) use sixtyfour::{SixtyFourArguments, sixtyfour};
 
 const HUGE_PAGES: u64 = 1024;
 
