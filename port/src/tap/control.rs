@@ -6,9 +6,9 @@
 
 use super::device::Device;
 use super::error::TapError;
-use super::options::Options;
+use super::options::{Io, Options};
 use super::slots::{SLOTS, Slots};
-use super::{rx, tx};
+use super::{rx, tx, uring};
 use crate::{
     Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
 };
@@ -80,8 +80,12 @@ impl Tap {
 
     fn queues(&self) -> Result<Vec<Pair>, PortFault> {
         let Some(device) = &self.device else { return Ok(Vec::new()) };
-        let queues = device.queues();
-        let pair = |pair| Ok((rx::start(queues, pair)?, tx::start(queues, device.capabilities())));
+        let (queues, io) = (device.queues(), self.options.io);
+        let rx = |pair| match io {
+            Io::Calls => rx::start(queues, pair),
+            Io::Uring | Io::UringSqpoll => uring::start_rx(queues, pair, io == Io::UringSqpoll),
+        };
+        let pair = |pair| Ok((rx(pair)?, tx::start(queues, device.capabilities(), io)?));
         (0..queues.len()).map(pair).collect()
     }
 

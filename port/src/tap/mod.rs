@@ -17,6 +17,7 @@ mod rx;
 mod slots;
 mod sys;
 mod tx;
+mod uring;
 mod verdict;
 
 pub use control::Tap;
