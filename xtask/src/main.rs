@@ -39,6 +39,8 @@ enum Chore {
 enum Bench {
     /// Beside DPDK's testpmd and Open vSwitch with DPDK, with the same guest
     Peers(bench::PeersArguments),
+    /// A TCP stream between network namespaces, beside the kernel's bridge and Open vSwitch in user space
+    Net(bench::NetArguments),
     /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
     Scale(bench::ScaleArguments),
 }
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
             steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))])
         }
         Chore::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
+        Chore::Bench(Bench::Net(arguments)) => bench::net(&arguments),
         Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
     };
     match result {

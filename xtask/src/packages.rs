@@ -35,6 +35,7 @@ enum Probe {
 
 /// What the stories drive.
 pub(crate) const TESTS: &[Need] = &[
+    IP,
     TESTPMD,
     OVS,
     Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
@@ -43,15 +44,26 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
-    Need::new(Probe::Program("ip"), &["iproute2"]),
-    Need::new(Probe::Program("sysctl"), &["procps"]),
-    Need::new(Probe::Program("ping"), &["iputils-ping"]),
+    SYSCTL,
+    PING,
     IPERF,
 ];
 
 /// What the peers of the bench are.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
+/// What carries a stream between network namespaces, and who is measured beside.
+pub(crate) const NET: &[Need] = &[
+    IP,
+    SYSCTL,
+    PING,
+    IPERF,
+    Need::new(Probe::File("/usr/lib/openvswitch-switch/ovs-vswitchd"), &["openvswitch-switch"]),
+];
+
+const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
+const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);
+const PING: Need = Need::new(Probe::Program("ping"), &["iputils-ping"]);
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 
 // DPDK's drivers are packages that the program only recommends.

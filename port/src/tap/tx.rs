@@ -1,5 +1,5 @@
 //! A TAP's transmit queue: one `writev` per packet, straight from its source's memory, or a burst of them at once through
-//! io_uring.
+//! `io_uring`.
 //!
 //! The kernel takes packets in on the spot, so there is nothing to publish and nobody to wake. Several workers may write
 //! to one descriptor; where there are more, each worker has its own whatever the pair, and so the kernel's answers of a

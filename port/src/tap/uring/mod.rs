@@ -1,4 +1,4 @@
-//! The same queues through io_uring: what would be one system call per packet is one per burst.
+//! The same queues through `io_uring`: what would be one system call per packet is one per burst.
 //!
 //! Receiving (`rx`): one multishot read stays posted and takes its slots from a ring of them. The kernel notes in shared
 //! memory that packets have come; only then does the worker enter the kernel, once, and harvests all that there are. An
@@ -14,7 +14,7 @@ mod rx;
 mod sys;
 
 pub(super) use rx::start as start_rx;
-pub(super) use sys::Sender;
+pub(super) use sys::{Sender, probe};
 
 use crate::PortFault;
 

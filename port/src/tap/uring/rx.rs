@@ -1,4 +1,4 @@
-//! A TAP's receive queue through io_uring: packets come into slots that were offered ahead.
+//! A TAP's receive queue through `io_uring`: packets come into slots that were offered ahead.
 
 use super::super::rx::take;
 use super::super::slots::Slots;

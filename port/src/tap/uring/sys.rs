@@ -1,4 +1,4 @@
-//! What is unsafe about io_uring: requests that name memory, and the ring of slots that the kernel reads.
+//! What is unsafe about `io_uring`: requests that name memory, and the ring of slots that the kernel reads.
 //!
 //! Reception: the kernel writes to slots that were offered and not yet come back, and to no others; whoever owns a
 //! [`Receiver`] keeps the slots' map for as long. The ring of offers is written by us only and read by the kernel: entries
@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use io_uring::types::{CancelBuilder, Fd};
-use io_uring::{IoUring, cqueue, opcode};
+use io_uring::{Builder, IoUring, Probe, cqueue, opcode};
 use mem::Seg;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -29,6 +29,27 @@ const TAIL: usize = 14;
 const GROUP: u16 = 0;
 /// How long a thread of the kernel polls before it sleeps, in milliseconds.
 const POLLS_FOR: u32 = 2;
+
+/// Whether the kernel gives this process a ring that can do what is asked of it here.
+pub(in super::super) fn probe() -> Result<()> {
+    let (ring, mut probe) = (builder(false).build(4)?, Probe::new());
+    ring.submitter().register_enable_rings()?;
+    ring.submitter().register_probe(&mut probe)?;
+    let known = probe.is_supported(opcode::ReadMulti::CODE);
+    if known { Ok(()) } else { Err(std::io::ErrorKind::Unsupported.into()) }
+}
+
+/// A ring for one thread, which only then runs the kernel's work on it; or one with a thread of the kernel's.
+fn builder(thread: bool) -> Builder {
+    let mut builder = IoUring::builder();
+    builder.setup_r_disabled();
+    if thread {
+        builder.setup_sqpoll(POLLS_FOR);
+    } else {
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+    }
+    builder
+}
 
 /// A read that stays posted, and its slots.
 pub(super) struct Receiver {
@@ -58,14 +79,7 @@ impl Receiver {
     pub(super) fn new(tuns: &Arc<[OwnedFd]>, pair: usize, event: OwnedFd, thread: bool) -> Result<Self> {
         let memory = |fault: PortFault| std::io::Error::other(fault.to_string());
         let offers = Arena::new(1, usize::from(OFFERS) * ENTRY).map_err(memory)?;
-        let mut builder = IoUring::builder();
-        builder.setup_r_disabled().setup_cqsize(4 * u32::from(OFFERS));
-        if thread {
-            builder.setup_sqpoll(POLLS_FOR);
-        } else {
-            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
-        }
-        let ring = builder.build(4)?;
+        let ring = builder(thread).setup_cqsize(4 * u32::from(OFFERS)).build(4)?;
         // SAFETY: the entries lie at the start of pages of their own, which go after the ring does.
         unsafe {
             let at = offers.slot(0).addr() as u64;
@@ -219,10 +233,8 @@ const PIECES: usize = 4 * BURST;
 impl Sender {
     /// A sender of which nothing is used before the first call.
     pub(in super::super) fn new() -> Result<Self> {
-        let mut builder = IoUring::builder();
-        builder.setup_r_disabled().setup_single_issuer().setup_defer_taskrun().setup_submit_all();
         Ok(Self {
-            ring: builder.build(BURST as u32)?,
+            ring: builder(false).setup_submit_all().build(BURST as u32)?,
             is_enabled: false,
             headers: [[0; OFFLOAD_HEADER]; BURST],
             pieces: Vec::with_capacity(PIECES),
