@@ -34,7 +34,19 @@ impl Netns {
     /// asked whether they are taken.
     pub fn new() -> Netns {
         sweep();
-        let name = format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        Netns::make(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Takes the name away and gives it to a new namespace, after `meanwhile`. What was inside lives on for as long as
+    /// anybody holds it.
+    pub fn replace(self, meanwhile: impl FnOnce()) -> Netns {
+        let name = self.name.clone();
+        self.vanish();
+        meanwhile();
+        Netns::make(name)
+    }
+
+    fn make(name: String) -> Netns {
         tool("ip", &["netns", "add", &name]);
         let netns = Netns { name };
         let quiet = ["net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0"];

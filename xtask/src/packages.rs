@@ -35,6 +35,7 @@ enum Probe {
 
 /// What the stories drive.
 pub(crate) const TESTS: &[Need] = &[
+    IP,
     TESTPMD,
     OVS,
     Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
@@ -48,6 +49,8 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("sysctl"), &["procps"]),
     Need::new(Probe::Program("ping"), &["iputils-ping"]),
     Need::new(Probe::Program("ethtool"), &["ethtool"]),
+    SYSCTL,
+    PING,
     IPERF,
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
@@ -64,6 +67,18 @@ pub(crate) const NET: &[Need] = &[
     Need::new(Probe::Program("sysctl"), &["procps"]),
 ];
 
+/// What carries a stream between network namespaces, and who is measured beside.
+pub(crate) const NET: &[Need] = &[
+    IP,
+    SYSCTL,
+    PING,
+    IPERF,
+    Need::new(Probe::File("/usr/lib/openvswitch-switch/ovs-vswitchd"), &["openvswitch-switch"]),
+];
+
+const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
+const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);
+const PING: Need = Need::new(Probe::Program("ping"), &["iputils-ping"]);
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 
 // DPDK's drivers are packages that the program only recommends.

@@ -20,20 +20,22 @@ pub(crate) struct Tap {
     pub(crate) netns: Option<String>,
     /// Whether an interface that the port makes stays when it goes.
     pub(crate) persist: bool,
+    /// How system calls are made; `None`: as is best here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "write_io", deserialize_with = "read_io")]
-    pub(crate) io: Io,
+    pub(crate) io: Option<Io>,
 }
 
 /// A way of making system calls travels by its name.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
-fn write_io<S: Serializer>(io: &Io, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(io.name())
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "the shape that serde calls")]
+fn write_io<S: Serializer>(io: &Option<Io>, to: S) -> Result<S::Ok, S::Error> {
+    io.map(Io::name).serialize(to)
 }
 
-fn read_io<'de, D: Deserializer<'de>>(from: D) -> Result<Io, D::Error> {
-    let name = String::deserialize(from)?;
+fn read_io<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Io>, D::Error> {
+    let Some(name) = Option::<String>::deserialize(from)? else { return Ok(None) };
     let found = Io::ALL.into_iter().find(|io| io.name() == name);
-    found.ok_or_else(|| D::Error::custom(format!("there is no io `{name}`")))
+    found.map(Some).ok_or_else(|| D::Error::custom(format!("there is no io `{name}`")))
 }
 
 impl Kind for Tap {
@@ -52,7 +54,7 @@ impl Kind for Tap {
             interface: fields.required("interface", "vm0").to_owned(),
             netns: fields.text("netns").map(str::to_owned),
             persist: fields.flag("persist").unwrap_or_default(),
-            io: fields.choice("io", &ways).unwrap_or_default(),
+            io: fields.choice("io", &ways),
         }
     }
 

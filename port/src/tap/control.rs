@@ -6,9 +6,9 @@
 
 use super::device::Device;
 use super::error::TapError;
-use super::options::Options;
+use super::options::{Io, Options};
 use super::slots::{SLOTS, Slots};
-use super::{rx, tx};
+use super::{rx, tx, uring};
 use crate::{
     Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
 };
@@ -28,6 +28,7 @@ type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 #[derive(Debug)]
 pub struct Tap {
     options: Options,
+    io: Io,
     device: Option<Device>,
     /// Queue pairs that the engine has.
     running: u16,
@@ -44,9 +45,11 @@ pub struct Tap {
 impl Tap {
     /// Makes or finds the interface and brings it up. Packets flow once the engine drives the port.
     pub fn open(options: Options, now: Instant) -> Result<Self, TapError> {
+        let io = choose(options.io)?;
         let device = Device::open(&options)?;
         Ok(Self {
             options,
+            io,
             device: Some(device),
             running: 0,
             started: None,
@@ -80,8 +83,12 @@ impl Tap {
 
     fn queues(&self) -> Result<Vec<Pair>, PortFault> {
         let Some(device) = &self.device else { return Ok(Vec::new()) };
-        let queues = device.queues();
-        let pair = |pair| Ok((rx::start(queues, pair)?, tx::start(queues, device.capabilities())));
+        let (queues, io) = (device.queues(), self.io);
+        let rx = |pair| match io {
+            Io::Calls => rx::start(queues, pair),
+            Io::Uring | Io::UringSqpoll => uring::start_rx(queues, pair, io == Io::UringSqpoll),
+        };
+        let pair = |pair| Ok((rx(pair)?, tx::start(queues, device.capabilities(), io)?));
         (0..queues.len()).map(pair).collect()
     }
 
@@ -177,7 +184,7 @@ impl PortControl for Tap {
             state: self.state.clone(),
             kind: "tap",
             place: self.place(),
-            features: device.map(|device| names(device.capabilities())).unwrap_or_default(),
+            features: device.map(|device| names(device.capabilities(), self.io)).unwrap_or_default(),
             queues: self.queue_status(),
             connects: self.connects,
             memory: (queues, queues as u64 * Slots::bytes()),
@@ -186,8 +193,18 @@ impl PortControl for Tap {
     }
 }
 
-/// What may be left to be done, in the kernel's words.
-fn names(capabilities: Capabilities) -> Vec<&'static str> {
+/// What was asked for; else `io_uring`, where the kernel gives it.
+fn choose(asked: Option<Io>) -> Result<Io, TapError> {
+    match (asked, uring::probe()) {
+        (Some(Io::Calls), _) | (None, Err(_)) => Ok(Io::Calls),
+        (Some(io), Ok(())) => Ok(io),
+        (None, Ok(())) => Ok(Io::Uring),
+        (Some(_), Err(error)) => Err(TapError::NoUring(error.to_string())),
+    }
+}
+
+/// What may be left to be done, in the kernel's words, and how packets are moved.
+fn names(capabilities: Capabilities, io: Io) -> Vec<&'static str> {
     let all = [
         (Capabilities::CHECKSUM, "CSUM"),
         (Capabilities::TCP4, "TSO4"),
@@ -195,5 +212,6 @@ fn names(capabilities: Capabilities) -> Vec<&'static str> {
         (Capabilities::ECN, "TSO_ECN"),
         (Capabilities::UDP, "USO"),
     ];
-    all.into_iter().filter(|(bit, _)| capabilities.cover(Capabilities(*bit))).map(|(_, name)| name).collect()
+    let has = all.into_iter().filter(|(bit, _)| capabilities.cover(Capabilities(*bit)));
+    has.map(|(_, name)| name).chain([io.name()]).collect()
 }

@@ -19,6 +19,10 @@ const TCP: libc::c_uint = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
 /// UDP in segments, since Linux 6.2.
 const UDP: libc::c_uint = TUN_F_USO4 | TUN_F_USO6;
 
+/// Bytes of the header in front of each packet.
+const HEADER: libc::c_int = 10;
+const _: () = assert!(HEADER as usize == OFFLOAD_HEADER);
+
 /// An interface that is up, and its queues.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -85,7 +89,7 @@ impl Parts {
         let name = &options.interface;
         let refused = |what| move |errno| TapError::Refused(what, name.clone(), errno);
         for queue in &self.queues {
-            sys::set_header(queue.as_fd(), OFFLOAD_HEADER).map_err(refused("set the header"))?;
+            sys::set_header(queue.as_fd(), HEADER).map_err(refused("set the header"))?;
         }
         let Some(first) = self.queues.first() else { return Ok(Capabilities::NONE) };
         let capabilities = offload(first.as_fd()).map_err(refused("set the offloads"))?;

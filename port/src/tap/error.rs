@@ -51,9 +51,9 @@ pub enum TapError {
     /// The kernel refused something else.
     #[error("the kernel refused to {0} of the interface {1}: {2}")]
     Refused(&'static str, String, Errno),
-    /// No memory for slots, or no ring of io_uring.
-    #[error("{0}")]
-    Queues(String),
+    /// `io_uring` is asked for by name and not to be had.
+    #[error("the kernel gives no io_uring with multishot reads (since Linux 6.7): {0}; write io = \"calls\"")]
+    NoUring(String),
 }
 
 impl TapError {

@@ -2,7 +2,7 @@
 //!
 //! `control` is the port's life, `device` makes or finds the interface (in the network namespace that `namespace`
 //! enters for that moment), `slots` is the memory that packets are received into, `rx` and `tx` are its queues with
-//! plain system calls, `uring` the same through io_uring, and `sys` all that is unsafe about either. Checksums and
+//! plain system calls, `uring` the same through `io_uring`, and `sys` all that is unsafe about either. Checksums and
 //! segments stay undone in both directions where the other side can do them.
 //!
 //! The kernel is trusted, and what it says about a packet is judged all the same, because the same words come from
@@ -17,6 +17,7 @@ mod rx;
 mod slots;
 mod sys;
 mod tx;
+mod uring;
 mod verdict;
 
 pub use control::Tap;

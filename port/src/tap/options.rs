@@ -12,12 +12,11 @@ pub const MIN_MTU: u16 = 68;
 pub const MAX_MTU: u16 = 65_521;
 
 /// How system calls are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
     /// One `read` and one `writev` per packet.
-    #[default]
     Calls,
-    /// io_uring, entered by the worker.
+    /// `io_uring`, entered by the worker.
     Uring,
     /// As [`Io::Uring`], and a thread of the kernel receives.
     UringSqpoll,
@@ -46,8 +45,9 @@ pub struct Options {
     pub netns: Option<String>,
     /// Whether an interface that we make stays when the port goes.
     pub persist: bool,
-    /// How system calls are made.
-    pub io: Io,
+    /// How system calls are made; `None`: by `io_uring` where the kernel gives it, else one by one
+    /// (`docs/decisions/0032-tap-through-io-uring.md`).
+    pub io: Option<Io>,
     /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`]. More than one makes a multi-queue interface.
     pub queue_pairs: u16,
     /// The largest packet without its Ethernet header, [`MIN_MTU`] to [`MAX_MTU`] bytes; `None` leaves it as it is.
@@ -58,7 +58,7 @@ impl Options {
     /// An interface of this name in our own namespace, and all else as usual.
     pub fn new(interface: impl Into<String>) -> Self {
         let interface = interface.into();
-        Self { interface, netns: None, persist: false, io: Io::default(), queue_pairs: 1, mtu: None }
+        Self { interface, netns: None, persist: false, io: None, queue_pairs: 1, mtu: None }
     }
 
     /// Refuses what is out of range, without asking the kernel.

@@ -92,14 +92,10 @@ pub(super) fn take(slot: u16, whole: Seg, burst: &mut Burst, tally: &mut Tally) 
         tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
         return burst.give_back(token);
     }
-    match Offload::judge(sys::header(header), len) {
-        Ok(offload) => {
-            burst.push(token, frame);
-            burst.set_offload(burst.len() - 1, offload);
-        }
-        Err(_) => {
-            tally.drop(DropReason::BadOffload, 1);
-            burst.give_back(token);
-        }
-    }
+    let Ok(offload) = Offload::judge(sys::header(header), len) else {
+        tally.drop(DropReason::BadOffload, 1);
+        return burst.give_back(token);
+    };
+    burst.push(token, frame);
+    burst.set_offload(burst.len() - 1, offload);
 }

@@ -27,7 +27,7 @@ pub(super) struct Slots {
     free: Vec<u16>,
 }
 
-/// How many there are: two bursts under way, and as many for io_uring to have in hand.
+/// How many there are: two bursts under way, and as many for `io_uring` to have in hand.
 pub(super) const SLOTS: usize = 3 * BURST;
 
 impl Slots {

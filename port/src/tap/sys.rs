@@ -46,8 +46,8 @@ pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> Res
 }
 
 /// Sets the bytes of the header in front of each packet, and that its words are little endian.
-pub(super) fn set_header(tun: BorrowedFd<'_>, bytes: usize) -> Result<()> {
-    let (bytes, little): (libc::c_int, libc::c_int) = (bytes as libc::c_int, 1);
+pub(super) fn set_header(tun: BorrowedFd<'_>, bytes: libc::c_int) -> Result<()> {
+    let little: libc::c_int = 1;
     // SAFETY: both read one integer, which outlives the call.
     unsafe {
         done(libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const bytes))?;
@@ -106,7 +106,7 @@ pub(super) fn header(slot: Seg) -> [u8; OFFLOAD_HEADER] {
 /// The pieces of one packet in order, for a system call that gathers them.
 pub(super) struct Gather {
     pieces: [MaybeUninit<libc::iovec>; PIECES],
-    n: usize,
+    n: u16,
 }
 
 impl Gather {
@@ -119,7 +119,7 @@ impl Gather {
         self.push(header.as_ptr(), header.len());
         self.push(frame.head.as_ptr(), frame.head.len());
         for piece in frame.rest() {
-            if self.n == PIECES {
+            if usize::from(self.n) == PIECES {
                 return false;
             }
             self.push(piece.as_ptr(), piece.len());
@@ -129,7 +129,8 @@ impl Gather {
 
     #[inline(always)]
     fn push(&mut self, base: *const u8, len: usize) {
-        self.pieces[self.n].write(libc::iovec { iov_base: base.cast_mut().cast(), iov_len: len });
+        self.pieces[usize::from(self.n)]
+            .write(libc::iovec { iov_base: base.cast_mut().cast(), iov_len: len });
         self.n += 1;
     }
 }
@@ -147,7 +148,7 @@ pub(super) fn write(
     }
     // SAFETY: the first `n` pieces were written. Header and head are borrowed beyond the call, and the rest lies in maps
     // that the burst which lent the frame has pinned.
-    let n = unsafe { libc::writev(tun.as_raw_fd(), gather.pieces.as_ptr().cast(), gather.n as libc::c_int) };
+    let n = unsafe { libc::writev(tun.as_raw_fd(), gather.pieces.as_ptr().cast(), gather.n.into()) };
     Some(if n < 0 { Err(last()) } else { Ok(()) })
 }
 
