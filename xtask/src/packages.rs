@@ -45,9 +45,6 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
-    Need::new(Probe::Program("ip"), &["iproute2"]),
-    Need::new(Probe::Program("sysctl"), &["procps"]),
-    Need::new(Probe::Program("ping"), &["iputils-ping"]),
     Need::new(Probe::Program("ethtool"), &["ethtool"]),
     SYSCTL,
     PING,
@@ -60,21 +57,10 @@ pub(crate) const TESTS: &[Need] = &[
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
 /// What the bench of interfaces drives.
-pub(crate) const NET: &[Need] = &[
-    TESTPMD,
-    Need::new(Probe::Program("ovs-vswitchd"), &["openvswitch-switch"]),
-    Need::new(Probe::Program("ip"), &["iproute2"]),
-    Need::new(Probe::Program("sysctl"), &["procps"]),
-];
+pub(crate) const INTERFACES: &[Need] = &[TESTPMD, OVS_IN_USER_SPACE, IP, SYSCTL];
 
 /// What carries a stream between network namespaces, and who is measured beside.
-pub(crate) const NET: &[Need] = &[
-    IP,
-    SYSCTL,
-    PING,
-    IPERF,
-    Need::new(Probe::File("/usr/lib/openvswitch-switch/ovs-vswitchd"), &["openvswitch-switch"]),
-];
+pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, OVS_IN_USER_SPACE];
 
 const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
 const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);
@@ -84,6 +70,9 @@ const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 // DPDK's drivers are packages that the program only recommends.
 const TESTPMD: Need =
     Need { recommended: true, ..Need::new(Probe::Program("dpdk-testpmd"), &["dpdk", "dpdk-dev"]) };
+
+const OVS_IN_USER_SPACE: Need =
+    Need::new(Probe::File("/usr/lib/openvswitch-switch/ovs-vswitchd"), &["openvswitch-switch"]);
 
 const OVS: Need = Need::new(
     Probe::File("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),

@@ -94,7 +94,7 @@ pub(crate) fn sixtyfour(arguments: &SixtyFourArguments) -> Result<()> {
     if !command::is_root() {
         bail!("network namespaces and AF_XDP need root: run it as root");
     }
-    packages::ensure(packages::NET)?;
+    packages::ensure(packages::INTERFACES)?;
     command::build_linerate()?;
     let mut readings = Readings::new();
     for round in 1..=arguments.rounds {
