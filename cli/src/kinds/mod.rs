@@ -152,10 +152,6 @@ kinds! {
     Pair(pair::Pair),
     Xdp(xdp::Xdp),
     Packet(packet::Packet),
-    Xdp(xdp::Xdp),
-    Packet(packet::Packet),
-    Memif(memif::Memif),
-    Pair(pair::Pair),
 }
 
 /// Stands in for a kind that could not be read.
