@@ -19,6 +19,9 @@ pub(crate) enum Format {
     Text,
 }
 
+/// Nanoseconds by which clocks do not drift between two flushes.
+const SET_BACK: u64 = 1_000_000_000;
+
 /// Records taken from the rings and not yet written.
 #[derive(Default)]
 struct Pending {
@@ -36,6 +39,8 @@ pub(crate) struct Spool {
     pending: Pending,
     due: Option<Instant>,
     written: u64,
+    /// The time of day that the last packet was given.
+    last: u64,
     failure: Option<String>,
 }
 
@@ -77,6 +82,7 @@ impl Spool {
             pending: Pending::default(),
             due: None,
             written: 0,
+            last: 0,
             failure: None,
         })
     }
@@ -163,7 +169,9 @@ impl Spool {
         let mut out = Vec::new();
         let n = self.pending.sort(upto);
         for (record, from, to) in &self.pending.records[..n] {
-            let (bytes, time) = (&self.pending.bytes[*from..*to], epoch + record.now);
+            let bytes = &self.pending.bytes[*from..*to];
+            let time = steady(self.last, epoch + record.now);
+            self.last = time;
             match self.format {
                 Format::Pcapng => pcapng::packet(&mut out, time, record, bytes),
                 Format::Text => text::packet(&mut out, time, &self.name, record, bytes),
@@ -185,6 +193,12 @@ impl Spool {
         self.pending.clear();
         self.end();
     }
+}
+
+/// The two clocks drift against each other, so a time by a newer `epoch` may lie a little before one by an older. What is
+/// set back by more was set back by somebody, who wants it so.
+fn steady(last: u64, time: u64) -> u64 {
+    if time < last && last - time < SET_BACK { last } else { time }
 }
 
 impl Pending {

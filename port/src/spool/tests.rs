@@ -68,6 +68,26 @@ fn packets_of_several_workers_are_in_order_and_the_youngest_wait() {
 }
 
 #[test]
+fn clocks_that_drift_do_not_turn_time_back_and_one_that_was_set_back_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.log");
+    let mut spool = spool(&path, Format::Text, None);
+    let mut feed = spool.feed();
+    let mut at = |now, epoch| {
+        put(&mut feed, now, &[0; 60]);
+        (0..2).for_each(|_| spool.handle(Instant::now(), epoch));
+    };
+    at(5_000_000_000, 7_000);
+    at(5_000_000_100, 6_000);
+    at(6_000_000_000, 6_000);
+    at(6_000_000_001, 0);
+    at(4_000_000_001, 0);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let times: Vec<_> = text.lines().map(|line| &line[17..29]).collect();
+    assert_eq!(times, ["05.000007000", "05.000007000", "06.000006000", "06.000006000", "04.000000001"]);
+}
+
+#[test]
 fn what_a_feed_leaves_behind_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
