@@ -17,6 +17,7 @@ mod queues;
 #[path = "../../fuzz/src/race.rs"]
 mod race;
 
+use port::memif::fuzz::{fuzz_messages, fuzz_rings};
 use port::pcap::fuzz::fuzz_recording;
 use port::stream::fuzz::fuzz_peer;
 use port::vhost_user::fuzz::fuzz_session;
@@ -71,4 +72,10 @@ fn virtio_user_ports_survive_every_back_end() {
     for script in corpus("virtio_user") {
         fuzz_back_end(&script);
     }
+}
+
+#[test]
+fn memif_ports_survive_every_peer() {
+    corpus("memif_messages").iter().for_each(|script| fuzz_messages(script));
+    corpus("memif_rings").iter().for_each(|script| fuzz_rings(script));
 }

@@ -92,6 +92,30 @@ impl Vhost<'_> {
     }
 }
 
+/// One `net_memif` port.
+#[derive(Clone, Debug)]
+pub struct Memif<'a> {
+    /// The memif socket.
+    pub socket: &'a Path,
+    /// Whether it listens and the other end connects.
+    pub server: bool,
+    /// The last byte of the port's MAC address, 02:00:00:00:00:xx.
+    pub mac: u8,
+    /// What both ends must say, with a comma in front: `,id=7,secret=abc,bsize=1024`.
+    pub more: &'a str,
+}
+
+impl Memif<'_> {
+    fn device(&self, index: usize) -> String {
+        let Self { socket, server, mac, more } = self;
+        let role = if *server { "server" } else { "client" };
+        let socket = socket.display();
+        format!(
+            "net_memif{index},role={role},socket={socket},socket-abstract=no,mac=02:00:00:00:00:{mac:02x}{more}"
+        )
+    }
+}
+
 /// What one port counted since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -134,11 +158,8 @@ impl Testpmd {
         let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
         let pairs = ports.iter().map(|p| p.pairs).max().unwrap_or(1);
         let size = ports.iter().map(|p| p.size).min().unwrap_or(256);
-        // Each port sends to the other one, so that a learning switch has exactly one way for a frame.
-        let peers: Vec<String> = (0..ports.len())
-            .map(|i| format!("--eth-peer={i},02:00:00:00:00:{:02x}", ports[i ^ 1].mac))
-            .collect();
-        Testpmd::spawn(folder, name, cpu, &devices, pairs, size, &peers)
+        let macs: Vec<u8> = ports.iter().map(|port| port.mac).collect();
+        Testpmd::spawn(folder, name, cpu, &devices, pairs, size, &peers(&macs))
     }
 
     /// A switch without look-up between the ports of each pair (0 and 1, 2 and 3), on CPU `cpu`.
@@ -160,6 +181,19 @@ impl Testpmd {
         let arguments = arguments(cpu, devices, 1, 1024, more);
         let process = netns.spawn(folder, name, "stdbuf", &arguments);
         Testpmd { process, ports: devices.len() }
+    }
+
+    /// A guest with two memif ports that send to each other.
+    pub fn memif(folder: &Path, name: &str, cpu: usize, ports: &[Memif], pairs: u16) -> Testpmd {
+        let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
+        let macs: Vec<u8> = ports.iter().map(|port| port.mac).collect();
+        Testpmd::spawn(folder, name, cpu, &devices, pairs, 256, &peers(&macs))
+    }
+
+    /// A guest with one port over memif and one over virtio-user, which send to each other.
+    pub fn mixed(folder: &Path, name: &str, cpu: usize, memif: &Memif, virtio: &VirtioUser) -> Testpmd {
+        let devices = [memif.device(0), virtio.device(1)];
+        Testpmd::spawn(folder, name, cpu, &devices, 1, virtio.size, &peers(&[memif.mac, virtio.mac]))
     }
 
     fn spawn(
@@ -250,6 +284,12 @@ impl Testpmd {
     pub fn kill(mut self) {
         self.process.kill();
     }
+}
+
+/// Each port sends to the other one, so that a learning switch has exactly one way for a frame.
+fn peers(macs: &[u8]) -> Vec<String> {
+    let peer = |i: usize| macs.get(i ^ 1).copied().unwrap_or(0xfe);
+    (0..macs.len()).map(|i| format!("--eth-peer={i},02:00:00:00:00:{:02x}", peer(i))).collect()
 }
 
 fn parse(text: &str) -> Vec<Counters> {
