@@ -249,7 +249,13 @@ pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), name));
     match scored.min() {
         Some((_, name)) if alike(&word, name) => format!("did you mean `{name}`?"),
-        _ => format!("remove it; what may stand here: {}", known.join(", ")),
+        _ => {
+            let mut each = known.to_vec();
+            // Several kinds may ask for one key.
+            each.sort_by_key(|name| known.iter().position(|other| other == name));
+            each.dedup();
+            format!("remove it; what may stand here: {}", each.join(", "))
+        }
     }
 }
 
