@@ -30,7 +30,9 @@ pub enum DropReason {
     QueueFull,
     /// The destination's buffers are too small for the packet.
     BufferTooSmall,
-    /// The destination has no running queue.
+    /// The kernel did not take the packet: it contradicts itself, or its source's memory has gone.
+    Refused,
+    /// The destination has no running queue, or its interface is down.
     PortDown,
     /// The destination's queue was found to be broken while the packet was on its way.
     PortFault,
@@ -38,7 +40,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 14] = [
+    pub const ALL: [DropReason; 15] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::BadSource,
@@ -51,6 +53,7 @@ impl DropReason {
         DropReason::Injected,
         DropReason::QueueFull,
         DropReason::BufferTooSmall,
+        DropReason::Refused,
         DropReason::PortDown,
         DropReason::PortFault,
     ];
@@ -73,6 +76,7 @@ impl DropReason {
             DropReason::Injected => "injected",
             DropReason::QueueFull => "queue-full",
             DropReason::BufferTooSmall => "buffer-too-small",
+            DropReason::Refused => "refused",
             DropReason::PortDown => "port-down",
             DropReason::PortFault => "port-fault",
         }
@@ -123,6 +127,9 @@ pub enum PortFault {
     /// The peer's side of a memif ring breaks the rules.
     #[error("the peer broke its ring: {0}")]
     PeerRing(#[from] crate::memif::RingFault),
+    /// The file that a port writes to takes no more.
+    #[error("the file cannot be written any further: {0}")]
+    File(String),
     /// Nobody can be connected to at the other end of a socket, yet or any more.
     #[error("the other end cannot be reached yet: {0}")]
     Unreachable(String),

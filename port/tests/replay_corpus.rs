@@ -18,6 +18,7 @@ mod queues;
 mod race;
 
 use port::memif::fuzz::{fuzz_messages, fuzz_rings};
+use port::pcap::fuzz::fuzz_recording;
 use port::stream::fuzz::fuzz_peer;
 use port::vhost_user::fuzz::fuzz_session;
 use port::virtio_user::fuzz::fuzz_back_end;
@@ -35,6 +36,11 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 #[test]
 fn sessions_survive_every_script() {
     corpus("vhost_user").iter().for_each(|script| fuzz_session(script));
+}
+
+#[test]
+fn captures_are_judged_without_harm() {
+    corpus("pcap").iter().for_each(|file| fuzz_recording(file));
 }
 
 #[test]

@@ -9,11 +9,14 @@
 pub mod binary;
 pub mod guest;
 pub mod initramfs;
+pub mod iperf;
 pub mod kernel;
+pub mod netns;
 pub mod ovs;
 pub mod process;
 pub mod switch;
 pub mod testpmd;
+pub mod tun;
 pub mod vm;
 pub mod wait;
 

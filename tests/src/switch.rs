@@ -62,8 +62,13 @@ impl Switch {
 
     /// As [`Switch::start`], with one worker on each of `cpus`.
     pub fn start_on(folder: &Path, cpus: &[usize], ports: &[Port]) -> Switch {
+        Switch::start_from(folder, &configuration(cpus, ports))
+    }
+
+    /// Starts a switch with the configuration `text`, and waits until it answers.
+    pub fn start_from(folder: &Path, text: &str) -> Switch {
         let file = folder.join("switch.toml");
-        let written = fs::write(&file, configuration(cpus, ports));
+        let written = fs::write(&file, text);
         written.unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
         Switch::restart(folder)
     }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::netns::Netns;
 use crate::process::Process;
 use crate::wait;
 
@@ -128,6 +129,22 @@ pub struct Counters {
     pub tx_bytes: u64,
 }
 
+/// What testpmd is started with, behind `stdbuf`.
+fn arguments(cpu: usize, devices: &[String], pairs: u16, size: u16, more: &[String]) -> Vec<String> {
+    // Line by line, or nothing could be read before testpmd ends.
+    let mut arguments: Vec<String> =
+        ["-oL", "dpdk-testpmd", "--no-pci", "--no-huge", "-m", "192"].map(str::to_owned).to_vec();
+    // It shares nothing with other DPDK processes, not even with one of its name that is about to end.
+    arguments.extend(["--no-telemetry", "--no-shconf"].map(str::to_owned));
+    arguments.extend(["--lcores".into(), format!("(0)@{cpu},(1)@{cpu}")]);
+    arguments.extend(devices.iter().flat_map(|device| ["--vdev".into(), device.clone()]));
+    arguments.extend(["--", "-i", "--nb-cores=1", "--total-num-mbufs=8192"].map(str::to_owned));
+    arguments.extend([format!("--rxq={pairs}"), format!("--txq={pairs}")]);
+    arguments.extend([format!("--rxd={size}"), format!("--txd={size}")]);
+    arguments.extend(more.iter().cloned());
+    arguments
+}
+
 /// A running testpmd with its prompt.
 pub struct Testpmd {
     process: Process,
@@ -152,6 +169,20 @@ impl Testpmd {
         Testpmd::spawn(folder, name, cpu, &devices, pairs, 256, &[])
     }
 
+    /// One port for each of `devices`, which testpmd finds in the namespace `netns`, on CPU `cpu`.
+    pub fn inside(
+        folder: &Path,
+        name: &str,
+        netns: &Netns,
+        cpu: usize,
+        devices: &[String],
+        more: &[String],
+    ) -> Testpmd {
+        let arguments = arguments(cpu, devices, 1, 1024, more);
+        let process = netns.spawn(folder, name, "stdbuf", &arguments);
+        Testpmd { process, ports: devices.len() }
+    }
+
     /// A guest with two memif ports that send to each other.
     pub fn memif(folder: &Path, name: &str, cpu: usize, ports: &[Memif], pairs: u16) -> Testpmd {
         let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
@@ -174,20 +205,9 @@ impl Testpmd {
         size: u16,
         more: &[String],
     ) -> Testpmd {
-        // Line by line, or nothing could be read before testpmd ends.
-        let mut arguments: Vec<String> =
-            ["-oL", "dpdk-testpmd", "--no-pci", "--no-huge", "-m", "192"].map(str::to_owned).to_vec();
-        // It shares nothing with other DPDK processes, not even with one of its name that is about to end.
-        arguments.extend(["--no-telemetry", "--no-shconf"].map(str::to_owned));
-        arguments.extend(["--lcores".into(), format!("(0)@{cpu},(1)@{cpu}")]);
-        arguments.extend(devices.iter().flat_map(|device| ["--vdev".into(), device.clone()]));
-        arguments.extend(["--", "-i", "--nb-cores=1", "--total-num-mbufs=8192"].map(str::to_owned));
-        arguments.extend([format!("--rxq={pairs}"), format!("--txq={pairs}")]);
-        arguments.extend([format!("--rxd={size}"), format!("--txd={size}")]);
-        arguments.extend(more.iter().cloned());
+        let arguments = arguments(cpu, devices, pairs, size, more);
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &arguments), ports: devices.len() }
     }
-
     /// A guest of one port, started in a shell by a line that somebody pastes.
     pub fn pasted(folder: &Path, name: &str, line: &str) -> Testpmd {
         let line = format!("exec {line}");

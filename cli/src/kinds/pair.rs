@@ -5,7 +5,7 @@ use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
-use ::port::memif::{MAX_RING_SIZE, MIN_RING_SIZE, Options};
+use ::port::memif::Options;
 use ::port::pair::{self as room, Exchange};
 use ::port::virtio_user::MAX_MEMORY;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,14 @@
 //! `cargo xtask bench peers`: our switch and another one in turn, on the same machine, in the same minute, with the
 //! same guest; only the ratio of two such readings means anything.
 
+mod net;
 mod own;
 mod picture;
 mod progress;
 mod report;
 mod round;
 mod scale;
+mod sixtyfour;
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,10 +19,12 @@ use clap::{Args, ValueEnum};
 use crate::command;
 use crate::hugepages::HugePages;
 use crate::packages;
+pub(crate) use net::{NetArguments, net};
 use progress::Progress;
 use report::Row;
 use round::Bench;
 pub(crate) use scale::{ScaleArguments, scale};
+pub(crate) use sixtyfour::{SixtyFourArguments, sixtyfour};
 
 const HUGE_PAGES: u64 = 1024;
 
@@ -194,7 +198,9 @@ fn publish(arguments: &PeersArguments, rows: &[Row]) -> Result<()> {
         Output::Json => println!("{:#}", report::json(rows)),
     }
     let Some(file) = &arguments.svg else { return Ok(()) };
-    fs::write(file, picture::svg(rows)).with_context(|| format!("cannot write {}", file.display()))
+    let bars: Vec<_> = rows.iter().map(Row::bar).collect();
+    fs::write(file, picture::svg("linerate beside its peers: ratio of packet rates", &bars))
+        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {

@@ -1,9 +1,17 @@
-//! The ratios as a picture: a bar for each ring, size and peer, and a mark where its target is. Plain SVG 1.1, which
-//! is text: see `docs/decisions/0019-picture-as-plain-svg.md`.
+//! The ratios as a picture: a bar for each thing that was compared, and a mark where its target is. Plain SVG 1.1,
+//! which is text: see `docs/decisions/0019-picture-as-plain-svg.md`.
 
 use std::fmt::Write as _;
 
-use super::report::Row;
+/// One ratio, and what it should be.
+pub(super) struct Bar {
+    /// Such as `split, 64 B, testpmd`.
+    pub(super) name: String,
+    /// The median of the rounds' ratios, where there was a reading.
+    pub(super) ratio: Option<f64>,
+    /// What is promised, where anything is.
+    pub(super) target: Option<f64>,
+}
 
 const LINE: usize = 28;
 const LEFT: usize = 220;
@@ -13,13 +21,13 @@ const TOP: usize = 44;
 const AXIS: usize = 40;
 
 /// The whole file.
-pub(super) fn svg(rows: &[Row]) -> String {
+pub(super) fn svg(title: &str, rows: &[Bar]) -> String {
     let (width, bottom) = (LEFT + WIDTH + RIGHT, TOP + rows.len() * LINE);
     let end = end(rows);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n\
-         <text x=\"{LEFT}\" y=\"24\" font-size=\"15\">linerate beside its peers: ratio of packet rates</text>\n",
+         <text x=\"{LEFT}\" y=\"24\" font-size=\"15\">{title}</text>\n",
         height = bottom + AXIS
     );
     for tick in 0..=end {
@@ -32,8 +40,8 @@ pub(super) fn svg(rows: &[Row]) -> String {
 }
 
 /// The last number of the axis: whole, and behind everything that is shown.
-fn end(rows: &[Row]) -> u32 {
-    let shown = rows.iter().flat_map(|row| [row.ratio(), row.target()]).flatten();
+fn end(rows: &[Bar]) -> u32 {
+    let shown = rows.iter().flat_map(|row| [row.ratio, row.target]).flatten();
     let most = shown.fold(1.0, f64::max).min(1000.0);
     // A step of grid in whole numbers; at most a thousand, so that it fits.
     most.floor() as u32 + 1
@@ -52,13 +60,13 @@ fn grid(tick: u32, x: f64, bottom: usize) -> String {
 }
 
 /// One combination: its name, its bar, its target and both in figures.
-fn bar(row: &Row, top: usize, end: u32) -> String {
-    let (base, name) = (top + 18, row.name());
+fn bar(row: &Bar, top: usize, end: u32) -> String {
+    let (base, name) = (top + 18, &row.name);
     let mut text = format!("<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{name}</text>\n", LEFT - 10);
     let mut figures = "no reading".to_owned();
-    if let Some(ratio) = row.ratio() {
+    if let Some(ratio) = row.ratio {
         // Told apart without colours too: the figures say it.
-        let colour = if row.is_met() == Some(false) { "#c5642c" } else { "#2c6fb0" };
+        let colour = if row.target.is_some_and(|target| ratio < target) { "#c5642c" } else { "#2c6fb0" };
         let (length, upper) = (x(ratio, end) - LEFT as f64, top + 5);
         // Writing to a String cannot fail.
         let _ = writeln!(
@@ -67,7 +75,7 @@ fn bar(row: &Row, top: usize, end: u32) -> String {
         );
         figures = format!("{ratio:.2}");
     }
-    if let Some(target) = row.target() {
+    if let Some(target) = row.target {
         let (at, upper, lower) = (x(target, end), top + 1, top + 27);
         let _ = writeln!(
             text,
@@ -80,35 +88,32 @@ fn bar(row: &Row, top: usize, end: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::round::Reading;
-    use super::super::{Peer, Ring};
     use super::*;
 
-    fn row(ratio: f64) -> Row {
-        let reading = Reading { ours: Some(ratio), theirs: Some(1.0), load: None };
-        Row::new(Ring::Split, 64, Peer::Testpmd, &[reading])
+    fn row(ratio: Option<f64>) -> Bar {
+        Bar { name: "split, 64 B, testpmd".to_owned(), ratio, target: ratio.map(|_| 1.4) }
     }
 
     #[test]
     fn a_bar_is_as_long_as_its_ratio_and_its_target_is_marked() {
-        let text = svg(&[row(1.0)]);
+        let text = svg("title", &[row(Some(1.0))]);
         // The axis ends at 2; the target is 1.4.
         assert!(text.contains("width=\"240.0\" height=\"18\" fill=\"#c5642c\""), "{text}");
         assert!(text.contains("<line x1=\"556.0\" y1=\"45\""), "{text}");
         assert!(text.contains(">split, 64 B, testpmd</text>"), "{text}");
         assert!(text.contains(">1.00, target 1.4</text>"), "{text}");
-        assert!(svg(&[row(1.5)]).contains("#2c6fb0"));
+        assert!(svg("title", &[row(Some(1.5))]).contains("#2c6fb0"));
     }
 
     #[test]
     fn what_has_no_reading_has_no_bar_and_says_so() {
-        let text = svg(&[Row::new(Ring::Packed, 64, Peer::Ovs, &[])]);
+        let text = svg("title", &[row(None)]);
         assert!(text.contains(">no reading</text>") && !text.contains("height=\"18\""), "{text}");
     }
 
     #[test]
     fn no_ratio_leaves_the_picture() {
-        let text = svg(&[row(1e9)]);
+        let text = svg("title", &[row(Some(1e9))]);
         assert!(text.contains("width=\"480.0\""), "{text}");
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::picture::Bar;
 use super::round::Reading;
 use super::{Peer, Ring, target};
 
@@ -40,29 +41,25 @@ impl Row {
         self.rounds == 0
     }
 
-    /// Such as `split, 64 B, testpmd`.
-    pub(super) fn name(&self) -> String {
-        format!("{}, {} B, {}", self.ring.name(), self.size, self.peer.name())
-    }
-
-    /// The median of the rounds' ratios.
-    pub(super) fn ratio(&self) -> Option<f64> {
-        self.ratio
+    /// What is drawn of it.
+    pub(super) fn bar(&self) -> Bar {
+        let name = format!("{}, {} B, {}", self.ring.name(), self.size, self.peer.name());
+        Bar { name, ratio: self.ratio, target: self.target() }
     }
 
     /// What is promised, where anything is.
-    pub(super) fn target(&self) -> Option<f64> {
+    fn target(&self) -> Option<f64> {
         target(self.ring, self.size, self.peer)
     }
 
     /// Whether the promise is kept, where there is one.
-    pub(super) fn is_met(&self) -> Option<bool> {
+    fn is_met(&self) -> Option<bool> {
         Some(self.ratio? >= self.target()?)
     }
 }
 
 /// The median: the ratio of each round counts, not the ratio of medians, since a round shares one minute.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -1,0 +1,132 @@
+//! The interface: made or found, told what we take, brought up.
+//!
+//! Whatever fails leaves nothing behind: an interface that was made here goes with its last descriptor, and only what has
+//! succeeded in everything else is made to stay.
+
+use super::error::TapError;
+use super::namespace::{Identity, Namespace};
+use super::options::Options;
+use super::sys;
+use crate::{Capabilities, OFFLOAD_HEADER};
+use libc::{IFF_MULTI_QUEUE, IFF_NO_PI, IFF_TAP, IFF_VNET_HDR};
+use libc::{TUN_F_CSUM, TUN_F_TSO_ECN, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// Offloads of TCP and checksums, which every kernel with `IFF_VNET_HDR` knows.
+const TCP: libc::c_uint = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+/// UDP in segments, since Linux 6.2.
+const UDP: libc::c_uint = TUN_F_USO4 | TUN_F_USO6;
+
+/// Bytes of the header in front of each packet.
+const HEADER: libc::c_int = 10;
+const _: () = assert!(HEADER as usize == OFFLOAD_HEADER);
+
+/// An interface that is up, and its queues.
+#[derive(Debug)]
+pub(super) struct Device {
+    queues: Arc<[OwnedFd]>,
+    capabilities: Capabilities,
+    /// The namespace that it was made in, where one was named.
+    home: Option<(Namespace, Identity)>,
+}
+
+impl Device {
+    /// Finds or makes the interface. The calling thread is elsewhere for that moment where a namespace is named.
+    pub(super) fn open(options: &Options) -> Result<Self, TapError> {
+        options.check()?;
+        let (parts, home) = match options.netns.as_deref().map(Namespace::named) {
+            None => (Parts::open(options)?, None),
+            Some(namespace) => {
+                let (parts, identity) = namespace.inside(|| Parts::open(options))?;
+                (parts, Some((namespace, identity)))
+            }
+        };
+        let capabilities = parts.set_up(options)?;
+        Ok(Self { queues: parts.queues.into(), capabilities, home })
+    }
+
+    /// One descriptor for each queue pair.
+    pub(super) fn queues(&self) -> &Arc<[OwnedFd]> {
+        &self.queues
+    }
+
+    /// What may be left to be done, in both directions.
+    pub(super) fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Whether the namespace can be left at some time, so that somebody has to look.
+    pub(super) fn has_home(&self) -> bool {
+        self.home.is_some()
+    }
+
+    /// Whether the name of its namespace still leads there. A descriptor of ours would keep a namespace alive that
+    /// everybody else has given up, and traffic into one that nobody can reach is lost without a word.
+    pub(super) fn is_at_home(&self) -> bool {
+        self.home.as_ref().is_none_or(|(namespace, identity)| namespace.identity() == Some(*identity))
+    }
+}
+
+/// What has to be opened inside the namespace.
+struct Parts {
+    socket: OwnedFd,
+    queues: Vec<OwnedFd>,
+}
+
+impl Parts {
+    fn open(options: &Options) -> Result<Self, TapError> {
+        let name = &options.interface;
+        let refused = |errno| TapError::Refused("make a socket to speak", name.clone(), errno);
+        let socket = sys::socket().map_err(refused)?;
+        let existed = sys::exists(&socket, name);
+        let queues = (0..options.queue_pairs).map(|_| queue(options, existed)).collect::<Result<_, _>>()?;
+        Ok(Self { socket, queues })
+    }
+
+    fn set_up(&self, options: &Options) -> Result<Capabilities, TapError> {
+        let name = &options.interface;
+        let refused = |what| move |errno| TapError::Refused(what, name.clone(), errno);
+        for queue in &self.queues {
+            sys::set_header(queue.as_fd(), HEADER).map_err(refused("set the header"))?;
+        }
+        let Some(first) = self.queues.first() else { return Ok(Capabilities::NONE) };
+        let capabilities = offload(first.as_fd()).map_err(refused("set the offloads"))?;
+        if let Some(mtu) = options.mtu {
+            sys::set_mtu(self.socket.as_fd(), name, mtu).map_err(refused("set the MTU"))?;
+        }
+        sys::bring_up(self.socket.as_fd(), name).map_err(refused("bring up the link"))?;
+        if options.persist {
+            sys::persist(first.as_fd()).map_err(refused("set the persistence"))?;
+        }
+        Ok(capabilities)
+    }
+}
+
+/// Another queue of the interface.
+fn queue(options: &Options, existed: bool) -> Result<OwnedFd, TapError> {
+    let name = || options.interface.clone();
+    let (more, kind) =
+        if options.queue_pairs > 1 { (IFF_MULTI_QUEUE, "several queues") } else { (0, "one queue") };
+    let tun = sys::open().map_err(TapError::NoTun)?;
+    let attached = sys::attach(tun.as_fd(), &options.interface, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | more);
+    attached.map_err(|errno| match errno {
+        Errno::PERM => TapError::Denied(name()),
+        Errno::BUSY | Errno::TOOBIG => TapError::Busy(name()),
+        Errno::INVAL if existed => TapError::Taken(name(), kind),
+        errno => TapError::Refused("make a queue", name(), errno),
+    })?;
+    Ok(tun)
+}
+
+/// Asks for all that the kernel knows. What it leaves to us on packets that we read, it does itself on those that we
+/// write.
+fn offload(tun: BorrowedFd<'_>) -> Result<Capabilities, Errno> {
+    let tcp = Capabilities(Capabilities::ALL.0 & !Capabilities::UDP);
+    match sys::set_offload(tun, TCP | UDP) {
+        Ok(()) => Ok(Capabilities::ALL),
+        Err(Errno::INVAL) => sys::set_offload(tun, TCP).map(|()| tcp),
+        Err(errno) => Err(errno),
+    }
+}

@@ -1,0 +1,101 @@
+//! A TAP's receive queue with plain system calls: one `read` per packet, until there is none or enough.
+//!
+//! A packet is read into a slot with its header in front; the header is copied out, judged, and travels as the packet's
+//! offload. The slot is the packet's until its burst is completed.
+
+use super::slots::{LONGEST, SHORTEST, Slots};
+use super::sys;
+use super::verdict::gone;
+use crate::{Burst, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue, Tally};
+use mem::Seg;
+use ring::Token;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// Bytes of one burst beyond which no further packet is begun. Two bursts are under way, and they stay in the second
+/// cache, from where the packets are written out.
+pub(super) const ENOUGH: usize = 128 * 1024;
+
+/// A queue over number `pair` of the interface's descriptors.
+pub(super) fn start(queues: &Arc<[OwnedFd]>, pair: usize) -> Result<Box<dyn RxQueue>, PortFault> {
+    Ok(Box::new(Rx { queues: queues.clone(), pair, slots: Slots::new()? }))
+}
+
+struct Rx {
+    queues: Arc<[OwnedFd]>,
+    pair: usize,
+    slots: Slots,
+}
+
+impl RxQueue for Rx {
+    /// The next packet is in the kernel's memory.
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let before = tally.bytes;
+        while burst.room() > 0 && tally.bytes - before < ENOUGH as u64 {
+            let Some(slot) = self.slots.take() else { break };
+            let whole = self.slots.whole(slot);
+            match sys::read(self.queues[self.pair].as_fd(), whole) {
+                Ok(len) => {
+                    burst.pin(self.slots.map());
+                    take(slot, whole.split_at(len).0, burst, tally);
+                }
+                Err(errno) => {
+                    self.slots.give(slot);
+                    return if errno == Errno::AGAIN { Ok(()) } else { Err(gone(errno)) };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, burst: &Burst) {
+        burst.tokens().iter().for_each(|token| self.slots.give(token.id));
+    }
+
+    /// Nobody waits for slots.
+    fn notify(&mut self) {}
+
+    /// The descriptor stays readable for as long as there is a packet, so whoever waits for it looks again by itself.
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(false)
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.queues[self.pair].as_fd())
+    }
+
+    /// The memory is the port's own and stays as it is.
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    /// Nobody asks where an interface stopped.
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+/// Judges what was read into a slot: `whole` is header and frame. The slot goes back with the burst whatever it holds.
+#[inline(always)]
+pub(super) fn take(slot: u16, whole: Seg, burst: &mut Burst, tally: &mut Tally) {
+    let token = Token { id: slot, slots: 1 };
+    let (header, frame) = whole.split_at(OFFLOAD_HEADER);
+    let len = frame.len();
+    tally.packets += 1;
+    tally.bytes += len as u64;
+    if !(SHORTEST..=LONGEST).contains(&len) {
+        tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+        return burst.give_back(token);
+    }
+    let Ok(offload) = Offload::judge(sys::header(header), len) else {
+        tally.drop(DropReason::BadOffload, 1);
+        return burst.give_back(token);
+    };
+    burst.push(token, frame);
+    burst.set_offload(burst.len() - 1, offload);
+}

@@ -1,0 +1,170 @@
+//! What is unsafe about a TAP interface: ioctls, reading into a slot, and writing from the memory of a packet's source.
+//!
+//! Every ioctl gets a value of its own that lives longer than the call. A packet is written straight from where it
+//! lies; the addresses are the kernel's to check, and memory whose file was cut is an error of that one call.
+
+use crate::{Frame, OFFLOAD_HEADER};
+use mem::Seg;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, Result};
+use std::mem::MaybeUninit;
+
+/// Pieces of one packet that are written from where they lie: header, head, and rest.
+pub(super) const PIECES: usize = 20;
+
+/// A descriptor of `/dev/net/tun`, of no interface yet, in the network namespace of the calling thread.
+pub(super) fn open() -> Result<OwnedFd> {
+    rustix::fs::open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A request that names an interface.
+fn request(name: &str) -> libc::ifreq {
+    // SAFETY: a structure of integers and arrays of them, for which zeros are a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from.cast_signed();
+    }
+    request
+}
+
+fn done(result: libc::c_int) -> Result<()> {
+    if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// Why the last call of libc failed.
+fn last() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Makes `tun` a queue of the interface `name`, which is made where it does not exist (`TUNSETIFF`).
+pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> Result<()> {
+    let mut request = request(name);
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: the request is a whole `ifreq` that outlives the call.
+    done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
+}
+
+/// Sets the bytes of the header in front of each packet, and that its words are little endian.
+pub(super) fn set_header(tun: BorrowedFd<'_>, bytes: libc::c_int) -> Result<()> {
+    let little: libc::c_int = 1;
+    // SAFETY: both read one integer, which outlives the call.
+    unsafe {
+        done(libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const bytes))?;
+        done(libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETLE, &raw const little))
+    }
+}
+
+/// Says what may be left to be done for packets that are read (`TUN_F_*`).
+pub(super) fn set_offload(tun: BorrowedFd<'_>, bits: libc::c_uint) -> Result<()> {
+    // SAFETY: takes its argument by value.
+    done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(bits)) })
+}
+
+/// Makes the interface outlive its descriptors.
+pub(super) fn persist(tun: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: takes its argument by value.
+    done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETPERSIST, 1 as libc::c_ulong) })
+}
+
+/// Sets the largest packet of the interface `name`; `socket` is any of its namespace.
+pub(super) fn set_mtu(socket: BorrowedFd<'_>, name: &str, mtu: u16) -> Result<()> {
+    let mut request = request(name);
+    request.ifr_ifru.ifru_mtu = mtu.into();
+    // SAFETY: the request is a whole `ifreq` that outlives the call.
+    done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFMTU, &raw mut request) })
+}
+
+/// Brings the interface `name` up; `socket` is any of its namespace.
+pub(super) fn bring_up(socket: BorrowedFd<'_>, name: &str) -> Result<()> {
+    let mut request = request(name);
+    // SAFETY: the request is a whole `ifreq` that outlives both calls; the first fills in the flags that are read.
+    unsafe {
+        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request))?;
+        request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
+        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request))
+    }
+}
+
+/// Reads one packet, header first, into `slot`, whose map the caller holds. Its bytes; a packet that is longer than the
+/// slot fills it.
+#[inline(always)]
+pub(super) fn read(tun: BorrowedFd<'_>, slot: Seg) -> Result<usize> {
+    // SAFETY: the slot is memory of an arena that the caller holds, and nobody else uses it until its packet is done with.
+    let n = unsafe { libc::read(tun.as_raw_fd(), slot.as_ptr().cast(), slot.len()) };
+    if n < 0 { Err(last()) } else { Ok(n as usize) }
+}
+
+/// The header in front of a packet: the first bytes of `slot`, which lies in an arena that the caller holds.
+#[inline(always)]
+pub(super) fn header(slot: Seg) -> [u8; OFFLOAD_HEADER] {
+    debug_assert!(slot.len() >= OFFLOAD_HEADER);
+    // SAFETY: the slot is longer than a header, and the kernel is done writing to it. Arrays of bytes need no alignment.
+    unsafe { slot.as_ptr().cast::<[u8; OFFLOAD_HEADER]>().read() }
+}
+
+/// The pieces of one packet in order, for a system call that gathers them.
+pub(super) struct Gather {
+    pieces: [MaybeUninit<libc::iovec>; PIECES],
+    n: u16,
+}
+
+impl Gather {
+    pub(super) const EMPTY: Self = Self { pieces: [MaybeUninit::uninit(); PIECES], n: 0 };
+
+    /// Takes down where header and packet lie. `false` when there are too many pieces.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, header: &[u8; OFFLOAD_HEADER], frame: &Frame<'_>) -> bool {
+        self.n = 0;
+        self.push(header.as_ptr(), header.len());
+        self.push(frame.head.as_ptr(), frame.head.len());
+        for piece in frame.rest() {
+            if usize::from(self.n) == PIECES {
+                return false;
+            }
+            self.push(piece.as_ptr(), piece.len());
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn push(&mut self, base: *const u8, len: usize) {
+        self.pieces[usize::from(self.n)]
+            .write(libc::iovec { iov_base: base.cast_mut().cast(), iov_len: len });
+        self.n += 1;
+    }
+}
+
+/// Writes one packet, as one system call.
+#[inline(always)]
+pub(super) fn write(
+    tun: BorrowedFd<'_>,
+    header: &[u8; OFFLOAD_HEADER],
+    frame: &Frame<'_>,
+) -> Option<Result<()>> {
+    let mut gather = Gather::EMPTY;
+    if !gather.fill(header, frame) {
+        return None;
+    }
+    // SAFETY: the first `n` pieces were written. Header and head are borrowed beyond the call, and the rest lies in maps
+    // that the burst which lent the frame has pinned.
+    let n = unsafe { libc::writev(tun.as_raw_fd(), gather.pieces.as_ptr().cast(), gather.n.into()) };
+    Some(if n < 0 { Err(last()) } else { Ok(()) })
+}
+
+/// Writes one packet that lies in one piece.
+pub(super) fn write_bytes(tun: BorrowedFd<'_>, header: &[u8; OFFLOAD_HEADER], frame: &[u8]) -> Result<()> {
+    let pieces = [std::io::IoSlice::new(header), std::io::IoSlice::new(frame)];
+    rustix::io::writev(tun, &pieces).map(|_| ())
+}
+
+/// Any socket, to ask about the interfaces of the calling thread's network namespace.
+pub(super) fn socket() -> Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+}
+
+/// Whether an interface of this name exists; `socket` is any of its namespace.
+pub(super) fn exists(socket: &OwnedFd, name: &str) -> bool {
+    rustix::net::netdevice::name_to_index(socket.as_fd(), name).is_ok()
+}

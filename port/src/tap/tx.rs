@@ -1,0 +1,181 @@
+//! A TAP's transmit queue: one `writev` per packet, straight from its source's memory, or a burst of them at once through
+//! `io_uring`.
+//!
+//! The kernel takes packets in on the spot, so there is nothing to publish and nobody to wake. Several workers may write
+//! to one descriptor; where there are more, each worker has its own whatever the pair, and so the kernel's answers of a
+//! flow come to the worker that the flow went through.
+
+use super::options::Io;
+use super::slots::LONGEST;
+use super::sys;
+use super::uring::{Sender, unavailable};
+use super::verdict::{Verdict, gone};
+use crate::{Burst, Capabilities, DropReason, Frame, PortFault, Tally, TxQueue};
+use mem::copy::Kernel;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, Result as Written};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Packets below which a ring costs more than it saves.
+const FEW: usize = 4;
+
+/// A queue for the first worker.
+pub(super) fn start(
+    queues: &Arc<[OwnedFd]>,
+    capabilities: Capabilities,
+    io: Io,
+) -> Result<Box<dyn TxQueue>, PortFault> {
+    let sender = (io != Io::Calls).then(Sender::new).transpose().map_err(|error| unavailable(&error))?;
+    let shared = Interface { queues: queues.clone(), capabilities };
+    mem::with_kernel!(mem::copy::chosen(), K => {
+        Ok(Box::new(Tx::<K>::new(shared, 0, sender)) as Box<dyn TxQueue>)
+    })
+}
+
+/// What all handles have in common.
+#[derive(Clone)]
+struct Interface {
+    queues: Arc<[OwnedFd]>,
+    capabilities: Capabilities,
+}
+
+struct Tx<K> {
+    interface: Interface,
+    /// Which worker's handle it is, in the order in which they were made.
+    number: usize,
+    handles: usize,
+    sender: Option<Sender>,
+    gathered: Gathered<K>,
+}
+
+impl<K: Kernel> Tx<K> {
+    fn new(interface: Interface, number: usize, sender: Option<Sender>) -> Self {
+        Self { interface, number, handles: number + 1, sender, gathered: Gathered::new() }
+    }
+
+    /// One system call for one packet. `false` when there is no room for it.
+    #[inline(always)]
+    fn send_one(&mut self, burst: &Burst, pick: u8, tally: &mut Tally) -> Result<bool, PortFault> {
+        let (frame, len) = (burst.frame(pick.into()), burst.frame_len(pick.into()));
+        match self.gathered.write(self.interface.tun(self.number), &frame, len) {
+            Ok(()) => count(tally, len),
+            Err(errno) => match Verdict::of(errno) {
+                Verdict::Full => return Ok(false),
+                Verdict::Lost(reason) => tally.drop(reason, 1),
+                Verdict::Gone => return Err(gone(errno)),
+            },
+        }
+        Ok(true)
+    }
+
+    /// One system call for as many packets as have room in the ring; how many that were. Those behind one that finds the
+    /// kernel full go on all the same, so it is lost.
+    fn send_many(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        let (tun, mut fault) = (self.interface.tun(self.number), None);
+        let Some(sender) = &mut self.sender else { return Ok(0) };
+        let sent = sender.send(tun, burst, picks, |number, result| {
+            if result >= 0 {
+                return count(tally, burst.frame_len(picks[number].into()));
+            }
+            let errno = Errno::from_raw_os_error(-result);
+            match Verdict::of(errno) {
+                Verdict::Full => tally.drop(DropReason::QueueFull, 1),
+                Verdict::Lost(reason) => tally.drop(reason, 1),
+                Verdict::Gone => fault = Some(gone(errno)),
+            }
+        });
+        match fault {
+            Some(fault) => Err(fault),
+            None => sent.map_err(|error| unavailable(&error)),
+        }
+    }
+}
+
+fn count(tally: &mut Tally, len: usize) {
+    tally.packets += 1;
+    tally.bytes += len as u64;
+}
+
+impl Interface {
+    #[inline(always)]
+    fn tun(&self, number: usize) -> BorrowedFd<'_> {
+        self.queues[number % self.queues.len()].as_fd()
+    }
+}
+
+impl<K: Kernel> TxQueue for Tx<K> {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        let mut done = 0;
+        while done < picks.len() {
+            let left = &picks[done..];
+            if left.len() >= FEW && self.sender.is_some() {
+                let sent = self.send_many(burst, left, tally)?;
+                done += sent;
+                if sent > 0 {
+                    continue;
+                }
+            }
+            if !self.send_one(burst, left[0], tally)? {
+                break;
+            }
+            done += 1;
+        }
+        Ok(done)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.interface.capabilities
+    }
+
+    /// The kernel has them already.
+    fn notify(&mut self) {}
+
+    /// A handle for which the kernel gives no ring makes a system call for each packet.
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        let number = self.handles;
+        self.handles += 1;
+        let sender = self.sender.as_ref().and_then(|_| Sender::new().ok());
+        Box::new(Self::new(self.interface.clone(), number, sender))
+    }
+
+    /// Sources' memory is pinned by bursts and not by queues.
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    /// Nobody asks where an interface stopped.
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+/// Room to put together a packet in more pieces than a system call is given. Only a guest that cuts its packets small
+/// makes any, so this is the one copy of ours, and the kernel's limit of pieces is never met.
+pub(super) struct Gathered<K> {
+    room: Box<[u8]>,
+    kernel: PhantomData<K>,
+}
+
+impl<K: Kernel> Gathered<K> {
+    pub(super) fn new() -> Self {
+        Self { room: vec![0; LONGEST + crate::HEAD].into(), kernel: PhantomData }
+    }
+
+    /// Writes a packet of `len` bytes.
+    #[inline(always)]
+    pub(super) fn write(&mut self, tun: BorrowedFd<'_>, frame: &Frame<'_>, len: usize) -> Written<()> {
+        let header = frame.offload.header(frame.head);
+        sys::write(tun, &header, frame).unwrap_or_else(|| self.write_copy(tun, frame, len))
+    }
+
+    #[cold]
+    pub(super) fn write_copy(&mut self, tun: BorrowedFd<'_>, frame: &Frame<'_>, len: usize) -> Written<()> {
+        let header = frame.offload.header(frame.head);
+        if len > self.room.len() {
+            return Err(Errno::MSGSIZE);
+        }
+        let n = frame.copy_to::<K>(&mut self.room);
+        sys::write_bytes(tun, &header, &self.room[..n])
+    }
+}

@@ -1,0 +1,44 @@
+//! iperf3 between two network namespaces: a stream of TCP or UDP, and what either end counted.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::netns::Netns;
+use crate::wait;
+
+const START: Duration = Duration::from_secs(10);
+const PORT: &str = "5201";
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// Runs a client in `from` against a server in `to`, which has `address`, with `more` of the client's options (what to
+/// send, for how long). The client's report; panics where it failed.
+pub fn iperf(folder: &Path, from: &Netns, to: &Netns, address: &str, more: &[&str]) -> Value {
+    let name = format!("iperf-{}", RUNS.fetch_add(1, Ordering::Relaxed));
+    let mut server =
+        to.spawn(folder, &name, "iperf3", &["--server", "--one-off", "--port", PORT, "--bind", address]);
+    let listens = || to.run("ss", &["-Hltn", "sport", "=", PORT]).contains(PORT).then_some(());
+    assert!(
+        wait::until(START, listens).is_some(),
+        "iperf3 does not listen on {address}: {}",
+        server.output()
+    );
+    let words =
+        [&["--client", address, "--port", PORT, "--json", "--connect-timeout", "5000"], more].concat();
+    let said = from.run("iperf3", &words);
+    server.finish(START);
+    let report: Value =
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("iperf3 said {said}: {error}"));
+    assert!(report["error"].is_null(), "iperf3 failed: {report}");
+    report
+}
+
+/// Bytes that arrived, as the end that received them counted.
+pub fn received(report: &Value) -> u64 {
+    let end = &report["end"];
+    let sum = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };
+    sum["bytes"].as_u64().unwrap_or_else(|| panic!("nothing received in {end}"))
+}

@@ -1,0 +1,251 @@
+//! Network namespaces: each is a machine of its own to the kernel, with its own interfaces, addresses and routes.
+//!
+//! A namespace has a name under `/run/netns` that no other run shares, and goes with its value, together with the
+//! interfaces in it that nobody else holds. A run that was killed leaves its namespaces behind, so each new one first
+//! removes those whose process is no more. Needs root.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::process::Process;
+use crate::{REMEDY, wait};
+
+const FOLDER: &str = "/run/netns";
+/// What all of our names begin with; the process and a number follow.
+const PREFIX: &str = "linerate-";
+/// The longest that a command in a namespace may take.
+const LIMIT: Duration = Duration::from_mins(1);
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// A network namespace, gone when this is dropped.
+#[derive(Debug)]
+pub struct Netns {
+    name: String,
+}
+
+impl Netns {
+    /// A new namespace with nothing in it but a loopback that is up. Addresses of version 6 are usable at once: nobody is
+    /// asked whether they are taken.
+    pub fn new() -> Netns {
+        sweep();
+        Netns::make(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Takes the name away and gives it to a new namespace, after `meanwhile`. What was inside lives on for as long as
+    /// anybody holds it.
+    pub fn replace(self, meanwhile: impl FnOnce()) -> Netns {
+        let name = self.name.clone();
+        self.vanish();
+        meanwhile();
+        Netns::make(name)
+    }
+
+    fn make(name: String) -> Netns {
+        tool("ip", &["netns", "add", &name]);
+        let netns = Netns { name };
+        let quiet = ["net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0"];
+        netns.run("sysctl", &[&["--quiet", "--write"], &quiet[..]].concat());
+        netns.ip("link set lo up");
+        netns
+    }
+
+    /// Its name, as `ip netns` and a port's `netns` take it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its file.
+    pub fn path(&self) -> PathBuf {
+        Path::new(FOLDER).join(&self.name)
+    }
+
+    /// Runs a program inside and returns what it printed; panics where it fails.
+    pub fn run<S: AsRef<OsStr> + std::fmt::Debug>(&self, program: &str, arguments: &[S]) -> String {
+        let done = self.attempt(program, arguments);
+        done.unwrap_or_else(|error| panic!("{program} {arguments:?} in {}: {error}", self.name))
+    }
+
+    /// As [`Netns::run`]; what it said where it fails.
+    pub fn attempt<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Result<String, String> {
+        let words = self.words(program, arguments);
+        attempt("ip", &words)
+    }
+
+    /// Starts a program inside that runs on beside the story.
+    pub fn spawn<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        name: &str,
+        program: &str,
+        arguments: &[S],
+    ) -> Process {
+        Process::spawn(folder, name, "ip", &self.words(program, arguments))
+    }
+
+    fn words<'a, S: AsRef<OsStr>>(&'a self, program: &'a str, arguments: &'a [S]) -> Vec<&'a OsStr> {
+        let inside = ["netns", "exec", &self.name, program].map(OsStr::new);
+        inside.into_iter().chain(arguments.iter().map(AsRef::as_ref)).collect()
+    }
+
+    /// Runs `ip` inside with the words of `line`, such as `link set eth0 up`.
+    pub fn ip(&self, line: &str) -> String {
+        let words: Vec<_> = line.split_whitespace().collect();
+        tool("ip", &[&["-netns", &self.name], &words[..]].concat())
+    }
+
+    /// What `ip -json` says of an interface, where there is one.
+    pub fn link(&self, interface: &str) -> Option<Value> {
+        let words = ["-netns", &self.name, "-json", "-details", "link", "show", "dev", interface];
+        let said = attempt("ip", &words).ok()?;
+        serde_json::from_str::<Value>(&said).ok()?.as_array()?.first().cloned()
+    }
+
+    /// Waits until an interface is there (or gone); panics when `limit` passes first.
+    pub fn wait_link(&self, interface: &str, there: bool, limit: Duration) {
+        let reached = wait::until(limit, || (self.link(interface).is_some() == there).then_some(()));
+        let wanted = if there { "appear" } else { "go" };
+        assert!(reached.is_some(), "{interface} did not {wanted} in {limit:?} in {}", self.name);
+    }
+
+    /// Gives an interface addresses, each with the length of its prefix, such as `10.9.0.1/24` or `fd00::1/64`, and
+    /// brings it up.
+    pub fn configure(&self, interface: &str, addresses: &[&str]) {
+        for address in addresses {
+            self.ip(&format!("address replace {address} dev {interface} {}", if_six(address)));
+        }
+        self.ip(&format!("link set {interface} up"));
+    }
+
+    /// Sets the largest packet of an interface, in bytes without its Ethernet header.
+    pub fn set_mtu(&self, interface: &str, mtu: u32) {
+        self.ip(&format!("link set {interface} mtu {mtu}"));
+    }
+
+    /// The figure that the kernel counts for an interface, such as `rx_packets`.
+    pub fn statistic(&self, interface: &str, name: &str) -> u64 {
+        let file = format!("/sys/class/net/{interface}/statistics/{name}");
+        let text = self.run("cat", &[&file]);
+        text.trim().parse().unwrap_or_else(|error| panic!("{file} holds {text:?}: {error}"))
+    }
+
+    /// Pings an address inside until it answered `count` times in one go, of either version. Panics when it does not
+    /// within a minute.
+    pub fn ping(&self, address: &str, count: u32, more: &[&str]) {
+        let count = count.to_string();
+        let words = [&["-n", "-q", "-i", "0.05", "-W", "2", "-c", &count], more, &[address]].concat();
+        let mut last = String::new();
+        let answered = wait::until(LIMIT, || match self.attempt("ping", &words) {
+            Ok(said) => said.contains(" 0% packet loss").then_some(()),
+            Err(said) => {
+                last = said;
+                None
+            }
+        });
+        assert!(answered.is_some(), "{address} did not answer in {}: {last}", self.name);
+    }
+
+    /// Two ends of one cable: an interface here and one in `other`, both up.
+    pub fn cable(&self, here: &str, other: &Netns, there: &str) {
+        let peer = format!("type veth peer name {there} netns {}", other.name);
+        self.ip(&format!("link add {here} {peer}"));
+        self.ip(&format!("link set {here} up"));
+        other.ip(&format!("link set {there} up"));
+    }
+
+    /// Takes the name away, as `ip netns delete` does. What is inside lives on for as long as anybody holds it.
+    pub fn vanish(self) {
+        drop(self);
+    }
+}
+
+impl Default for Netns {
+    fn default() -> Netns {
+        Netns::new()
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        if self.path().exists() {
+            // The next run sweeps what could not be removed now.
+            let _ = attempt("ip", &["netns", "delete", &self.name]);
+        }
+    }
+}
+
+/// An address of version 6 is used without asking the others on its link first.
+fn if_six(address: &str) -> &'static str {
+    if address.contains(':') { "nodad" } else { "" }
+}
+
+/// Removes the namespaces of runs that were killed.
+fn sweep() {
+    let names = std::fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    for name in names.filter_map(|name| name.into_string().ok()) {
+        if is_left_over(&name) {
+            // Another run may be sweeping too.
+            let _ = attempt("ip", &["netns", "delete", &name]);
+        }
+    }
+}
+
+/// Whether a namespace is one of ours whose process is no more.
+fn is_left_over(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+    let process = rest.and_then(|(process, _)| process.parse::<u32>().ok());
+    process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists())
+}
+
+fn tool<S: AsRef<OsStr> + std::fmt::Debug>(program: &str, arguments: &[S]) -> String {
+    attempt(program, arguments).unwrap_or_else(|error| panic!("{program} {arguments:?}: {error}"))
+}
+
+fn attempt<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String, String> {
+    let limit = LIMIT.as_secs().to_string();
+    let output = Command::new("timeout").args(["--kill-after=5", &limit, program]).args(arguments).output();
+    let Output { status, stdout, stderr } = output.map_err(|error| format!("{error}; {REMEDY}"))?;
+    let said = String::from_utf8_lossy(&stdout).into_owned();
+    if status.success() {
+        return Ok(said);
+    }
+    Err(format!("{status}: {said}{}", String::from_utf8_lossy(&stderr)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_namespaces_of_dead_processes_are_left_over() {
+        assert!(!is_left_over("blue") && !is_left_over("linerate-x-1") && !is_left_over("linerate-1"));
+        assert!(!is_left_over(&format!("linerate-{}-0", std::process::id())));
+        assert!(is_left_over(&format!("linerate-{}-0", u32::MAX)));
+    }
+
+    #[test]
+    #[ignore = "needs root; run by `cargo xtask test`"]
+    fn two_namespaces_reach_each_other_by_a_cable_and_leave_nothing_behind() {
+        let (left, right) = (Netns::new(), Netns::new());
+        left.cable("eth0", &right, "eth0");
+        left.configure("eth0", &["10.9.0.1/24", "fd09::1/64"]);
+        right.configure("eth0", &["10.9.0.2/24", "fd09::2/64"]);
+        left.set_mtu("eth0", 9000);
+        assert_eq!(left.link("eth0").unwrap()["mtu"], 9000);
+        left.ping("10.9.0.2", 2, &[]);
+        right.ping("fd09::1", 2, &[]);
+        assert!(right.statistic("eth0", "rx_packets") >= 2);
+        let folder = crate::folder();
+        let report = crate::iperf::iperf(folder.path(), &left, &right, "10.9.0.2", &["--bytes", "1M"]);
+        assert!(crate::iperf::received(&report) >= 1 << 20);
+        let path = right.path();
+        right.vanish();
+        assert!(!path.exists());
+        left.wait_link("eth0", false, Duration::from_secs(10));
+    }
+}
