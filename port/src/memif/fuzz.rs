@@ -29,13 +29,14 @@ pub fn fuzz_messages(script: &[u8]) {
         return;
     };
     let server = script.byte() & 1 == 0;
-    let session = match server {
-        true => Session::Server(ServerSession::new(options())),
-        false => Session::Client(ClientSession::new(options())),
+    let session = if server {
+        Session::Server(ServerSession::new(options()))
+    } else {
+        Session::Client(ClientSession::new(options()))
     };
     let Ok(mut link) = Link::new(ours, session) else { return };
     while !script.0.is_empty() {
-        let (bytes, files) = if server { script.to_server() } else { script.to_client() };
+        let (bytes, files) = if server { script.for_server() } else { script.for_client() };
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         // A port that has had enough is what is looked for; one that does not read is not, so it is read.
         let _ = sys::send(theirs.as_fd(), &bytes, &files);
@@ -168,7 +169,7 @@ impl Script<'_> {
     }
 
     /// A message to a server, with what travels beside it.
-    fn to_server(&mut self) -> (Vec<u8>, Vec<OwnedFd>) {
+    fn for_server(&mut self) -> (Vec<u8>, Vec<OwnedFd>) {
         let message = match self.byte() {
             0..=63 => Message::Init(Init {
                 version: self.mostly(VERSION),
@@ -205,7 +206,7 @@ impl Script<'_> {
     }
 
     /// A message to a client.
-    fn to_client(&mut self) -> (Vec<u8>, Vec<OwnedFd>) {
+    fn for_client(&mut self) -> (Vec<u8>, Vec<OwnedFd>) {
         let message = match self.byte() {
             0..=63 => Message::Hello(Hello {
                 name: field("fuzz"),

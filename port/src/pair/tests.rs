@@ -50,7 +50,9 @@ fn two_ends_are_joined_whoever_comes_first_and_again_after_either_left() {
         for end in &mut ends {
             end.port.handle(now, &mut end.engine);
         }
-        ends.iter_mut().for_each(|end| end.turn(now));
+        for end in &mut ends {
+            end.turn(now);
+        }
         let [one, other] = &mut ends;
         for pair in 0..2 {
             assert_eq!(pass(one, other, pair), [7; 99]);
@@ -77,7 +79,9 @@ fn a_fault_of_one_end_parts_both_for_a_while() {
     for end in &mut ends {
         end.port.handle(now, &mut end.engine);
     }
-    ends.iter_mut().for_each(|end| end.turn(now));
+    for end in &mut ends {
+        end.turn(now);
+    }
     let [one, other] = &mut ends;
     one.port.fault(now, PortFault::MemoryLost, &mut one.engine);
     other.turn(now);

@@ -3,7 +3,7 @@
 use super::{Attached, End, Step, broke, goodbye, own_name, refused, unexpected};
 use crate::memif::device::{Device, Shape};
 use crate::memif::message::{Hello, Init, MAX_SECRET, Message, VERSION};
-use crate::memif::options::Options;
+use crate::memif::options::{Options, Secret};
 use crate::memif::queue::Rings;
 use rustix::fd::{BorrowedFd, OwnedFd};
 
@@ -72,7 +72,7 @@ impl ClientSession {
         usize::from(self.shape.to_server) + usize::from(self.shape.to_client)
     }
 
-    pub(super) fn receive(&mut self, message: Message, files: Vec<OwnedFd>) -> Result<Step, End> {
+    pub(super) fn receive(&mut self, message: Message, files: &[OwnedFd]) -> Result<Step, End> {
         if !files.is_empty() {
             return Err(broke(format!("{} came with a descriptor", message.name())));
         }
@@ -103,8 +103,7 @@ impl ClientSession {
     /// The next line of the script.
     fn next(&mut self) -> Step {
         let rings = self.rings();
-        let (secret, id) =
-            (self.options.secret.map_or([0; MAX_SECRET], |secret| secret.bytes()), self.options.id);
+        let (secret, id) = (self.options.secret.map_or([0; MAX_SECRET], Secret::bytes), self.options.id);
         let Stage::Describing(device, said) = &mut self.stage else { return Step::Wait };
         let line = *said;
         *said += 1;

@@ -1,7 +1,7 @@
 //! What was said so far, and what it comes to: the memif conversation without a socket.
 //!
 //! The client speaks and the server acknowledges, one message at a time: HELLO (the server's limits), INIT (whom the
-//! client wants), ADD_REGION and ADD_RING for each, CONNECT, CONNECTED. A session is told each message with its
+//! client wants), `ADD_REGION` and `ADD_RING` for each, CONNECT, CONNECTED. A session is told each message with its
 //! descriptors and says what to answer; it does no I/O and reads no clock. Every message in every order has an answer,
 //! or ends the session with a reason. After CONNECTED only DISCONNECT may come.
 
@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn receive(&mut self, message: Message, files: Vec<OwnedFd>) -> Result<Step, End> {
         match self {
             Session::Server(server) => server.receive(message, files),
-            Session::Client(client) => client.receive(message, files),
+            Session::Client(client) => client.receive(message, &files),
         }
     }
 
