@@ -116,19 +116,21 @@ impl Worker {
             }
             let worked = self.round();
             let now = ticks();
+            let spent = now - std::mem::replace(&mut last, now);
             if worked {
-                self.counters.busy_ticks.add(now - last);
+                self.counters.busy_ticks.add(spent);
                 (idle_since, idle_rounds) = (now, 0);
             } else {
-                self.counters.idle_ticks.add(now - last);
+                self.counters.idle_ticks.add(spent);
                 idle_rounds += 1;
                 // Where the guest runs on this core's other thread, an eager poll takes its cycles.
                 std::hint::spin_loop();
                 if self.may_sleep(idle_rounds, now - idle_since) && self.sleep() {
-                    (idle_since, idle_rounds) = (ticks(), 0);
+                    // Sleep is neither busy nor idle: the processor was somebody else's.
+                    last = ticks();
+                    (idle_since, idle_rounds) = (last, 0);
                 }
             }
-            last = now;
         }
     }
 

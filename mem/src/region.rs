@@ -150,6 +150,19 @@ impl Region {
         Ok(Self::heap(0, 0, len))
     }
 
+    /// Bytes that were gathered before, addressed from zero. Nobody else knows them, so they change only through
+    /// segments of this region.
+    ///
+    /// # Errors
+    /// [`RegionError::Empty`] where there are none.
+    pub fn of_bytes(bytes: Box<[u8]>) -> Result<Self, RegionError> {
+        let spec = RegionSpec { guest: 0, user: 0, len: bytes.len() as u64, offset: 0 };
+        check(&spec)?;
+        // A box says that nobody else writes its bytes, so from here on there is only its address.
+        let bytes = NonNull::from(Box::leak(bytes));
+        Ok(Self { spec, base: bytes.cast(), backing: Backing::Bytes { _bytes: Bytes(bytes) } })
+    }
+
     /// What the kernel shares by a descriptor that is no file (a socket's ring), addressed from zero. It has the length
     /// that the kernel was asked for and nobody can cut it.
     ///
@@ -165,19 +178,6 @@ impl Region {
         let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
         let mapping = Mapping { start: base, len: len as usize };
         Ok(Self { spec, base, backing: Backing::Own { _mapping: mapping } })
-    }
-
-    /// Bytes that were gathered before, addressed from zero. Nobody else knows them, so they change only through
-    /// segments of this region.
-    ///
-    /// # Errors
-    /// [`RegionError::Empty`] where there are none.
-    pub fn of_bytes(bytes: Box<[u8]>) -> Result<Self, RegionError> {
-        let spec = RegionSpec { guest: 0, user: 0, len: bytes.len() as u64, offset: 0 };
-        check(&spec)?;
-        // A box says that nobody else writes its bytes, so from here on there is only its address.
-        let bytes = NonNull::from(Box::leak(bytes));
-        Ok(Self { spec, base: bytes.cast(), backing: Backing::Bytes { _bytes: Bytes(bytes) } })
     }
 
     /// Zeroed memory from the allocator, in the place of a front end's, for tests, benches and Miri.
@@ -204,8 +204,7 @@ impl Region {
     pub fn is_lost(&self) -> bool {
         match &self.backing {
             Backing::Mapped { watch, .. } => watch.tripped(),
-            Backing::Own { .. } => false,
-            Backing::Bytes { .. } | Backing::Heap { .. } => false,
+            Backing::Own { .. } | Backing::Bytes { .. } | Backing::Heap { .. } => false,
         }
     }
 

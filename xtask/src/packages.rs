@@ -39,6 +39,7 @@ pub(crate) const TESTS: &[Need] = &[
     OVS,
     Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
     Need::new(Probe::Package("busybox-static"), &["busybox-static"]),
+    Need::new(Probe::Program("passt"), &["passt"]),
     Need::new(Probe::Program("xz"), &["xz-utils"]),
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
@@ -55,10 +56,10 @@ pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
 /// What the bench of interfaces drives.
 pub(crate) const NET: &[Need] = &[
-    TESTPMD,
     Need::new(Probe::Program("ovs-vswitchd"), &["openvswitch-switch"]),
     Need::new(Probe::Program("ip"), &["iproute2"]),
     Need::new(Probe::Program("sysctl"), &["procps"]),
+    Need::new(Probe::Program("ethtool"), &["ethtool"]),
 ];
 
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);

@@ -146,10 +146,10 @@ kinds! {
     Null(null::Null),
     Stream(stream::Stream),
     Tap(tap::Tap),
-    Xdp(xdp::Xdp),
-    Packet(packet::Packet),
     Memif(memif::Memif),
     Pair(pair::Pair),
+    Xdp(xdp::Xdp),
+    Packet(packet::Packet),
 }
 
 /// Stands in for a kind that could not be read.

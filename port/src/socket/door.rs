@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn an_address_of_another_machine_is_refused_by_name() {
         // A network for documentation (RFC 5737).
-        let address: SocketAddr = "192.0.2.1:5555".parse().unwrap();
+        let address: SocketAddr = "203.0.113.77:5555".parse().unwrap();
         assert!(matches!(Door::listen(Site::Tcp(address)), Err(ListenError::NotHere(_))));
     }
 }

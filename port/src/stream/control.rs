@@ -1,8 +1,8 @@
 //! The port's life: finding a peer, letting frames pass, letting go of it, for ever.
 //!
-//! One peer at a time; another one that connects meanwhile is shown the door. A peer that leaves is found by the queue that
-//! reads, after everything it sent; a peer that breaks the protocol leaves a named fault behind. Whatever ended a
-//! connection, the port waits a moment before it turns to the next one. Never blocks, never reads a clock.
+//! One peer at a time; another one that connects meanwhile is shown the door. A peer that leaves is found by the
+//! queue that reads, after everything it sent; a peer that breaks the protocol leaves a named fault behind. Whatever
+//! ended a connection, the port waits a moment before it turns to the next one. Never blocks, never reads a clock.
 
 use super::rx::{MEMORY, Rx};
 use super::tx;
@@ -35,8 +35,8 @@ struct Link {
 
 impl Stream {
     /// A port in server mode: peers connect to a socket at `site`. A socket file that nobody listens on any more is
-    /// replaced, and the file is removed when the port is closed or dropped. Once a peer has gone, the next one is let
-    /// in after 100 ms to 2 s.
+    /// replaced, and the file is removed when the port is closed or dropped. Once a peer has gone, the next one is
+    /// let in after 100 ms to 2 s.
     ///
     /// # Errors
     /// [`ListenError`] where nothing can be listened on there.
@@ -73,8 +73,11 @@ impl Stream {
     /// Does what the queues rang for: ends what has ended, and sees what is missing of a frame on its way.
     fn serve(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(link) = &mut self.link else { return };
-        let finished = if link.wire.has_ended() { None } else { link.wire.finish().ok() };
-        let Some(finished) = finished else { return self.disconnect(None, now, engine) };
+        if link.wire.has_ended() {
+            return self.disconnect(None, now, engine);
+        }
+        // A peer that takes no more has no room to wait for.
+        let finished = link.wire.finish().unwrap_or(true);
         if finished == link.waits_for_room {
             let socket = link.wire.socket();
             if finished {

@@ -1,8 +1,8 @@
 //! Bytes from outside as a peer's: whatever it sends, in whatever pieces. For fuzzing.
 //!
 //! A script is written to a queue's socket, while bursts are taken and completed. What comes out is compared with
-//! what a plain reading of the same bytes gives, at the moment in which a burst is completed, so that a frame that was overwritten
-//! meanwhile is found.
+//! what a plain reading of the same bytes gives, at the moment in which a burst is completed, so that a frame that
+//! was overwritten meanwhile is found.
 
 use super::frames::{LONGEST, PREFIX, SHORTEST};
 use super::rx::Rx;
@@ -23,7 +23,7 @@ pub fn fuzz_peer(script: &[u8]) {
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let (Ok((ours, theirs)), Ok(bell)) = (pair, Bell::new()) else { return };
     let Ok(queue) = Rx::new(Arc::new(Wire::new(ours, bell))) else { return };
-    let spare = vec![Burst::new(), Burst::new()];
+    let spare = vec![Burst::new(), Burst::new(), Burst::new()];
     let mut game = Game { queue, peer: theirs, sent: Vec::new(), told: 0, spare, out: VecDeque::new() };
     let mut script = Script(script);
     while !script.0.is_empty() {
@@ -37,10 +37,11 @@ pub fn fuzz_peer(script: &[u8]) {
             }
         };
         if !goes_on {
-            break;
+            while game.complete() {}
+            return;
         }
     }
-    while game.complete() {}
+    game.drain();
 }
 
 /// A frame of `len` bytes, or what looks like one, behind its length.
@@ -95,11 +96,31 @@ impl Game {
         assert_eq!(burst.len(), frames.len());
         assert_eq!(tally.packets, burst.len() as u64 + tally.drops[DropReason::TooShort as usize]);
         assert_eq!(tally.packets as usize, burst.tokens().len());
-        self.out.push_back((burst, frames));
+        if burst.tokens().is_empty() {
+            self.spare.push(burst);
+        } else {
+            self.out.push_back((burst, frames));
+        }
         if taken.is_err() {
             assert_eq!(self.next(), Err(()), "only an impossible length is a fault");
         }
         taken.is_ok()
+    }
+
+    /// Whatever was sent whole has to come out.
+    fn drain(&mut self) {
+        loop {
+            while self.complete() {}
+            let told = self.told;
+            if !self.receive() {
+                break;
+            }
+            if self.told == told {
+                assert!(!matches!(self.next(), Ok(Some(_))), "a frame was kept back");
+                break;
+            }
+        }
+        while self.complete() {}
     }
 
     /// Completes the oldest burst. Whether there was one.

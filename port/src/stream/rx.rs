@@ -1,10 +1,10 @@
 //! Frames from the peer, as the switch receives them.
 //!
 //! Bytes are read into a large slot of memory of our own, many frames with one call, and frames stay where they came
-//! to lie until their burst is completed. A slot is filled from front to back; one whose frames have all been completed
-//! is used again, from the front. A frame that does not fit behind the others has what there is of it moved to the
-//! front of another slot, so that each lies in one piece. Bytes that belong to a frame are never written again while
-//! its burst is out, so nobody can change a frame after it was judged.
+//! to lie until their burst is completed. A slot is filled from front to back; one whose frames have all been
+//! completed is used again, from the front. A frame that does not fit behind the others has what there is of it moved
+//! to the front of another slot, so that each lies in one piece. Bytes that belong to a frame are never written again
+//! while its burst is out, so nobody can change a frame after it was judged.
 
 use super::frames::{Front, LONGEST, PREFIX, front};
 use super::sys::{self, Stop};
@@ -120,8 +120,8 @@ impl Rx {
         let mut others = (0..self.arena.slots()).filter(|other| *other != self.slot);
         let Some(next) = others.find(|other| self.out[*other] == 0) else { return false };
         let from = self.arena.slot(self.slot).slice(self.taken, begun).unwrap_or(Seg::EMPTY);
-        // SAFETY: the arena is ours and alive; what is begun has less than a frame's bytes, and a slot has more. The other
-        // slot has no frame in a burst.
+        // SAFETY: the arena is ours and alive; what is begun has less than a frame's bytes, and a slot has more. The
+        // other slot has no frame in a burst.
         unsafe { self.arena.slot(next).copy_from::<Portable>(from, from.len()) };
         (self.slot, self.taken, self.filled) = (next, 0, begun);
         true

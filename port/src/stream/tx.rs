@@ -68,8 +68,8 @@ impl<K: Kernel> TxQueue for Tx<K> {
             let sent = match self.wire.send(&self.stage[..end], &self.ends) {
                 Ok(sent) => sent,
                 Err(Stop::Now) => 0,
+                // The queue that reads finds the same, after everything that the peer sent.
                 Err(Stop::Ended) => {
-                    self.wire.end();
                     tally.drop(DropReason::PortDown, (picks.len() - done) as u64);
                     return Ok(picks.len());
                 }

@@ -1,14 +1,15 @@
 //! One connection, as the queues and control hold it together.
 //!
-//! *Sending.* Bytes go out under one lock, because the frames of all workers share one row of bytes and none may begin in the
-//! middle of another. A frame that the socket took a part of is kept here with what is missing of it, and nothing else goes out
-//! before that. The rest belongs to whoever comes next: a worker with more frames, or control, which is told by the
-//! bell and waits for room on the socket, so that the last frame of a burst never stays half sent. The lock is held over
-//! one call to the kernel, two after a full socket; that call is what takes time, and the kernel takes a lock of
-//! the socket around it as well.
+//! *Sending.* Bytes go out under one lock, because the frames of all workers share one row of bytes and none may
+//! begin in the middle of another. A frame that the socket took a part of is kept here with what is missing of it,
+//! and nothing else goes out before that. The rest belongs to whoever comes next: a worker with more frames, or
+//! control, which is told by the bell and waits for room on the socket, so that the last frame of a burst never stays
+//! half sent. The lock is held over one call to the kernel, two after a full socket; that call is what takes time,
+//! and the kernel takes a lock of the socket around it as well.
 //!
-//! *Ending.* Whoever finds that the peer has gone says so once (`ended`) and rings the bell; control ends the connection. `ended` is a
-//! flag that only ever rises and guards no other memory, so it is read and written relaxed.
+//! *Ending.* The queue that reads finds that the peer has gone, after everything it sent; it says so once (`ended`)
+//! and rings the bell, and control ends the connection. `ended` is a flag that only ever rises and guards no other
+//! memory, so it is read and written relaxed.
 
 use super::frames::{LONGEST, PREFIX};
 use super::sys::{self, Stop};
@@ -96,8 +97,8 @@ impl Wire {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends frames that lie one behind the other in `bytes`, each with its length in front and its end in `ends`, as far
-    /// as there is room. Returns how many have gone or will go without being given again.
+    /// Sends frames that lie one behind the other in `bytes`, each with its length in front and its end in `ends`, as
+    /// far as there is room. Returns how many have gone or will go without being given again.
     pub(super) fn send(&self, bytes: &[u8], ends: &[usize]) -> Result<usize, Stop> {
         let mut out = self.out();
         if !out.finish(self.socket())? {
