@@ -58,6 +58,12 @@ pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
 /// What the bench of interfaces drives.
 pub(crate) const INTERFACES: &[Need] = &[TESTPMD, OVS_IN_USER_SPACE, IP, SYSCTL];
+pub(crate) const NET: &[Need] = &[
+    Need::new(Probe::Program("ovs-vswitchd"), &["openvswitch-switch"]),
+    Need::new(Probe::Program("ip"), &["iproute2"]),
+    Need::new(Probe::Program("sysctl"), &["procps"]),
+    Need::new(Probe::Program("ethtool"), &["ethtool"]),
+];
 
 /// What carries a stream between network namespaces, and who is measured beside.
 pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, OVS_IN_USER_SPACE];

@@ -1,4 +1,4 @@
-//! Putting an AF_XDP port onto its interface: memory, sockets, program, in that order, so that no frame is steered to
+//! Putting an `AF_XDP` port onto its interface: memory, sockets, program, in that order, so that no frame is steered to
 //! a socket that cannot take it. Everything goes again when the port lets go of it, and with the process at the
 //! latest.
 

@@ -1,4 +1,4 @@
-//! An AF_XDP port's receive queue.
+//! An `AF_XDP` port's receive queue.
 //!
 //! A frame stays where the kernel put it until its burst is completed; then its memory goes back to the fill ring, in
 //! the order in which it came. There are as many frames as the fill ring has entries, so it is never full.

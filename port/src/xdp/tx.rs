@@ -1,4 +1,4 @@
-//! An AF_XDP port's transmit queue.
+//! An `AF_XDP` port's transmit queue.
 //!
 //! A packet is written into a free frame, and the frame's address into the transmit ring; the kernel is called once
 //! for everything of a round. What was sent comes back through the completion ring. The frame that came back last is
@@ -6,7 +6,8 @@
 //!
 //! One worker owns the queue outright, without a lock; after [`TxQueue::fork`] several share it. Then frames are taken
 //! under a lock, written outside of it, and put into the ring under it again: the kernel does not mind in which order
-//! frames of different workers come, so nobody waits for another's turn.
+//! frames of different workers come, so nobody waits for another's turn. The kernel is called outside of the lock, but
+//! for when no frame is free: then nobody could go on anyway.
 
 use super::rings::{CONTINUED, Consumer, Piece, Producer};
 use super::socket::Socket;
