@@ -39,6 +39,7 @@ impl Netns {
 
     /// Takes the name away and gives it to a new namespace, after `meanwhile`. What was inside lives on for as long as
     /// anybody holds it.
+    #[must_use]
     pub fn replace(self, meanwhile: impl FnOnce()) -> Netns {
         let name = self.name.clone();
         self.vanish();

@@ -170,9 +170,10 @@ fn publish(arguments: &NetArguments, rows: &[Row]) -> Result<()> {
 fn table(rows: &[Row]) -> String {
     let heading = ["peer", "rounds", "ours Gbit/s", "theirs Gbit/s", "ratio", "target", "result"];
     let lines = std::iter::once(heading.map(str::to_owned)).chain(rows.iter().map(Row::cells));
-    lines
-        .map(|[peer, rest @ ..]| format!("{peer:<8}{}\n", rest.map(|cell| format!("{cell:>14}")).concat()))
-        .collect()
+    let shown = |[peer, rest @ ..]: [String; 7]| {
+        format!("{peer:<8}{}\n", rest.map(|cell| format!("{cell:>14}")).concat())
+    };
+    lines.map(shown).collect::<Vec<_>>().concat()
 }
 
 impl Row {
