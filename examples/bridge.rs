@@ -3,7 +3,7 @@
 //! `cargo run --release -p linerate-examples --example bridge -- CPU SOCKET...`
 //! connects to guests that listen on the sockets and forwards until it is killed.
 
-use engine::{Engine, EngineConfig, Polling, QueueFull, WorkerConfig};
+use engine::{Engine, EngineConfig, Polling, QueueFull, Spread, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::vhost_user::{Options, VhostUser};
@@ -16,7 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     switch.add_bridge("br0", BridgeConfig::default())?;
     let worker =
         WorkerConfig { cpu: Some(cpu.parse()?), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
-    let engine = Engine::start(EngineConfig { workers: vec![worker], max_ports: sockets.len() }, &switch)?;
+    let engine = Engine::start(
+        EngineConfig { workers: vec![worker], max_ports: sockets.len(), spread: Spread::default() },
+        &switch,
+    )?;
     for socket in sockets {
         let id = engine.reserve(socket)?;
         switch.add_port(id, "br0", &PortConfig::default())?;

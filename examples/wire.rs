@@ -3,7 +3,9 @@
 //! `cargo run --release -p linerate-examples --example wire -- CPU SOCKET0 SOCKET1`
 //! connects to two guests that listen on the sockets and forwards until it is killed.
 
-use engine::{Engine, EngineConfig, Now, Outputs, Pipeline, Pipelines, Polling, QueueFull, WorkerConfig};
+use engine::{
+    Engine, EngineConfig, Now, Outputs, Pipeline, Pipelines, Polling, QueueFull, Spread, WorkerConfig,
+};
 use port::vhost_user::{Options, VhostUser};
 use port::{Burst, PortId};
 use std::time::Instant;
@@ -32,7 +34,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let worker =
         WorkerConfig { cpu: Some(cpu.parse()?), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
-    let engine = Engine::start(EngineConfig { workers: vec![worker], max_ports: 2 }, &Wire)?;
+    let engine = Engine::start(
+        EngineConfig { workers: vec![worker], max_ports: 2, spread: Spread::default() },
+        &Wire,
+    )?;
     for socket in sockets {
         engine.add_port(socket, Box::new(VhostUser::connect(socket, Options::default(), Instant::now())?))?;
     }

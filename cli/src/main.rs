@@ -23,7 +23,9 @@ mod switch;
 mod top;
 mod topology;
 mod trouble;
+mod value;
 mod verbs;
+mod wrappers;
 
 use api::client::Client;
 use args::{CheckArgs, Cli, Command, Output, WorkersCommand};

@@ -58,8 +58,6 @@ pub(crate) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(
 /// The section of another linerate's configuration: a port of kind `kind` at the other side of `socket`.
 pub(crate) fn linerate(port: &PortSettings, kind: &str, socket: &SocketSettings) -> String {
     let mode = socket.mode.other();
-    // What JSON escapes, TOML reads.
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let section = format!(
         "[[port]]\nname = {}\nkind = \"{kind}\"\nsocket = {}\nmode = \"{mode}\"\n",
         quoted(&port.name),
@@ -70,6 +68,11 @@ pub(crate) fn linerate(port: &PortSettings, kind: &str, socket: &SocketSettings)
         pairs => format!("queue_pairs = {pairs}\n"),
     };
     section + &pairs + &port.mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default()
+}
+
+/// `text` as a string of a configuration: what JSON escapes, TOML reads.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// `word` as one word of a shell command.

@@ -6,10 +6,10 @@
 use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
-    BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
+    self, BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
-use engine::{Engine, EngineConfig, EngineError, Now, WorkerConfig};
+use engine::{Engine, EngineConfig, EngineError, Now, Spread, WorkerConfig};
 use net::bridge::{BridgeConfig, PortConfig, Rate, Selection};
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
@@ -46,7 +46,10 @@ impl Switch {
             added.map_err(|e| Trouble::failed(place, e, "correct this [[bridge]] section"))?;
         }
         let workers = topology.workers.iter().map(worker_config).collect();
-        let engine = Engine::start(EngineConfig { workers, max_ports: MOST_PORTS }, &bridges);
+        let engine = Engine::start(
+            EngineConfig { workers, max_ports: MOST_PORTS, spread: spread(topology.switch.spread) },
+            &bridges,
+        );
         let remedy = "correct the [[worker]] sections, or give this process more threads and descriptors";
         let engine = engine.map_err(|e| Trouble::failed("workers", e, remedy))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.macs_per_port));
@@ -130,7 +133,7 @@ impl Plant for Switch {
 
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
         let mut members = self.members();
-        let control = port.kind.plug(port)?;
+        let control = port.wrappers.around(port.kind.plug(port)?, &port.name)?;
         let id = self.plug_in(port, control)?;
         members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
         Ok(())
@@ -169,6 +172,14 @@ impl Plant for Switch {
         self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
             Ok(sum + self.bridges.flush(bridge, selection).map_err(PlantError::said)? as u64)
         })
+    }
+}
+
+fn spread(spread: topology::Spread) -> Spread {
+    match spread {
+        topology::Spread::Symmetric => Spread::Symmetric,
+        topology::Spread::Toeplitz => Spread::Toeplitz,
+        topology::Spread::Pair => Spread::Pair,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
 use crate::kinds::PortKind;
+use crate::wrappers::Wrappers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -23,11 +24,26 @@ pub(crate) struct SwitchSettings {
     pub(crate) name: String,
     /// The control socket; `None`: the usual place.
     pub(crate) control: Option<PathBuf>,
+    /// How packets take queue pairs where a port has several.
+    pub(crate) spread: Spread,
+}
+
+/// How packets take queue pairs where a port has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Spread {
+    /// By flow, so that both directions meet one worker.
+    #[default]
+    Symmetric,
+    /// By flow, as network cards do.
+    Toeplitz,
+    /// By the pair that they came from.
+    Pair,
 }
 
 impl Default for SwitchSettings {
     fn default() -> Self {
-        Self { name: "linerate".to_owned(), control: None }
+        Self { name: "linerate".to_owned(), control: None, spread: Spread::default() }
     }
 }
 
@@ -141,6 +157,8 @@ pub(crate) struct PortSettings {
     /// Addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mac_limit: Option<u32>,
+    #[serde(flatten)]
+    pub(crate) wrappers: Wrappers,
 }
 
 #[cfg(test)]
@@ -157,6 +175,7 @@ impl PortSettings {
             broadcast_limit: None,
             unknown_limit: None,
             mac_limit: None,
+            wrappers: Wrappers::default(),
         }
     }
 }
@@ -167,6 +186,11 @@ impl fmt::Display for Topology {
         if let Some(path) = &self.switch.control {
             write!(f, ", control {}", path.display())?;
         }
+        f.write_str(match self.switch.spread {
+            Spread::Symmetric => "",
+            Spread::Toeplitz => ", flows spread as network cards do",
+            Spread::Pair => ", packets keep the number of their queue pair",
+        })?;
         let branches = self.branches();
         for (i, (text, leaves)) in branches.iter().enumerate() {
             let last = i + 1 == branches.len();
@@ -262,6 +286,6 @@ impl fmt::Display for PortSettings {
         for (limit, what) in limits.iter().filter_map(|(limit, what)| Some((limit.as_ref()?, what))) {
             write!(f, ", at most {limit} {what}")?;
         }
-        Ok(())
+        self.wrappers.fmt(f)
     }
 }

@@ -1,11 +1,13 @@
 //! The engine as one port's control side sees it: queues go to workers and come back.
 //!
-//! A receive queue lives on one worker, the one with the fewest at the time. A transmit queue lives on every
+//! A port's home is the worker with the fewest receive queues when its first queue starts. The receive queue of pair n
+//! lives on the worker that is n further, so that whoever knows the home knows where each pair is answered. A transmit queue lives on every
 //! worker: with a single worker it is handed over as it is and needs no lock; with several it is forked.
 //!
 //! A worker that is stuck keeps what it has. What it was told to let go of is *open* until it has obeyed, and as long
 //! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
 
+use crate::clock::Clock;
 use crate::command::{Command, QueueKey, Retired, Serial};
 use crate::link::Link;
 use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
@@ -15,8 +17,10 @@ use std::sync::Arc;
 /// Which worker has which receive queue, for all ports. Owned by the control thread.
 pub(crate) struct Placement {
     pub(crate) links: Vec<Arc<Link>>,
+    clock: Clock,
     rx: HashMap<QueueKey, (usize, Serial)>,
     tx: HashMap<QueueKey, Serial>,
+    homes: HashMap<PortId, usize>,
     /// Starts that were not stopped yet.
     running: HashSet<Serial>,
     starts: u64,
@@ -25,11 +29,13 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(links: Vec<Arc<Link>>) -> Self {
+    pub(crate) fn new(links: Vec<Arc<Link>>, clock: Clock) -> Self {
         Self {
             links,
+            clock,
             rx: HashMap::new(),
             tx: HashMap::new(),
+            homes: HashMap::new(),
             running: HashSet::new(),
             starts: 0,
             open: HashMap::new(),
@@ -70,6 +76,25 @@ impl Placement {
         let load = |worker: usize| self.rx.values().filter(|placed| placed.0 == worker).count();
         let order = |worker: &usize| (self.links[*worker].is_out_of_service(), load(*worker));
         (0..self.links.len()).min_by_key(order).unwrap_or(0)
+    }
+
+    /// Where the receive queue of pair 0 of `port` lives. It is settled as long as the port has queues.
+    fn home(&mut self, port: PortId) -> usize {
+        if !self.has_queues(port) {
+            self.homes.remove(&port);
+        }
+        let settled = self.homes.get(&port).copied();
+        settled.unwrap_or_else(|| {
+            let home = self.least_loaded();
+            self.homes.insert(port, home);
+            home
+        })
+    }
+
+    /// The worker for a receive queue: its place by the port's home, or another one while that does not answer.
+    fn place(&mut self, key: QueueKey) -> usize {
+        let worker = (self.home(key.port) + usize::from(key.pair)) % self.links.len();
+        if self.links[worker].is_out_of_service() { self.least_loaded() } else { worker }
     }
 
     /// Leaves every worker what `command` makes for it; the numbers to wait for.
@@ -121,7 +146,8 @@ impl Attach for Attachment<'_> {
         if self.is_held() {
             return;
         }
-        let (key, worker) = (self.key(pair), self.placement.least_loaded());
+        let key = self.key(pair);
+        let worker = self.placement.place(key);
         let serial = self.placement.next_serial();
         self.placement.rx.insert(key, (worker, serial));
         let number = self.placement.links[worker].post(Command::StartRx(key, serial, queue));
@@ -148,7 +174,7 @@ impl Attach for Attachment<'_> {
             return;
         }
         let key = self.key(pair);
-        let serial = self.placement.next_serial();
+        let (home, serial) = (self.placement.home(self.port), self.placement.next_serial());
         self.placement.tx.insert(key, serial);
         let mut handles = vec![queue];
         for _ in 1..self.placement.links.len() {
@@ -157,7 +183,7 @@ impl Attach for Attachment<'_> {
         }
         let given = self.placement.links.iter().zip(handles);
         let commands: Vec<_> =
-            given.map(|(link, handle)| link.post(Command::StartTx(key, serial, handle))).collect();
+            given.map(|(link, handle)| link.post(Command::StartTx(key, serial, handle, home))).collect();
         for (link, number) in self.placement.links.iter().zip(commands) {
             // A stuck worker sends nothing, so it may have its handle later.
             let _ = link.wait(number);
@@ -202,5 +228,9 @@ impl Attach for Attachment<'_> {
 
     fn failure(&self) -> Option<PortFault> {
         self.failure.clone()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.placement.clock.epoch()
     }
 }

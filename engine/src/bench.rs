@@ -10,7 +10,7 @@ use crate::sleeper::Sleeper;
 use crate::worker::{Parts, Worker};
 use mem::copy::Choice;
 use mem::ticks;
-use port::{PortFault, PortId, RxQueue, TxQueue};
+use port::{PortFault, PortId, RxQueue, Spread, TxQueue};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -64,6 +64,8 @@ impl SteppedWorker {
             ticks_per_ns: config.ticks_per_ns,
             start: ticks(),
             max_ports: config.max_ports,
+            workers: 1,
+            spread: Spread::default(),
         };
         Ok(Self { worker: Worker::new(WorkerConfig::default(), parts), counters, events })
     }
@@ -72,7 +74,7 @@ impl SteppedWorker {
     pub fn start(&mut self, port: PortId, rx: Box<dyn RxQueue>, tx: Box<dyn TxQueue>) {
         let key = QueueKey { port, pair: 0 };
         self.worker.obey_one(Command::StartRx(key, Serial(0), rx));
-        self.worker.obey_one(Command::StartTx(key, Serial(0), tx));
+        self.worker.obey_one(Command::StartTx(key, Serial(0), tx, 0));
     }
 
     /// Polls every queue once. The last burst of a round is judged and sent at the start of the next one.

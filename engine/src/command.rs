@@ -18,7 +18,8 @@ pub(crate) struct Serial(pub(crate) u64);
 pub(crate) enum Command {
     StartRx(QueueKey, Serial, Box<dyn RxQueue>),
     StopRx(QueueKey),
-    StartTx(QueueKey, Serial, Box<dyn TxQueue>),
+    /// The number is the port's home: the worker that has the receive queue of pair 0; pair n's is n workers further.
+    StartTx(QueueKey, Serial, Box<dyn TxQueue>, usize),
     StopTx(QueueKey),
     Refresh(PortId),
     Inject(PortId, Box<[u8]>),

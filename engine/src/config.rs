@@ -1,6 +1,7 @@
 //! What an engine is told at its start.
 
 use crate::Pipeline;
+use port::Spread;
 
 /// Workers and limits.
 #[derive(Clone, Debug)]
@@ -9,6 +10,8 @@ pub struct EngineConfig {
     pub workers: Vec<WorkerConfig>,
     /// Most ports at one time. Counters for all of them are allocated at the start.
     pub max_ports: usize,
+    /// How packets are spread over the queue pairs of a port that has several.
+    pub spread: Spread,
 }
 
 /// One worker thread.

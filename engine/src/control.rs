@@ -94,7 +94,7 @@ impl Control {
     fn with_port(&mut self, port: PortId, act: impl FnOnce(&mut dyn PortControl, &mut Attachment<'_>)) {
         let Some(control) = self.ports.get_mut(&port) else { return };
         act(control.as_mut(), &mut Attachment::new(&mut self.placement, port));
-        self.registry.update(port, control.status());
+        self.registry.update(port, control.status(), control.details());
     }
 
     fn obey(&mut self, request: Request) -> bool {

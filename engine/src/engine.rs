@@ -1,6 +1,7 @@
 //! Starting and stopping: threads, pinning, and the way in for ports.
 
 use crate::attachment::Placement;
+use crate::clock::Clock;
 use crate::command::Command;
 use crate::config::{EngineConfig, EngineError, Pipelines, WorkerConfig};
 use crate::control::{Control, Request};
@@ -74,7 +75,7 @@ impl Engine {
             engine.start_worker(index, link, pipelines.worker(index), ticks_per_ns)?;
         }
         let control = Control {
-            placement: Placement::new(engine.links.clone()),
+            placement: Placement::new(engine.links.clone(), Clock { start: start_ticks, ticks_per_ns }),
             ports: BTreeMap::new(),
             requests: request_rx,
             events,
@@ -105,6 +106,8 @@ impl Engine {
             ticks_per_ns,
             start: self.start_ticks,
             max_ports: self.config.max_ports,
+            workers: self.config.workers.len(),
+            spread: self.config.spread,
             sleeper,
         };
         let (pinned, is_pinned) = channel();
@@ -138,7 +141,7 @@ impl Engine {
 
     /// Hands the port with a reserved number to the control thread.
     pub fn add_reserved(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
-        self.registry.update(id, control.status());
+        self.registry.update(id, control.status(), control.details());
         self.request(Request::Add(id, control))
     }
 

@@ -9,11 +9,14 @@
 mod attachment;
 #[doc(hidden)]
 pub mod bench;
+mod clock;
 mod command;
 mod config;
 mod control;
 mod counters;
 mod engine;
+mod finish;
+mod lanes;
 mod link;
 mod mailbox;
 mod pipeline;
@@ -24,5 +27,5 @@ mod worker;
 pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
 pub use pipeline::{Outputs, Picks, Pipeline};
-pub use port::Now;
+pub use port::{Now, Spread};
 pub use snapshot::{PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot};

@@ -108,6 +108,9 @@ pub struct PortSnapshot {
     pub replicated: u64,
     /// Losses by reason; reasons without losses are left out.
     pub drops: BTreeMap<String, u64>,
+    /// What the port says besides, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, String>,
 }
 
 /// One queue pair.
@@ -121,12 +124,16 @@ pub struct QueueSnapshot {
     pub tx_running: bool,
 }
 
+/// What a port says of itself besides its status.
+type Details = Vec<(&'static str, String)>;
+
 /// One port as the registry knows it.
 struct Entry {
     /// `None`: the port is gone, but its number is not free yet.
     name: Option<String>,
     /// `None`: not alive yet, or not any more.
     status: Option<PortStatus>,
+    details: Details,
     /// What stood under its number when it got it.
     before: Totals,
 }
@@ -154,7 +161,8 @@ impl Registry {
             let free = (0..most as u16).map(PortId).find(|id| !ports.contains_key(id));
             let id = free.ok_or(crate::EngineError::TooManyPorts(most))?;
             let before = Totals::of(id, counters);
-            ports.insert(id, Entry { name: Some(name.to_owned()), status: None, before });
+            ports
+                .insert(id, Entry { name: Some(name.to_owned()), status: None, details: Vec::new(), before });
             Ok(id)
         })
     }
@@ -164,10 +172,10 @@ impl Registry {
         self.with(|ports| ports.get(&id).is_some_and(|entry| entry.name.is_some()))
     }
 
-    pub(crate) fn update(&self, id: PortId, status: PortStatus) {
+    pub(crate) fn update(&self, id: PortId, status: PortStatus, details: Details) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
-                entry.status = Some(status);
+                (entry.status, entry.details) = (Some(status), details);
             }
         });
     }
@@ -194,13 +202,15 @@ impl Registry {
             for id in (0..numbers).map(PortId) {
                 let now = Totals::of(id, counters);
                 let entry = ports.get(&id);
-                let live = entry.and_then(|e| Some((e.name.as_ref()?, e.status.as_ref()?, e.before)));
-                let Some((name, status, before)) = live else {
+                let live = entry.and_then(|e| Some((e.name.as_ref()?, e.status.as_ref()?, e)));
+                let Some((name, status, entry)) = live else {
                     removed = removed.plus(now);
                     continue;
                 };
-                removed = removed.plus(before);
-                shown.push(port_snapshot(id, name, status, &now.minus(before)));
+                removed = removed.plus(entry.before);
+                let shown_port = port_snapshot(id, name, status, &now.minus(entry.before));
+                let details = entry.details.iter().map(|(name, said)| ((*name).to_owned(), said.clone()));
+                shown.push(PortSnapshot { details: details.collect(), ..shown_port });
             }
             (shown, removed_snapshot(&removed))
         })
@@ -226,6 +236,7 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
         tx_bytes: counted.tx_bytes,
         replicated: counted.replicated,
         drops: drops(counted),
+        details: BTreeMap::new(),
     }
 }
 

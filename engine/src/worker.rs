@@ -5,17 +5,20 @@
 //! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
 //! nobody is waited for.
 
+mod send;
+
 use crate::command::{Command, Event, QueueKey, Retired, Serial};
-use crate::config::{Polling, QueueFull, WorkerConfig};
+use crate::config::{Polling, WorkerConfig};
 use crate::counters::WorkerCounters;
+use crate::lanes::{TxSlot, TxSlots};
 use crate::link::Link;
 use crate::pipeline::{Outputs, Pipeline};
 use crate::sleeper::Sleeper;
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Burst, DropReason, Now, PortFault, PortId, RxQueue, Tally, TxQueue};
+use port::{Burst, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 /// Empty rounds before an adaptive worker considers sleeping, at least.
 const IDLE_ROUNDS: u32 = 256;
@@ -33,20 +36,6 @@ struct RxSlot {
     dirty: bool,
 }
 
-/// A transmit queue and what it is called.
-struct TxSlot {
-    pair: u16,
-    serial: Serial,
-    queue: Box<dyn TxQueue>,
-}
-
-/// The transmit queues of one port, by pair.
-#[derive(Default)]
-struct TxSlots {
-    queues: Vec<TxSlot>,
-    dirty: bool,
-}
-
 pub(crate) struct Worker {
     config: WorkerConfig,
     link: Arc<Link>,
@@ -61,6 +50,8 @@ pub(crate) struct Worker {
     tx: Vec<TxSlots>,
     dirty_tx: Vec<PortId>,
     bursts: [Burst; 2],
+    /// What packets with work left become for outputs that do not do it.
+    made: Burst,
     /// The burst that was taken but not yet judged, and its queue's place.
     pending: Option<(usize, usize)>,
     /// The burst to fill next.
@@ -68,6 +59,10 @@ pub(crate) struct Worker {
     sleeper: Sleeper,
     obeyed: u64,
     picks: [u8; port::BURST],
+    steering: Steering,
+    workers: usize,
+    /// By pick: the place of the queue that it takes, where an output has several.
+    places: [u8; port::BURST],
 }
 
 /// What a worker is made of besides its configuration.
@@ -79,6 +74,8 @@ pub(crate) struct Parts {
     pub(crate) ticks_per_ns: f64,
     pub(crate) start: u64,
     pub(crate) max_ports: usize,
+    pub(crate) workers: usize,
+    pub(crate) spread: Spread,
     pub(crate) sleeper: Sleeper,
 }
 
@@ -98,11 +95,15 @@ impl Worker {
             tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
             dirty_tx: Vec::with_capacity(parts.max_ports),
             bursts: [Burst::new(), Burst::new()],
+            made: Burst::new(),
             pending: None,
             next: 0,
             sleeper: parts.sleeper,
             obeyed: 0,
             picks: [0; port::BURST],
+            steering: Steering::new(parts.spread),
+            workers: parts.workers,
+            places: [0; port::BURST],
         }
     }
 
@@ -115,19 +116,21 @@ impl Worker {
             }
             let worked = self.round();
             let now = ticks();
+            let spent = now - std::mem::replace(&mut last, now);
             if worked {
-                self.counters.busy_ticks.add(now - last);
+                self.counters.busy_ticks.add(spent);
                 (idle_since, idle_rounds) = (now, 0);
             } else {
-                self.counters.idle_ticks.add(now - last);
+                self.counters.idle_ticks.add(spent);
                 idle_rounds += 1;
                 // Where the guest runs on this core's other thread, an eager poll takes its cycles.
                 std::hint::spin_loop();
                 if self.may_sleep(idle_rounds, now - idle_since) && self.sleep() {
-                    (idle_since, idle_rounds) = (ticks(), 0);
+                    // Sleep is neither busy nor idle: the processor was somebody else's.
+                    last = ticks();
+                    (idle_since, idle_rounds) = (last, 0);
                 }
             }
-            last = now;
         }
     }
 
@@ -164,7 +167,7 @@ impl Worker {
         burst.set_now(self.now);
         let slot = &mut self.rx[at];
         let taken = slot.queue.rx(burst, &mut tally);
-        let got = burst.room() < port::BURST;
+        let got = !burst.is_untouched();
         let port = slot.key.port;
         self.counters.polls.add(1);
         let following = if at + 1 < self.rx.len() { at + 1 } else { 0 };
@@ -214,69 +217,6 @@ impl Worker {
         self.pipeline.process(burst, from, burst.now(), &mut self.outputs);
     }
 
-    #[inline]
-    fn send_all(&mut self, index: usize, from: QueueKey) {
-        let counters = &self.counters.ports[from.port.0 as usize];
-        if self.outputs.replicated > 0 {
-            counters.replicated.add(self.outputs.replicated);
-        }
-        counters.count_drops(&self.outputs.dropped);
-        for k in 0..self.outputs.ports().len() {
-            let to = self.outputs.ports()[k];
-            let n = self.outputs.picks(to).as_slice().len();
-            self.picks[..n].copy_from_slice(self.outputs.picks(to).as_slice());
-            if self.pipeline.rewrites(to) {
-                self.pipeline.egress(&mut self.bursts[index], to, &self.picks[..n]);
-            }
-            self.send(index, from, to, n);
-        }
-    }
-
-    /// Sends the first `n` of `self.picks` to one port.
-    #[inline]
-    fn send(&mut self, index: usize, from: QueueKey, to: PortId, n: usize) {
-        let mut tally = Tally::default();
-        let slots = &mut self.tx[to.0 as usize];
-        if slots.queues.is_empty() {
-            tally.drop(DropReason::PortDown, n as u64);
-        } else {
-            let pair = from.pair as usize % slots.queues.len();
-            let queue = &mut slots.queues[pair].queue;
-            let waits = self.config.queue_full == QueueFull::Wait;
-            let patience = if waits { (PATIENCE as f64 * self.ticks_per_ns) as u64 } else { 0 };
-            let sent = push(queue.as_mut(), &self.bursts[index], &self.picks[..n], patience, &mut tally);
-            if !slots.dirty {
-                slots.dirty = true;
-                self.dirty_tx.push(to);
-            }
-            if let Err(fault) = sent {
-                tally.drop(DropReason::PortFault, n as u64 - tally.packets - tally.dropped());
-                self.lose_tx(to, pair, fault);
-            }
-        }
-        self.counters.ports[to.0 as usize].count_tx(&tally);
-    }
-
-    /// One fence for everything published since the last round, then the questions that need it.
-    #[inline]
-    fn notify(&mut self) {
-        if self.dirty_tx.is_empty() && !self.rx.iter().any(|slot| slot.dirty) {
-            return;
-        }
-        // Orders our used indices before our loads of the drivers' suppression fields; pairs with the fence that
-        // a driver executes between enabling calls and looking at the used index again.
-        fence(Ordering::SeqCst);
-        for slot in self.rx.iter_mut().filter(|slot| slot.dirty) {
-            slot.dirty = false;
-            slot.queue.notify();
-        }
-        for port in self.dirty_tx.drain(..) {
-            let slots = &mut self.tx[port.0 as usize];
-            slots.dirty = false;
-            slots.queues.iter_mut().for_each(|slot| slot.queue.notify());
-        }
-    }
-
     #[cold]
     fn lose_rx(&mut self, at: usize, fault: PortFault) {
         let slot = self.take_rx(at);
@@ -285,17 +225,22 @@ impl Worker {
     }
 
     #[cold]
-    fn lose_tx(&mut self, to: PortId, pair: usize, fault: PortFault) {
-        let slot = self.tx[to.0 as usize].queues.remove(pair);
+    fn lose_tx(&mut self, to: PortId, at: usize, fault: PortFault) {
+        let slot = self.tx[to.0 as usize].take(at);
         let retired = Some(Retired::Tx(slot.serial, slot.queue));
         self.link.report(Event { port: to, serial: slot.serial, fault, retired });
+    }
+
+    /// Lets go of all maps: of a burst that was made of another, too.
+    fn unpin(&mut self) {
+        self.bursts.iter_mut().chain([&mut self.made]).for_each(Burst::unpin);
     }
 
     fn take_rx(&mut self, at: usize) -> RxSlot {
         let slot = self.rx.remove(at);
         self.sleeper.forget(slot.queue.kick_fd());
         self.counters.queues.set(self.rx.len() as u64);
-        self.bursts.iter_mut().for_each(Burst::unpin);
+        self.unpin();
         slot
     }
 
@@ -310,7 +255,7 @@ impl Worker {
         for command in commands {
             stays &= self.obey_one(command);
         }
-        self.bursts.iter_mut().for_each(Burst::unpin);
+        self.unpin();
         self.obeyed = upto;
         self.link.obeyed(upto);
         stays
@@ -325,15 +270,15 @@ impl Worker {
                     self.link.retire(Retired::Rx(slot.serial, slot.queue));
                 }
             }
-            Command::StartTx(key, serial, queue) => {
-                let queues = &mut self.tx[key.port.0 as usize].queues;
-                let at = queues.partition_point(|slot| slot.pair < key.pair);
-                queues.insert(at, TxSlot { pair: key.pair, serial, queue });
+            Command::StartTx(key, serial, queue, home) => {
+                let capabilities = queue.capabilities();
+                let slot = TxSlot { pair: key.pair, serial, queue, capabilities };
+                self.tx[key.port.0 as usize].add(slot, home, self.workers);
             }
             Command::StopTx(key) => {
-                let queues = &mut self.tx[key.port.0 as usize].queues;
-                if let Some(at) = queues.iter().position(|slot| slot.pair == key.pair) {
-                    let TxSlot { serial, queue, .. } = queues.remove(at);
+                let slots = &mut self.tx[key.port.0 as usize];
+                if let Some(at) = slots.queues.iter().position(|slot| slot.pair == key.pair) {
+                    let TxSlot { serial, queue, .. } = slots.take(at);
                     self.link.retire(Retired::Tx(serial, queue));
                 }
             }
@@ -420,28 +365,4 @@ impl Worker {
     fn disarm_all(&mut self) {
         self.rx.iter_mut().for_each(|slot| slot.queue.disarm());
     }
-}
-
-/// Sends all picks, waiting up to `patience` ticks for a full queue. What still does not fit is counted.
-#[inline]
-fn push(
-    queue: &mut dyn TxQueue,
-    burst: &Burst,
-    picks: &[u8],
-    patience: u64,
-    tally: &mut Tally,
-) -> Result<(), PortFault> {
-    let mut done = queue.tx(burst, picks, tally)?;
-    if done < picks.len() && patience > 0 {
-        // A guest that sleeps has to hear of what it already got before it can make room.
-        fence(Ordering::SeqCst);
-        queue.notify();
-        let until = ticks() + patience;
-        while done < picks.len() && ticks() < until {
-            std::hint::spin_loop();
-            done += queue.tx(burst, &picks[done..], tally)?;
-        }
-    }
-    tally.drop(DropReason::QueueFull, (picks.len() - done) as u64);
-    Ok(())
 }

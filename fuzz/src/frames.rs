@@ -1,6 +1,10 @@
 //! Frames of any bytes, parsed, tagged and untagged.
 
-use wire::{Ethernet, HEADER_LEN, MacAddress, TAG_LEN, Tag, VlanId, insert_tag, remove_tag};
+use wire::checksum::Sum;
+use wire::{
+    Ethernet, HEADER_LEN, Ipv4, Layers, MacAddress, TAG_LEN, Tag, Version, VlanId, insert_tag, remove_tag,
+    rewrite_ipv4,
+};
 
 /// Reads and edits the bytes as a frame and as texts.
 ///
@@ -9,6 +13,7 @@ use wire::{Ethernet, HEADER_LEN, MacAddress, TAG_LEN, Tag, VlanId, insert_tag, r
 pub fn play(bytes: &[u8]) {
     read(bytes);
     edit(bytes);
+    layers(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
         parse(text);
     }
@@ -24,6 +29,20 @@ fn read(bytes: &[u8]) {
     let tagged = if view.tag().is_some() { TAG_LEN } else { 0 };
     assert_eq!(view.payload(), &bytes[HEADER_LEN + tagged..]);
     assert_eq!(view.inner_ethertype().0.to_be_bytes(), bytes[12 + tagged..14 + tagged]);
+}
+
+fn layers(bytes: &[u8]) {
+    let Some(layers) = Layers::of(bytes) else { return };
+    assert!(layers.network + 20 <= layers.transport);
+    assert_eq!(layers.addresses(bytes).len(), if layers.version == Version::V4 { 8 } else { 32 });
+    assert!(layers.ports(bytes).is_none() || bytes.len() >= layers.transport + 4);
+    let mut copy = bytes.to_vec();
+    rewrite_ipv4(&mut copy[layers.network..], 1, 2);
+    assert_eq!(copy[..layers.network], bytes[..layers.network]);
+    if let Some(view) = Ipv4::new(&copy[layers.network..]) {
+        let header = &copy[layers.network..layers.network + view.header_len()];
+        assert_eq!((view.total_len(), Sum::of(header).finish()), (1, [0, 0]));
+    }
 }
 
 fn edit(bytes: &[u8]) {

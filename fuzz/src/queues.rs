@@ -10,12 +10,21 @@ use super::driver::{Driver, NEXT, Script, WRITE};
 use super::race::rewrite;
 use mem::copy::Portable;
 use mem::{Map, MapCell, Region, Seg};
+use port::finish::Finishing;
 use port::vhost_user::QUEUES;
 use port::vhost_user::setup::{Features, QueueSetup};
 use port::{Burst, RxQueue, Tally, TxQueue};
 use ring::mock::{BUFFERS, Mock, REGION, RINGS, USER};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// Work that the sender may leave, or that the receiver does itself.
+const OFFLOADS: u64 = Features::CSUM
+    | Features::HOST_TSO4
+    | Features::HOST_TSO6
+    | Features::HOST_USO
+    | Features::GUEST_CSUM
+    | Features::GUEST_TSO4;
 
 /// One guest: its driver's side in the script's hands, and its memory.
 struct Guest {
@@ -36,7 +45,9 @@ impl Guest {
             (shape.event_idx, Features::EVENT_IDX),
             (shape.indirect, Features::INDIRECT_DESC),
         ];
-        let bits = named.iter().filter(|n| n.0).fold(extra[usize::from(bits) % 4], |all, n| all | n.1);
+        let offloads = if bits & 4 == 0 { 0 } else { OFFLOADS };
+        let first = extra[usize::from(bits) % 4] | offloads;
+        let bits = named.iter().filter(|n| n.0).fold(first, |all, n| all | n.1);
         let mock = Mock::new(shape);
         let memory = Arc::new(MapCell::new(whole(&mock)));
         let base = mock.layout.base;
@@ -151,6 +162,8 @@ struct Play {
     /// One handle, or two of a forked queue.
     tx: Vec<Box<dyn TxQueue>>,
     burst: Burst,
+    /// What packets with work left become for a receiver that does not do it.
+    made: Burst,
     raced: bool,
 }
 
@@ -191,7 +204,7 @@ impl Play {
     fn new(from: Guest, to: Guest, raced: bool) -> Self {
         let rx = (QUEUES.rx)(&from.setup()).expect("the mock's layout is right");
         let tx = vec![(QUEUES.tx)(&to.setup()).expect("the mock's layout is right")];
-        Self { from, to, rx, tx, burst: Burst::new(), raced }
+        Self { from, to, rx, tx, burst: Burst::new(), made: Burst::new(), raced }
     }
 
     fn run(&mut self, script: &mut Script<'_>) {
@@ -235,18 +248,38 @@ impl Play {
     }
 
     fn send(&mut self, script: &mut Script<'_>, n: usize) {
-        let picks: Vec<u8> = (0..n as u8).collect();
         let handle = usize::from(script.byte()) % self.tx.len();
-        let mut tally = Tally::default();
-        match self.tx[handle].tx(&self.burst, &picks, &mut tally) {
+        let can = self.tx[handle].capabilities();
+        let covered = |pick: &u8| can.cover(self.burst.offload(usize::from(*pick)).needs());
+        let (picks, others): (Vec<u8>, Vec<u8>) = (0..n as u8).partition(covered);
+        let mut well = Self::push(&mut self.tx[handle], &self.burst, &picks);
+        for i in others.into_iter().map(usize::from) {
+            let Ok(mut finishing) = Finishing::start(&self.burst, i) else { continue };
+            while well && finishing.fill(&self.burst, i, &mut self.made) {
+                assert!(!self.made.has_offloads(), "what was finished leaves nothing to be done");
+                let picks: Vec<u8> = (0..self.made.len() as u8).collect();
+                well = Self::push(&mut self.tx[handle], &self.made, &picks);
+            }
+        }
+        self.made.unpin();
+        if !well {
+            self.restart_tx(None);
+        }
+    }
+
+    /// Sends; whether the queue is in order.
+    fn push(tx: &mut Box<dyn TxQueue>, burst: &Burst, picks: &[u8]) -> bool {
+        let (n, mut tally) = (picks.len(), Tally::default());
+        match tx.tx(burst, picks, &mut tally) {
             Ok(done) => {
                 let counted = tally.packets + tally.dropped();
                 assert!(done <= n && counted == done as u64, "each pick that is done with is counted once");
+                true
             }
             Err(fault) => {
                 assert!(!fault.to_string().is_empty());
                 assert!(tally.packets + tally.dropped() <= n as u64, "the rest is the caller's to count");
-                self.restart_tx(None);
+                false
             }
         }
     }

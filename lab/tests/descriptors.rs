@@ -2,7 +2,7 @@
 //! circulate whole, by their addresses, and none is lost uncounted.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-use engine::{Engine, EngineConfig, Now, WorkerConfig};
+use engine::{Engine, EngineConfig, Now, Spread, WorkerConfig};
 use lab::guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestStats, Mode, RingKind, plug_in};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
@@ -29,7 +29,8 @@ impl Stage {
     fn new() -> Self {
         let bridge = Switch::new(2);
         bridge.add_bridge("lan", BridgeConfig::default()).unwrap();
-        let config = EngineConfig { workers: vec![WorkerConfig::default()], max_ports: 2 };
+        let config =
+            EngineConfig { workers: vec![WorkerConfig::default()], max_ports: 2, spread: Spread::default() };
         let stage = Self {
             engine: Engine::start(config, &bridge).unwrap(),
             bridge,

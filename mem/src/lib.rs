@@ -16,6 +16,7 @@ mod region;
 mod seg;
 pub mod shim;
 pub mod sigbus;
+pub mod sum;
 mod ticks;
 
 pub use cell::MapCell;

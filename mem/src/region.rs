@@ -1,8 +1,8 @@
 //! One stretch of another party's memory, mapped into this process.
 //!
 //! A region comes from a file descriptor that a front end sent (memfd, huge pages or a file), is memory of our own
-//! that the kernel fills or, in tests and under Miri, is from the heap. It is unmapped when the last [`std::sync::Arc`] to it goes. It must never be read
-//! except through a [`Seg`].
+//! that the kernel fills or that was filled before, or, in tests and under Miri, is from the heap. It is unmapped when
+//! the last [`std::sync::Arc`] to it goes. It must never be read except through a [`Seg`].
 
 use crate::Seg;
 use crate::sigbus::Watch;
@@ -59,8 +59,9 @@ enum Backing {
     /// somebody else, no fault on them may be taken for one of ours.
     Mapped { watch: Watch, _mapping: Mapping },
     /// No file that could be cut is behind it, so nothing is watched.
-    #[cfg(not(miri))]
     Own { _mapping: Mapping },
+    /// Bytes that were private before.
+    Bytes { _bytes: Bytes },
     /// From the allocator, for tests.
     Heap { _memory: Heap },
 }
@@ -70,6 +71,10 @@ struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
+
+/// What a `Box<[u8]>` held.
+#[derive(Debug)]
+struct Bytes(NonNull<[u8]>);
 
 #[derive(Debug)]
 struct Heap {
@@ -145,6 +150,36 @@ impl Region {
         Ok(Self::heap(0, 0, len))
     }
 
+    /// Bytes that were gathered before, addressed from zero. Nobody else knows them, so they change only through
+    /// segments of this region.
+    ///
+    /// # Errors
+    /// [`RegionError::Empty`] where there are none.
+    pub fn of_bytes(bytes: Box<[u8]>) -> Result<Self, RegionError> {
+        let spec = RegionSpec { guest: 0, user: 0, len: bytes.len() as u64, offset: 0 };
+        check(&spec)?;
+        // A box says that nobody else writes its bytes, so from here on there is only its address.
+        let bytes = NonNull::from(Box::leak(bytes));
+        Ok(Self { spec, base: bytes.cast(), backing: Backing::Bytes { _bytes: Bytes(bytes) } })
+    }
+
+    /// What the kernel shares by a descriptor that is no file (a socket's ring), addressed from zero. It has the length
+    /// that the kernel was asked for and nobody can cut it.
+    ///
+    /// # Errors
+    /// [`RegionError::Map`] where there is not so much behind `fd`.
+    pub fn device(fd: BorrowedFd<'_>, len: u64) -> Result<Self, RegionError> {
+        let spec = RegionSpec { guest: 0, user: 0, len, offset: 0 };
+        check(&spec)?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        let start =
+            unsafe { rustix::mm::mmap(core::ptr::null_mut(), len as usize, protection, flags, fd, 0)? };
+        let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        let mapping = Mapping { start: base, len: len as usize };
+        Ok(Self { spec, base, backing: Backing::Own { _mapping: mapping } })
+    }
+
     /// Zeroed memory from the allocator, in the place of a front end's, for tests, benches and Miri.
     ///
     /// # Panics
@@ -169,9 +204,7 @@ impl Region {
     pub fn is_lost(&self) -> bool {
         match &self.backing {
             Backing::Mapped { watch, .. } => watch.tripped(),
-            #[cfg(not(miri))]
-            Backing::Own { .. } => false,
-            Backing::Heap { .. } => false,
+            Backing::Own { .. } | Backing::Bytes { .. } | Backing::Heap { .. } => false,
         }
     }
 
@@ -211,9 +244,33 @@ impl Drop for Mapping {
     }
 }
 
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: the address came from a box of this length, is not used after this, and is freed once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
 impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: the same address and layout that the allocator gave.
         unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy::Portable;
+
+    #[test]
+    fn bytes_are_found_again_by_their_offset_and_nowhere_else() {
+        let region = Region::of_bytes((0..=255).collect()).unwrap();
+        let mut read = [0; 3];
+        // SAFETY: the region is alive, and the segment has three bytes.
+        unsafe { region.seg(253, 3).unwrap().copy_out::<Portable>(&mut read) };
+        assert_eq!(read, [253, 254, 255]);
+        assert!(region.seg(254, 3).is_none() && !region.is_lost());
+        assert!(matches!(Region::of_bytes(Box::new([])), Err(RegionError::Empty)));
     }
 }

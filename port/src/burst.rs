@@ -18,6 +18,8 @@ pub const HEAD: usize = 128;
 /// Room in front of a head for headers that a pipeline adds.
 const HEADROOM: usize = 64;
 const SLOT: usize = HEADROOM + HEAD;
+/// Longest private head of a packet that was made here.
+pub(crate) const LONGEST_HEAD: usize = SLOT;
 /// Segments beyond the first, for all packets together: the longest legal chain fits whenever
 /// [`Burst::has_chain_room`].
 const SPILL: usize = 2 * LONGEST_CHAIN;
@@ -156,6 +158,12 @@ impl Burst {
         self.n == 0
     }
 
+    /// Whether there is neither a packet nor anything to be given back: then nobody has to complete this burst.
+    #[inline(always)]
+    pub fn is_untouched(&self) -> bool {
+        self.n | self.returned == 0
+    }
+
     /// How many more buffers can be taken.
     #[inline(always)]
     pub fn room(&self) -> usize {
@@ -204,6 +212,8 @@ impl Burst {
         self.offload.copy_within(i + 1..n, i);
         self.slots.0.copy_within(i + 1..n, i);
         self.n -= 1;
+        // What is pushed next starts with nothing to be done.
+        self.offload[self.n] = Offload::NONE;
     }
 
     /// Says what is left to be done for packet `i`.
@@ -254,6 +264,32 @@ impl Burst {
     pub fn give_back(&mut self, token: Token) {
         self.tokens[self.returned] = token;
         self.returned += 1;
+    }
+
+    /// Empties the burst for packets that are made of those of `source`, whose memory they go on lying in.
+    pub(crate) fn begin_from(&mut self, source: &Burst) {
+        self.begin(0);
+        (self.now, self.loaded) = (source.now, true);
+        self.pins[0].clone_from(source.pins.get(source.source).unwrap_or(&None));
+    }
+
+    /// Adds a packet with a private head of up to [`LONGEST_HEAD`] bytes, behind which `rest` follows: segments of the
+    /// map that [`Burst::begin_from`] pinned. Its number; `None` when the burst is full.
+    pub(crate) fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = Seg>) -> Option<usize> {
+        let i = self.n;
+        if i == BURST || head.len() > LONGEST_HEAD {
+            return None;
+        }
+        let start = HEADROOM.min(SLOT - head.len());
+        self.slots.0[i][start..start + head.len()].copy_from_slice(head);
+        (self.start[i], self.head[i]) = (start as u8, head.len() as u8);
+        let from = self.spill.len();
+        self.spill.extend(rest);
+        let bytes: usize = self.spill[from..].iter().map(|seg| seg.len()).sum();
+        (self.rest[i], self.more[i]) = (Seg::EMPTY, (from as u32, self.spill.len() as u32));
+        self.len[i] = (head.len() + bytes) as u32;
+        self.n += 1;
+        Some(i)
     }
 
     /// Copies every packet's head into the burst. From here on the source cannot change what is judged. Who needs
@@ -328,7 +364,7 @@ impl Burst {
         self.start[i] -= n as u8;
         self.head[i] += n as u8;
         self.len[i] += n as u32;
-        self.set_offload(i, self.offload(i).moved(n as i16));
+        self.set_offload(i, self.offload(i).moved(n.cast_signed()));
         true
     }
 
@@ -340,7 +376,7 @@ impl Burst {
         self.start[i] += n as u8;
         self.head[i] -= n as u8;
         self.len[i] -= n as u32;
-        self.set_offload(i, self.offload(i).moved(-(n as i16)));
+        self.set_offload(i, self.offload(i).moved(-n.cast_signed()));
         true
     }
 

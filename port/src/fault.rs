@@ -89,8 +89,8 @@ pub enum PortFault {
     /// The guest's ring breaks the rules of VIRTIO.
     #[error("the guest broke its virtqueue: {0}")]
     Ring(#[from] RingFault),
-    /// The file behind the guest's memory became shorter than what was shared.
-    #[error("the front end truncated the file behind its memory")]
+    /// The file behind the peer's memory became shorter than what was shared.
+    #[error("the peer truncated the file behind its memory")]
     MemoryLost,
     /// A ring's address lies in no region.
     #[error("the {0} area of a virtqueue lies outside the shared memory or is misaligned")]
@@ -121,6 +121,18 @@ pub enum PortFault {
     /// A network interface is gone, or does not do what it did.
     #[error("the interface cannot be used: {0}")]
     Interface(String),
+    /// The process at the other end of a socket does not want this port, or is not what this port wants.
+    #[error("the peer and this port do not suit each other: {0}")]
+    Refused(String),
+    /// The peer's side of a memif ring breaks the rules.
+    #[error("the peer broke its ring: {0}")]
+    PeerRing(#[from] crate::memif::RingFault),
+    /// The file that a port writes to takes no more.
+    #[error("the file cannot be written any further: {0}")]
+    File(String),
+    /// Nobody can be connected to at the other end of a socket, yet or any more.
+    #[error("the other end cannot be reached yet: {0}")]
+    Unreachable(String),
     /// The process at the other end of a socket broke the protocol that both speak.
     #[error("the peer broke the protocol: {0}")]
     Peer(String),

@@ -8,18 +8,35 @@
 mod arena;
 mod burst;
 mod fault;
+pub mod finish;
+pub mod interface;
+pub mod memif;
+mod memory;
+pub mod netns;
+pub mod null;
 mod offload;
+pub mod packet;
+pub mod pair;
+pub mod pcap;
 mod queue;
+mod socket;
+mod spool;
+mod steering;
+pub mod stream;
 pub mod tap;
 mod tickets;
+mod timer;
 pub mod vhost_user;
 pub mod virtio_user;
+pub mod wrap;
+pub mod xdp;
 
 pub use burst::{BURST, Burst, Frame, HEAD, Now};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, OFFLOAD_HEADER, Offload, Segmentation};
 pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};
 pub use ring::Token;
+pub use steering::{Spread, Steering};
 
 /// What a thread that is going to use queues does first, so that its first burst does not have to.
 pub fn prepare_thread() {

@@ -127,6 +127,14 @@ impl Offload {
         self.flags() & NEEDS_CSUM != 0
     }
 
+    /// As a destination with these capabilities may be told of it: one that fills in no checksums takes no word for
+    /// them either. What it cannot do has been done before.
+    #[inline(always)]
+    #[must_use]
+    pub const fn told_to(self, capabilities: Capabilities) -> Self {
+        if capabilities.cover(Capabilities(Capabilities::CHECKSUM)) { self } else { Self::NONE }
+    }
+
     /// Whether the source vouches for the checksum.
     pub const fn is_valid(self) -> bool {
         self.flags() & DATA_VALID != 0
@@ -159,11 +167,11 @@ impl Offload {
 
     /// The same work on a packet whose front grew by `n` bytes, or shrank where `n` is negative.
     #[must_use]
-    pub const fn moved(self, n: i16) -> Self {
+    pub const fn moved(self, n: isize) -> Self {
         if !self.is_work() {
             return self;
         }
-        let start = self.word(48).wrapping_add_signed(n);
+        let start = self.word(48).wrapping_add(n as u16);
         Self(self.0 & !(0xffff << 48) | (start as u64) << 48)
     }
 

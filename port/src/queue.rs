@@ -113,6 +113,11 @@ pub trait Attach {
     /// Why a call so far did not do what it promises: a worker may still use rings or memory of this port, so its
     /// front end must not be told otherwise.
     fn failure(&self) -> Option<PortFault>;
+    /// When the burst's clock stood at zero, in nanoseconds since the Unix epoch, judged by both clocks as they stand
+    /// now: what turns [`crate::Now`] into a time of day. 0 where nobody knows.
+    fn epoch(&self) -> u64 {
+        0
+    }
 }
 
 /// What a port is doing.
@@ -174,4 +179,8 @@ pub trait PortControl: Send {
     fn close(&mut self, engine: &mut dyn Attach);
     /// Its state, for people.
     fn status(&self) -> PortStatus;
+    /// What there is to say besides, for people: names, and numbers or words behind them. A name once used stays.
+    fn details(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 }

@@ -17,6 +17,9 @@ mod queues;
 #[path = "../../fuzz/src/race.rs"]
 mod race;
 
+use port::memif::fuzz::{fuzz_messages, fuzz_rings};
+use port::pcap::fuzz::fuzz_recording;
+use port::stream::fuzz::fuzz_peer;
 use port::vhost_user::fuzz::fuzz_session;
 use port::virtio_user::fuzz::fuzz_back_end;
 use proptest::prelude::*;
@@ -36,6 +39,11 @@ fn sessions_survive_every_script() {
 }
 
 #[test]
+fn captures_are_judged_without_harm() {
+    corpus("pcap").iter().for_each(|file| fuzz_recording(file));
+}
+
+#[test]
 fn queues_survive_every_script() {
     corpus("queues").iter().for_each(|script| queues::play(script));
 }
@@ -47,6 +55,16 @@ proptest! {
     fn queues_survive_any_script(script in prop::collection::vec(any::<u8>(), 0..600)) {
         queues::play(&script);
     }
+
+    #[test]
+    fn stream_ports_survive_any_peer(script in prop::collection::vec(any::<u8>(), 0..3000)) {
+        fuzz_peer(&script);
+    }
+}
+
+#[test]
+fn stream_ports_survive_every_peer() {
+    corpus("stream").iter().for_each(|script| fuzz_peer(script));
 }
 
 #[test]
@@ -54,4 +72,10 @@ fn virtio_user_ports_survive_every_back_end() {
     for script in corpus("virtio_user") {
         fuzz_back_end(&script);
     }
+}
+
+#[test]
+fn memif_ports_survive_every_peer() {
+    corpus("memif_messages").iter().for_each(|script| fuzz_messages(script));
+    corpus("memif_rings").iter().for_each(|script| fuzz_rings(script));
 }

@@ -21,18 +21,29 @@ fn existing(path: PathBuf) -> PathBuf {
     path
 }
 
-/// A story's executable is `TARGET/PROFILE/deps/story-HASH`; the binary belongs two levels up.
+/// The path of one of the project's examples, built in the profile that the stories themselves were built with.
+pub fn example(name: &str) -> PathBuf {
+    let folder = build(&["--package", "linerate-examples", "--example", name]);
+    existing(folder.join("examples").join(name))
+}
+
 fn built() -> PathBuf {
+    existing(build(&["--package", "linerate"]).join("linerate"))
+}
+
+/// A story's executable is `TARGET/PROFILE/deps/story-HASH`; the binary belongs two levels up.
+fn build(what: &[&str]) -> PathBuf {
     let story = std::env::current_exe().unwrap_or_else(|error| panic!("no path of this test: {error}"));
     let folder = story.ancestors().nth(2).unwrap_or_else(|| panic!("{} is too short", story.display()));
     let target = folder.parent().unwrap_or_else(|| panic!("{} has no parent", folder.display()));
     let profile = if folder.ends_with("release") { "release" } else { "dev" };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "linerate", "--profile", profile, "--target-dir"])
+        .args(["build", "--quiet", "--profile", profile, "--target-dir"])
         .arg(target)
+        .args(what)
         .status()
-        .unwrap_or_else(|error| panic!("cannot run cargo to build linerate: {error}"));
-    assert!(status.success(), "linerate does not build, so there is nothing to tell a story about");
-    existing(folder.join("linerate"))
+        .unwrap_or_else(|error| panic!("cannot run cargo to build {what:?}: {error}"));
+    assert!(status.success(), "{what:?} does not build, so there is nothing to tell a story about");
+    folder.to_owned()
 }

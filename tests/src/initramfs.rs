@@ -1,8 +1,10 @@
 //! Writes the root file system of a guest as a `newc` archive (Linux, Documentation/driver-api/early-userspace/
 //! buffer-format.rst): busybox, the virtio modules, and a first program that ends in a shell on the serial line.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::REMEDY;
 use crate::kernel::Kernel;
@@ -11,7 +13,7 @@ use crate::kernel::Kernel;
 /// The serial line neither echoes nor waits for a terminal, so that what comes back is output and nothing else.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
-export PATH=/bin HOME=/
+export PATH=/bin:/usr/bin:/usr/sbin HOME=/
 mount -t proc none /proc
 mount -t sysfs none /sys
 for module in $(cat /modules/order); do insmod /modules/$module.ko; done
@@ -26,11 +28,19 @@ echo "guest $address is up"
 exec sh </dev/ttyS0 >/dev/ttyS0 2>&1
 "#;
 
-/// Writes the archive for guests that run `kernel` to `path`; panics where busybox is missing.
-pub fn write(path: &Path, kernel: &Kernel) {
+/// Writes the archive for guests that run `kernel` to `path`, with this machine's `programs` besides busybox; panics
+/// where one is missing.
+pub fn write(path: &Path, kernel: &Kernel, programs: &[&str]) {
     let mut archive = Archive::default();
-    for folder in ["bin", "dev", "proc", "sys", "tmp", "modules"] {
-        archive.entry(folder, 0o040_755, &[]);
+    let files: BTreeSet<PathBuf> = programs.iter().flat_map(|program| with_libraries(program)).collect();
+    let folders = ["bin", "dev", "proc", "sys", "tmp", "modules"].map(PathBuf::from).into_iter();
+    let homes = files.iter().flat_map(|file| file.ancestors().skip(1).map(inside));
+    for folder in folders.chain(homes).filter(|folder| folder != Path::new("")).collect::<BTreeSet<_>>() {
+        archive.entry(&folder.display().to_string(), 0o040_755, &[]);
+    }
+    for file in &files {
+        let content = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}; {REMEDY}", file.display()));
+        archive.entry(&inside(file).display().to_string(), 0o100_755, &content);
     }
     archive.device("dev/console", 5, 1);
     archive.device("dev/ttyS0", 4, 64);
@@ -45,6 +55,23 @@ pub fn write(path: &Path, kernel: &Kernel) {
     }
     let bytes = archive.finish();
     fs::write(path, bytes).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}
+
+/// The path without the root in front.
+fn inside(path: &Path) -> PathBuf {
+    path.strip_prefix("/").unwrap_or(path).to_owned()
+}
+
+/// A program of this machine and the libraries that it is linked with, where the loader looks for them.
+fn with_libraries(program: &str) -> Vec<PathBuf> {
+    let path = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(program));
+    let path = path.into_iter().find(|path| path.exists());
+    let path = path.unwrap_or_else(|| panic!("there is no {program}; {REMEDY}"));
+    let listed = Command::new("ldd").arg(&path).output();
+    let listed = listed.unwrap_or_else(|error| panic!("cannot run ldd: {error}; {REMEDY}"));
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let libraries = text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
+    std::iter::once(path).chain(libraries).collect()
 }
 
 /// The statically linked busybox: the guest has no library for another one.

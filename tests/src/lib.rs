@@ -16,6 +16,7 @@ pub mod ovs;
 pub mod process;
 pub mod switch;
 pub mod testpmd;
+pub mod tun;
 pub mod vm;
 pub mod wait;
 

@@ -242,7 +242,7 @@ mod tests {
         right.ping("fd09::1", 2, &[]);
         assert!(right.statistic("eth0", "rx_packets") >= 2);
         let folder = crate::folder();
-        let report = crate::iperf::iperf(folder.path(), &left, &right, "10.9.0.2", &["--bytes", "1M"]);
+        let report = crate::iperf::iperf(folder.path(), &left, &right, "10.9.0.2", &["--bytes", "4M"]);
         assert!(crate::iperf::received(&report) >= 1 << 20);
         let path = right.path();
         right.vanish();

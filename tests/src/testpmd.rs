@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::netns::Netns;
 use crate::process::Process;
 use crate::wait;
 
@@ -91,6 +92,30 @@ impl Vhost<'_> {
     }
 }
 
+/// One `net_memif` port.
+#[derive(Clone, Debug)]
+pub struct Memif<'a> {
+    /// The memif socket.
+    pub socket: &'a Path,
+    /// Whether it listens and the other end connects.
+    pub server: bool,
+    /// The last byte of the port's MAC address, 02:00:00:00:00:xx.
+    pub mac: u8,
+    /// What both ends must say, with a comma in front: `,id=7,secret=abc,bsize=1024`.
+    pub more: &'a str,
+}
+
+impl Memif<'_> {
+    fn device(&self, index: usize) -> String {
+        let Self { socket, server, mac, more } = self;
+        let role = if *server { "server" } else { "client" };
+        let socket = socket.display();
+        format!(
+            "net_memif{index},role={role},socket={socket},socket-abstract=no,mac=02:00:00:00:00:{mac:02x}{more}"
+        )
+    }
+}
+
 /// What one port counted since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -102,6 +127,22 @@ pub struct Counters {
     pub tx_packets: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
+}
+
+/// What testpmd is started with, behind `stdbuf`.
+fn arguments(cpu: usize, devices: &[String], pairs: u16, size: u16, more: &[String]) -> Vec<String> {
+    // Line by line, or nothing could be read before testpmd ends.
+    let mut arguments: Vec<String> =
+        ["-oL", "dpdk-testpmd", "--no-pci", "--no-huge", "-m", "192"].map(str::to_owned).to_vec();
+    // It shares nothing with other DPDK processes, not even with one of its name that is about to end.
+    arguments.extend(["--no-telemetry", "--no-shconf"].map(str::to_owned));
+    arguments.extend(["--lcores".into(), format!("(0)@{cpu},(1)@{cpu}")]);
+    arguments.extend(devices.iter().flat_map(|device| ["--vdev".into(), device.clone()]));
+    arguments.extend(["--", "-i", "--nb-cores=1", "--total-num-mbufs=8192"].map(str::to_owned));
+    arguments.extend([format!("--rxq={pairs}"), format!("--txq={pairs}")]);
+    arguments.extend([format!("--rxd={size}"), format!("--txd={size}")]);
+    arguments.extend(more.iter().cloned());
+    arguments
 }
 
 /// A running testpmd with its prompt.
@@ -117,11 +158,8 @@ impl Testpmd {
         let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
         let pairs = ports.iter().map(|p| p.pairs).max().unwrap_or(1);
         let size = ports.iter().map(|p| p.size).min().unwrap_or(256);
-        // Each port sends to the other one, so that a learning switch has exactly one way for a frame.
-        let peers: Vec<String> = (0..ports.len())
-            .map(|i| format!("--eth-peer={i},02:00:00:00:00:{:02x}", ports[i ^ 1].mac))
-            .collect();
-        Testpmd::spawn(folder, name, cpu, &devices, pairs, size, &peers)
+        let macs: Vec<u8> = ports.iter().map(|port| port.mac).collect();
+        Testpmd::spawn(folder, name, cpu, &devices, pairs, size, &peers(&macs))
     }
 
     /// A switch without look-up between the ports of each pair (0 and 1, 2 and 3), on CPU `cpu`.
@@ -129,6 +167,33 @@ impl Testpmd {
         let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
         let pairs = ports.iter().map(|p| p.pairs).max().unwrap_or(1);
         Testpmd::spawn(folder, name, cpu, &devices, pairs, 256, &[])
+    }
+
+    /// One port for each of `devices`, which testpmd finds in the namespace `netns`, on CPU `cpu`.
+    pub fn inside(
+        folder: &Path,
+        name: &str,
+        netns: &Netns,
+        cpu: usize,
+        devices: &[String],
+        more: &[String],
+    ) -> Testpmd {
+        let arguments = arguments(cpu, devices, 1, 1024, more);
+        let process = netns.spawn(folder, name, "stdbuf", &arguments);
+        Testpmd { process, ports: devices.len() }
+    }
+
+    /// A guest with two memif ports that send to each other.
+    pub fn memif(folder: &Path, name: &str, cpu: usize, ports: &[Memif], pairs: u16) -> Testpmd {
+        let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
+        let macs: Vec<u8> = ports.iter().map(|port| port.mac).collect();
+        Testpmd::spawn(folder, name, cpu, &devices, pairs, 256, &peers(&macs))
+    }
+
+    /// A guest with one port over memif and one over virtio-user, which send to each other.
+    pub fn mixed(folder: &Path, name: &str, cpu: usize, memif: &Memif, virtio: &VirtioUser) -> Testpmd {
+        let devices = [memif.device(0), virtio.device(1)];
+        Testpmd::spawn(folder, name, cpu, &devices, 1, virtio.size, &peers(&[memif.mac, virtio.mac]))
     }
 
     fn spawn(
@@ -140,20 +205,9 @@ impl Testpmd {
         size: u16,
         more: &[String],
     ) -> Testpmd {
-        // Line by line, or nothing could be read before testpmd ends.
-        let mut arguments: Vec<String> =
-            ["-oL", "dpdk-testpmd", "--no-pci", "--no-huge", "-m", "192"].map(str::to_owned).to_vec();
-        // It shares nothing with other DPDK processes, not even with one of its name that is about to end.
-        arguments.extend(["--no-telemetry", "--no-shconf"].map(str::to_owned));
-        arguments.extend(["--lcores".into(), format!("(0)@{cpu},(1)@{cpu}")]);
-        arguments.extend(devices.iter().flat_map(|device| ["--vdev".into(), device.clone()]));
-        arguments.extend(["--", "-i", "--nb-cores=1", "--total-num-mbufs=8192"].map(str::to_owned));
-        arguments.extend([format!("--rxq={pairs}"), format!("--txq={pairs}")]);
-        arguments.extend([format!("--rxd={size}"), format!("--txd={size}")]);
-        arguments.extend(more.iter().cloned());
+        let arguments = arguments(cpu, devices, pairs, size, more);
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &arguments), ports: devices.len() }
     }
-
     /// A guest of one port, started in a shell by a line that somebody pastes.
     pub fn pasted(folder: &Path, name: &str, line: &str) -> Testpmd {
         let line = format!("exec {line}");
@@ -230,6 +284,12 @@ impl Testpmd {
     pub fn kill(mut self) {
         self.process.kill();
     }
+}
+
+/// Each port sends to the other one, so that a learning switch has exactly one way for a frame.
+fn peers(macs: &[u8]) -> Vec<String> {
+    let peer = |i: usize| macs.get(i ^ 1).copied().unwrap_or(0xfe);
+    (0..macs.len()).map(|i| format!("--eth-peer={i},02:00:00:00:00:{:02x}", peer(i))).collect()
 }
 
 fn parse(text: &str) -> Vec<Counters> {

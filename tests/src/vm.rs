@@ -26,10 +26,15 @@ pub struct Image {
 impl Image {
     /// Makes the root file system; panics where the kernel or busybox is missing.
     pub fn make() -> Image {
+        Image::with(&[])
+    }
+
+    /// The same with more of this machine's programs in it.
+    pub fn with(programs: &[&str]) -> Image {
         let folder = crate::folder();
         let root = folder.path().join("initramfs");
         let kernel = kernel::find();
-        initramfs::write(&root, &kernel);
+        initramfs::write(&root, &kernel, programs);
         Image { kernel: kernel.image, root, reconnect: reconnect(&qemu_version()), _folder: folder }
     }
 }

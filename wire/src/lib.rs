@@ -4,10 +4,18 @@
 //! here allocates on the way of a packet, keeps state between packets, or knows of ports, bursts or time.
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 mod ethernet;
+mod ipv4;
+mod ipv6;
+mod layers;
 mod mac;
+pub mod toeplitz;
 mod vlan;
 
 pub use ethernet::{EtherType, Ethernet, HEADER_LEN, TooShort};
+pub use ipv4::{IPV4_HEADER, Ipv4, rewrite_ipv4};
+pub use ipv6::{IPV6_HEADER, Ipv6, UpperLayer};
+pub use layers::{Layers, Version};
 pub use mac::{MacAddress, ParseMacError};
 pub use vlan::{ParseVlanError, TAG_LEN, Tag, VlanId, insert_tag, remove_tag, write_tag};

@@ -39,10 +39,14 @@ enum Chore {
 enum Bench {
     /// Beside DPDK's testpmd and Open vSwitch with DPDK, with the same guest
     Peers(bench::PeersArguments),
+    /// Over memif, beside DPDK's testpmd with its memif driver
+    Memif(bench::PeersArguments),
     /// A TCP stream between network namespaces, beside the kernel's bridge and Open vSwitch in user space
     Net(bench::NetArguments),
     /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
     Scale(bench::ScaleArguments),
+    /// Measures 64-byte frames over interfaces, beside Open vSwitch
+    Sixtyfour(bench::SixtyFourArguments),
 }
 
 fn main() -> ExitCode {
@@ -53,8 +57,10 @@ fn main() -> ExitCode {
             steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))])
         }
         Chore::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
+        Chore::Bench(Bench::Memif(arguments)) => bench::memif(&arguments),
         Chore::Bench(Bench::Net(arguments)) => bench::net(&arguments),
         Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
+        Chore::Bench(Bench::Sixtyfour(arguments)) => bench::sixtyfour(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

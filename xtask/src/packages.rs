@@ -40,28 +40,30 @@ pub(crate) const TESTS: &[Need] = &[
     OVS,
     Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
     Need::new(Probe::Package("busybox-static"), &["busybox-static"]),
+    Need::new(Probe::Program("passt"), &["passt"]),
     Need::new(Probe::Program("xz"), &["xz-utils"]),
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
+    ETHTOOL,
     SYSCTL,
     PING,
     IPERF,
+    Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
+    Need::new(Probe::Program("tshark"), &["tshark"]),
 ];
 
 /// What the peers of the bench are.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
+/// What the bench of interfaces drives.
+pub(crate) const INTERFACES: &[Need] = &[OVS_IN_USER_SPACE, IP, SYSCTL, ETHTOOL];
+
 /// What carries a stream between network namespaces, and who is measured beside.
-pub(crate) const NET: &[Need] = &[
-    IP,
-    SYSCTL,
-    PING,
-    IPERF,
-    Need::new(Probe::File("/usr/lib/openvswitch-switch/ovs-vswitchd"), &["openvswitch-switch"]),
-];
+pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, OVS_IN_USER_SPACE];
 
 const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
+const ETHTOOL: Need = Need::new(Probe::Program("ethtool"), &["ethtool"]);
 const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);
 const PING: Need = Need::new(Probe::Program("ping"), &["iputils-ping"]);
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
@@ -69,6 +71,9 @@ const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 // DPDK's drivers are packages that the program only recommends.
 const TESTPMD: Need =
     Need { recommended: true, ..Need::new(Probe::Program("dpdk-testpmd"), &["dpdk", "dpdk-dev"]) };
+
+const OVS_IN_USER_SPACE: Need =
+    Need::new(Probe::File("/usr/lib/openvswitch-switch/ovs-vswitchd"), &["openvswitch-switch"]);
 
 const OVS: Need = Need::new(
     Probe::File("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),

@@ -2,6 +2,7 @@
 
 use super::mistake::{Notes, Place, Section};
 use super::node::{Entry, HUGE, Node, Value};
+use crate::value::Span;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -93,6 +94,24 @@ impl<'a, 'n> Fields<'a, 'n> {
         found.unwrap_or_default()
     }
 
+    /// A list of strings, empty where the key is not written. `wanted` says what it is a list of.
+    pub(crate) fn texts(&mut self, key: &'static str, wanted: &str) -> Vec<String> {
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let text = |node: &Node| match &node.value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        let texts = match &node.value {
+            Value::List(list) => list.iter().map(text).collect(),
+            _ => None,
+        };
+        texts.unwrap_or_else(|| {
+            let remedy = format!("write a list of {wanted}");
+            self.wrong::<()>(key, format!("`{key}` is no list of strings"), remedy);
+            Vec::new()
+        })
+    }
+
     /// An integer within `range`.
     pub(crate) fn number<T: TryFrom<i128>>(
         &mut self,
@@ -128,6 +147,38 @@ impl<'a, 'n> Fields<'a, 'n> {
             );
         }
         found
+    }
+
+    /// A number within `range`, with a fraction or without.
+    pub(crate) fn decimal(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<f64>,
+        unit: &str,
+    ) -> Option<f64> {
+        let node = self.node(key)?;
+        let number = match node.value {
+            Value::Integer(number) => number as f64,
+            Value::Fraction(number) => number,
+            _ => return self.not(key, node, "a number"),
+        };
+        if range.contains(&number) {
+            return Some(number);
+        }
+        let remedy = format!("give {} to {} {unit}", range.start(), range.end());
+        self.wrong(key, format!("`{key}` is {number}, which is out of range"), remedy)
+    }
+
+    /// A stretch of time, as text with a unit.
+    pub(crate) fn span(&mut self, key: &'static str) -> Option<Span> {
+        let text = self.text(key)?;
+        let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
+        text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is no time"), remedy))
+    }
+
+    /// What is written for `key`, which is still to be read.
+    pub(crate) fn peek(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.node(key).map(|node| &node.value)
     }
 
     /// True or false.
@@ -198,7 +249,13 @@ pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), name));
     match scored.min() {
         Some((_, name)) if alike(&word, name) => format!("did you mean `{name}`?"),
-        _ => format!("remove it; what may stand here: {}", known.join(", ")),
+        _ => {
+            let mut each = known.to_vec();
+            // Several kinds may ask for one key.
+            each.sort_by_key(|name| known.iter().position(|other| other == name));
+            each.dedup();
+            format!("remove it; what may stand here: {}", each.join(", "))
+        }
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Notes) 
 
 /// What each port takes for itself.
 fn claims(ports: &[PortSettings]) -> Vec<Vec<Claim<'_>>> {
-    ports.iter().map(|port| port.kind.claims()).collect()
+    ports.iter().map(|port| port.kind.claims().into_iter().chain(port.wrappers.claims()).collect()).collect()
 }
 
 /// Judges one port among the others.
@@ -58,6 +58,7 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     if !notes.is_spoiled((section, "kind")) {
         claimed_once(topology, index, claims, notes);
         port.kind.judge(&mut Judging { topology, index, notes });
+        port.wrappers.judge(&mut Judging { topology, index, notes });
         not_control(section, &claims[index], control, notes);
     }
     membership(topology, index, notes);

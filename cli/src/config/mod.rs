@@ -1,7 +1,8 @@
 //! The configuration: one TOML file becomes a [`Topology`], or every mistake in it is named at once.
 //!
 //! `node` is the tree of what was written, `fields` and `sections` read it, `judge` looks at the whole, `syntax` says
-//! what is no TOML, `mistake` collects. Requests to the control API pass the same rooms. Nothing here changes anything on this machine.
+//! what is no TOML, `mistake` collects. Requests to the control API pass the same rooms. Nothing here changes
+//! anything on this machine.
 
 mod fields;
 mod judge;
@@ -19,7 +20,9 @@ pub(crate) use mistake::{Mistake, Mistakes};
 use crate::host::Host;
 use crate::topology::{PortSettings, StaticEntry, Topology};
 use mistake::{Notes, Section};
-use node::{Lines, Node};
+pub(crate) use node::{Node, Value};
+
+use node::Lines;
 use std::io::Read;
 use std::path::Path;
 

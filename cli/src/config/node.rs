@@ -20,6 +20,7 @@ pub(crate) enum Value {
     Text(String),
     Integer(i128),
     Flag(bool),
+    Fraction(f64),
     List(Vec<Node>),
     Table(Vec<Entry>),
     Other(&'static str),
@@ -40,6 +41,7 @@ impl Node {
             Value::Text(_) => "a string",
             Value::Integer(_) => "an integer",
             Value::Flag(_) => "true or false",
+            Value::Fraction(_) => "a number with a fraction",
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
             Value::Other(kind) => kind,
@@ -82,7 +84,10 @@ fn toml_node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
         DeValue::Array(list) => Value::List(list.iter().map(|item| toml_node(item, lines)).collect()),
         DeValue::Table(table) => from_toml(table, lines),
         DeValue::Boolean(flag) => Value::Flag(*flag),
-        DeValue::Float(_) => Value::Other("a number with a fraction"),
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(number) => Value::Fraction(number),
+            Err(_) => Value::Other(HUGE),
+        },
         DeValue::Datetime(_) => Value::Other("a date"),
     };
     Node { line: Some(lines.at(value.span().start)), value: kind }
@@ -95,7 +100,7 @@ pub(crate) fn from_json(json: &serde_json::Value) -> Node {
         Json::String(text) => Value::Text(text.clone()),
         Json::Number(number) => match number.as_i128() {
             Some(number) => Value::Integer(number),
-            None => Value::Other("a number with a fraction"),
+            None => number.as_f64().map_or(Value::Other(HUGE), Value::Fraction),
         },
         Json::Array(list) => Value::List(list.iter().map(from_json).collect()),
         Json::Object(map) => Value::Table(

@@ -6,9 +6,10 @@ use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::kinds;
 use crate::topology::{
-    BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, SwitchSettings, Topology, Vlan,
+    BridgeSettings, Polling, PortSettings, QueueFull, Spread, StaticEntry, SwitchSettings, Topology, Vlan,
     WorkerSettings,
 };
+use crate::wrappers::Wrappers;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use wire::MacAddress;
@@ -83,8 +84,10 @@ fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
     let default = SwitchSettings::default();
     let name = fields.text("name").map_or(default.name, str::to_owned);
     let control = fields.text("control").map(PathBuf::from);
+    let spreads = [("symmetric", Spread::Symmetric), ("toeplitz", Spread::Toeplitz), ("pair", Spread::Pair)];
+    let spread = fields.choice("spread", &spreads).unwrap_or_default();
     fields.finish();
-    SwitchSettings { name, control }
+    SwitchSettings { name, control, spread }
 }
 
 fn read_worker(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
@@ -183,6 +186,7 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
         broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
         unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
         mac_limit: fields.number("mac_limit", 0..=*TABLE.end(), "addresses"),
+        wrappers: Wrappers::read(&mut fields),
     };
     fields.finish();
     port

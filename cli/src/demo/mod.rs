@@ -11,7 +11,7 @@ mod show;
 use crate::args::{DemoArgs, FrameSize};
 use crate::host::Host;
 use crate::trouble::Trouble;
-use engine::{Engine, EngineConfig, Polling, QueueFull, WorkerConfig};
+use engine::{Engine, EngineConfig, Polling, QueueFull, Spread, WorkerConfig};
 use guests::Guests;
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
@@ -99,7 +99,10 @@ fn start_switch(cpus: &Cpus, sockets: &Sockets) -> anyhow::Result<Engine> {
     let switch = Arc::new(Switch::new(2));
     switch.add_bridge("demo", BridgeConfig::default())?;
     let worker = WorkerConfig { cpu: cpus.switch, polling: Polling::Adaptive, queue_full: QueueFull::Drop };
-    let engine = Engine::start(EngineConfig { workers: vec![worker], max_ports: 2 }, &*switch)?;
+    let engine = Engine::start(
+        EngineConfig { workers: vec![worker], max_ports: 2, spread: Spread::default() },
+        &*switch,
+    )?;
     for guest in 0..2 {
         let id = engine.reserve(&format!("guest{guest}"))?;
         switch.add_port(id, "demo", &PortConfig::default())?;

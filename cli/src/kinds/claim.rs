@@ -18,7 +18,6 @@ enum Thing<'a> {
     /// A file, by any of its paths.
     File(&'a Path),
     /// Something else: what it is, and its whole name.
-    #[allow(dead_code, reason = "for kinds whose place is no file")]
     Named(&'static str, Cow<'a, str>),
 }
 
@@ -29,7 +28,6 @@ impl<'a> Claim<'a> {
     }
 
     /// The thing of sort `what` (an interface, a network address) that is called `name` on this machine.
-    #[allow(dead_code, reason = "for kinds whose place is no file")]
     pub(crate) fn named(key: &'static str, what: &'static str, name: impl Into<Cow<'a, str>>) -> Self {
         let name = name.into();
         Self { key, shown: name.to_string(), thing: Thing::Named(what, name) }

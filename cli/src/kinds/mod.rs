@@ -7,14 +7,23 @@
 //! A new kind is a file here that implements [`Kind`], its `mod` line and its line in [`kinds!`].
 
 mod claim;
+mod interface;
+mod memif;
+mod null;
+mod packet;
+mod pair;
+mod pcap;
 mod socket;
+mod stream;
 mod tap;
 #[cfg(test)]
 mod tests;
 pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
+mod xdp;
 
 pub(crate) use claim::Claim;
+pub(crate) use interface::InterfaceSettings;
 pub(crate) use socket::{Mode, SocketSettings};
 
 use crate::args::GuestKind;
@@ -135,7 +144,14 @@ macro_rules! kinds {
 kinds! {
     VhostUser(vhost_user::VhostUser),
     VirtioUser(virtio_user::VirtioUser),
+    Null(null::Null),
+    Pcap(pcap::Pcap),
+    Stream(stream::Stream),
     Tap(tap::Tap),
+    Memif(memif::Memif),
+    Pair(pair::Pair),
+    Xdp(xdp::Xdp),
+    Packet(packet::Packet),
 }
 
 /// Stands in for a kind that could not be read.

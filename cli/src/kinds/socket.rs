@@ -26,9 +26,6 @@ pub(crate) struct SocketSettings {
 }
 
 impl SocketSettings {
-    /// The keys that are read here.
-    pub(crate) const KEYS: [&'static str; 2] = ["socket", "mode"];
-
     /// Reads both keys; `usual` is the mode of a port that names none.
     pub(crate) fn read(fields: &mut Fields<'_, '_>, usual: Mode) -> Self {
         Self {

@@ -15,21 +15,40 @@ use std::time::Instant;
 mod snippet;
 
 /// What a vhost-user port is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VhostUser {
     #[serde(flatten)]
     pub(crate) socket: SocketSettings,
+    /// Whether guests may leave checksums and segments to be done, and take packets with such work.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(crate) offloads: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+fn is_yes(yes: &bool) -> bool {
+    *yes
+}
+
+impl Default for VhostUser {
+    fn default() -> Self {
+        Self { socket: SocketSettings::default(), offloads: true }
+    }
 }
 
 impl Kind for VhostUser {
     const NAME: &'static str = "vhost-user";
     const ABOUT: &'static str =
         "Guests plug into it over a vhost-user socket (what a port is unless told otherwise)";
-    const KEYS: &'static [&'static str] = &SocketSettings::KEYS;
+    const KEYS: &'static [&'static str] = &["socket", "mode", "offloads"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/it's \\\\ \\\"a\\\"\"",
         "socket = \"/tmp/lr-a.sock\"\nmode = \"client\"\nmtu = 9000",
+        "socket = \"/tmp/lr-a.sock\"\noffloads = false",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {
@@ -39,7 +58,8 @@ impl Kind for VhostUser {
                 "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
             fields.foreign(key, reason, remedy);
         }
-        Self { socket: SocketSettings::read(fields, Mode::Server) }
+        let socket = SocketSettings::read(fields, Mode::Server);
+        Self { socket, offloads: fields.flag("offloads").unwrap_or(true) }
     }
 
     fn judge(&self, judging: &mut Judging<'_>) {
@@ -60,6 +80,7 @@ impl Kind for VhostUser {
 
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
         let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
+        let options = if self.offloads { options } else { options.without_offloads() };
         let made = match self.socket.mode {
             Mode::Server => room::VhostUser::listen(&self.socket.path, options),
             Mode::Client => room::VhostUser::connect(&self.socket.path, options, Instant::now()),
@@ -70,6 +91,7 @@ impl Kind for VhostUser {
 
 impl fmt::Display for VhostUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.socket.fmt(f)
+        self.socket.fmt(f)?;
+        f.write_str(if self.offloads { "" } else { ", without offloads" })
     }
 }

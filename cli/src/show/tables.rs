@@ -86,6 +86,7 @@ fn live(live: &PortSnapshot) -> Vec<String> {
         format!("lost      {}", reasons(&live.drops)),
         format!("features  {}", features(live)),
     ];
+    lines.extend(live.details.iter().map(|(name, said)| format!("{name:<10}{said}")));
     let running = |yes| if yes { "runs" } else { "stopped" };
     lines.extend(live.queues.iter().enumerate().map(|(i, queue)| {
         let (rx, tx) = (running(queue.rx_running), running(queue.tx_running));

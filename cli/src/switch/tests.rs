@@ -8,7 +8,7 @@ mod hung;
 
 fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
     let socket = SocketSettings { path: dir.join(name), mode: Mode::Server };
-    let kind = PortKind::VhostUser(VhostUser { socket });
+    let kind = PortKind::VhostUser(VhostUser { socket, offloads: true });
     PortSettings { vlan, broadcast_limit: Some(10), ..PortSettings::named(name, kind) }
 }
 

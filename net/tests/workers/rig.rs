@@ -1,7 +1,7 @@
 //! A switch with two workers and vhost-user ports in a folder of their own.
 
 use crate::guest::{PAIRS, PATIENCE};
-use engine::{Engine, EngineConfig, PortSnapshot, Snapshot, WorkerConfig};
+use engine::{Engine, EngineConfig, PortSnapshot, Snapshot, Spread, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::PortId;
@@ -99,7 +99,7 @@ impl Rig {
 
 /// Two workers that go where the kernel puts them.
 pub(crate) fn config() -> EngineConfig {
-    EngineConfig { workers: vec![WorkerConfig::default(); 2], max_ports: PORTS }
+    EngineConfig { workers: vec![WorkerConfig::default(); 2], max_ports: PORTS, spread: Spread::default() }
 }
 
 /// What came in and the copies of it, what left, and what was lost to a reason, removed ports among them.

@@ -13,22 +13,22 @@ pub mod fake;
 mod fill;
 #[doc(hidden)]
 pub mod fuzz;
+mod header;
 pub mod message;
 mod rx;
 mod session;
 pub mod setup;
 mod shared;
 pub(crate) mod signal;
-pub(crate) mod socket;
-mod stock;
+pub(crate) mod stock;
 pub(crate) mod sys;
 mod tx;
 pub(crate) mod wire;
 
+pub use crate::socket::ListenError;
 pub use control::{Options, VhostUser};
 pub use session::{MAX_QUEUE_PAIRS, Offer, Queues, Session};
 pub use setup::Features;
-pub use socket::ListenError;
 
 /// The fast path's queues.
 #[doc(hidden)]

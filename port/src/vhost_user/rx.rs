@@ -1,10 +1,12 @@
 //! A guest's transmit queue, as the switch receives from it.
 //!
 //! A sweep of descriptors is snapshot and translated, the frames' first lines are fetched, and the frames stay
-//! where they are until the burst is completed. The virtio-net header is not read: no offload is offered, so it
-//! says nothing (VIRTIO 1.2 section 5.1.6.2).
+//! where they are until the burst is completed. The virtio-net header says nothing and is not read where the guest may
+//! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the sweep (`header`), when their
+//! lines have had time to come.
 
 use super::call;
+use super::header::{self, Headers};
 use super::setup::{Features, QueueSetup};
 use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::{MapCell, Seg, Translator};
@@ -44,6 +46,7 @@ struct Rx<R> {
     sweep: Option<Box<Sweep>>,
     segs: Vec<Seg>,
     header: usize,
+    headers: Headers,
     kick: Option<Arc<OwnedFd>>,
     call: Option<Arc<OwnedFd>>,
 }
@@ -60,6 +63,7 @@ impl<R: DeviceRing> Rx<R> {
             sweep: Some(Box::default()),
             segs: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
             header: setup.features.header_len(),
+            headers: Headers::new(setup.features.from_guest()),
             kick: setup.kick.clone(),
             call: setup.call.clone(),
         })
@@ -67,18 +71,26 @@ impl<R: DeviceRing> Rx<R> {
 
     /// Buffers that are a header and a frame in one piece and nothing else. How many there were in a row.
     #[inline(always)]
-    fn plain(&mut self, heads: &[Descriptor], burst: &mut Burst, tally: &mut Tally) -> usize {
+    fn plain<const HEADERS: bool>(
+        &mut self,
+        heads: &[Descriptor],
+        burst: &mut Burst,
+        tally: &mut Tally,
+    ) -> usize {
         // Apart from `tally`, so that they stay in registers.
         let (mut n, mut bytes) = (0, 0);
         for d in heads {
             let Some(seg) = self.translator.translate(d.address, d.len) else { break };
-            let (_, frame) = seg.split_at(self.header);
+            let (header, frame) = seg.split_at(self.header);
             if Direction::Read.check(d.flags).is_err() || !(SHORTEST..=LONGEST).contains(&frame.len()) {
                 break;
             }
             frame.prefetch_read(0);
             if frame.len() > 64 {
                 frame.prefetch_read(64);
+            }
+            if HEADERS {
+                self.headers.note(burst.len(), header);
             }
             burst.push(d.token(), frame);
             n += 1;
@@ -100,6 +112,7 @@ impl<R: DeviceRing> Rx<R> {
     ) -> Result<(), PortFault> {
         self.segs.clear();
         resolve(chain, Direction::Read, &mut self.translator, &mut self.segs)?;
+        let offload = header::of_chain(&self.segs);
         skip_front(&mut self.segs, self.header);
         let len = self.segs.iter().map(|s| s.len()).sum();
         if !(SHORTEST..=LONGEST).contains(&len) {
@@ -107,9 +120,11 @@ impl<R: DeviceRing> Rx<R> {
             return Ok(());
         }
         self.segs.iter().take(2).for_each(|seg| seg.prefetch_read(0));
+        self.headers.note(burst.len(), Seg::EMPTY);
         burst.push_chain(token, &self.segs);
         tally.packets += 1;
         tally.bytes += len as u64;
+        self.headers.judge(burst.len() - 1, offload, burst, tally);
         Ok(())
     }
 }
@@ -211,15 +226,17 @@ impl<R: DeviceRing> Rx<R> {
             return Ok(());
         }
         burst.pin(self.translator.map());
-        let plain = sweep.plain();
+        let (plain, before) = (sweep.plain(), burst.len());
         let mut heads = &sweep.heads[..plain];
-        while let Some((odd, after)) = heads[self.plain(heads, burst, tally)..].split_first() {
+        let run = if self.headers.are_read() { Self::plain::<true> } else { Self::plain::<false> };
+        while let Some((odd, after)) = heads[run(self, heads, burst, tally)..].split_first() {
             self.chain(&[*odd], odd.token(), burst, tally)?;
             heads = after;
         }
         if sweep.has_chain() {
             self.chain(&sweep.chain, sweep.token(plain), burst, tally)?;
         }
+        self.headers.read(before, burst, tally);
         Ok(())
     }
 }

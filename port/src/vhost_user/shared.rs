@@ -8,7 +8,7 @@
 //! The places lie in the map that the core had when they were taken. The handle pins that map until its next
 //! burst, because another worker may refresh the core meanwhile.
 
-use super::fill;
+use super::fill::{self, Form};
 use super::stock::{Core, Place, Several};
 use crate::tickets::{Ticket, Tickets};
 use crate::{Burst, DropReason, PortFault, Tally};
@@ -35,7 +35,7 @@ pub(super) struct Common<R> {
 pub(super) struct Shared<R, K> {
     common: Arc<Mutex<Common<R>>>,
     pin: Option<Arc<Map>>,
-    header_len: usize,
+    form: Form,
     work: Vec<(u8, Work)>,
     kernel: PhantomData<K>,
 }
@@ -47,17 +47,17 @@ enum Work {
 
 impl<R: DeviceRing, K: Kernel> Shared<R, K> {
     pub(super) fn new(core: Core<R>) -> Self {
-        let header_len = core.header_len;
+        let form = core.form;
         let common = Common { core, tickets: Tickets::new() };
-        Self::over(Arc::new(Mutex::new(common)), header_len)
+        Self::over(Arc::new(Mutex::new(common)), form)
     }
 
     pub(super) fn another(&self) -> Self {
-        Self::over(self.common.clone(), self.header_len)
+        Self::over(self.common.clone(), self.form)
     }
 
-    fn over(common: Arc<Mutex<Common<R>>>, header_len: usize) -> Self {
-        Self { common, pin: None, header_len, work: Vec::with_capacity(crate::BURST), kernel: PhantomData }
+    fn over(common: Arc<Mutex<Common<R>>>, form: Form) -> Self {
+        Self { common, pin: None, form, work: Vec::with_capacity(crate::BURST), kernel: PhantomData }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Common<R>> {
@@ -88,18 +88,18 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         burst: &Burst,
         tally: &mut Tally,
     ) -> Result<(), PortFault> {
-        let header_len = self.header_len;
+        let form = self.form;
         let Some(map) = &self.pin else { return Ok(()) };
         for (pick, work) in &self.work {
             let (frame, len) = (burst.frame(*pick as usize), burst.frame_len(*pick as usize));
             match work {
                 Work::Plain(token, seg) => {
-                    fill::plain::<K>(map, header_len, *seg, &frame);
-                    parcel.push((*token, (header_len + len) as u32));
+                    fill::plain::<K, true>(map, form, *seg, &frame);
+                    parcel.push((*token, (form.header_len + len) as u32));
                 }
                 Work::Several(slots) => {
-                    fill::several::<K>(map, header_len, slots, &frame);
-                    parcel.extend(slots.used(header_len + len));
+                    fill::several::<K>(map, form, slots, &frame);
+                    parcel.extend(slots.used(form.header_len + len));
                 }
             }
             tally.packets += 1;

@@ -4,6 +4,7 @@
 //! of the last sweep, then at most one chain with which that sweep ended. Taking for a frame that needs several
 //! buffers is all or nothing; what was gathered in vain goes back. Nothing here writes to the guest.
 
+use super::fill::Form;
 use super::setup::{Features, QueueSetup};
 use crate::PortFault;
 use mem::{Map, MapCell, Seg, Translator};
@@ -126,7 +127,7 @@ impl Shelf {
 /// A ring with its stock.
 pub(super) struct Core<R> {
     pub(super) ring: R,
-    pub(super) header_len: usize,
+    pub(super) form: Form,
     mergeable: bool,
     memory: Arc<MapCell>,
     generation: u64,
@@ -147,7 +148,7 @@ impl<R: DeviceRing> Core<R> {
         let translator = setup.memory.current(&mut generation);
         Ok(Self {
             ring: R::new(&setup.layout(), translator.map())?,
-            header_len: setup.features.header_len(),
+            form: Form { header_len: setup.features.header_len(), capabilities: setup.features.to_guest() },
             mergeable: setup.features.has(Features::MRG_RXBUF),
             memory: setup.memory.clone(),
             generation,
@@ -179,7 +180,7 @@ impl<R: DeviceRing> Core<R> {
         if self.plain.held == 0 {
             self.stock_up()?;
         }
-        let need = self.header_len + len;
+        let need = self.form.header_len + len;
         let Plain { token, seg, .. } = *self.plain.nth(0);
         if self.plain.held > 0 && seg.len() >= need && self.gathered.buffers.is_empty() {
             self.plain.drop_front(1);
@@ -202,7 +203,7 @@ impl<R: DeviceRing> Core<R> {
         let mut taken = 0;
         for (frame, len) in frames {
             let Plain { token, seg, .. } = &places[(first + taken) % SHELF];
-            let need = self.header_len + len;
+            let need = self.form.header_len + len;
             if taken == held || seg.len() < need || !self.gathered.buffers.is_empty() {
                 break;
             }
@@ -217,7 +218,7 @@ impl<R: DeviceRing> Core<R> {
     /// Gathers buffers until the frame and its header fit.
     #[cold]
     fn take_several(&mut self, len: usize) -> Result<Place, PortFault> {
-        let need = self.header_len + len;
+        let need = self.form.header_len + len;
         while self.gathered.bytes < need {
             if !self.mergeable && !self.gathered.buffers.is_empty() {
                 return Ok(Place::TooSmall);
@@ -298,13 +299,13 @@ impl<R: DeviceRing> Core<R> {
         let d = self.sweep.heads[k];
         Direction::Write.check(d.flags)?;
         let Some(seg) = self.translator.translate(d.address, d.len) else { return Ok(false) };
-        if (seg.addr() ^ (seg.addr() + self.header_len)) & !63 == 0 {
+        if (seg.addr() ^ (seg.addr() + self.form.header_len)) & !63 == 0 {
             // Header and frame begin on one line, as Linux lays them out: both are written.
             seg.prefetch_write(0);
             seg.prefetch_write(64);
         } else {
             seg.prefetch_read(0);
-            seg.prefetch_write(self.header_len);
+            seg.prefetch_write(self.form.header_len);
         }
         self.plain.put(Plain { token: d.token(), seg, address: d.address });
         Ok(true)

@@ -1,4 +1,4 @@
-//! What the protocol asks of the kernel: UNIX sockets with descriptors beside the bytes, and event descriptors.
+//! What the protocol asks of the kernel: messages with descriptors beside the bytes, and event descriptors.
 //!
 //! Nothing here knows a message. Every descriptor that arrives is owned from its first moment, so that it is
 //! closed whatever happens next, and none is inherited by a child process.
@@ -9,13 +9,12 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, sockopt,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::time::Duration;
 
 /// Why nothing more can be read from a connection.
@@ -30,36 +29,6 @@ pub(crate) enum ReceiveError {
     /// The kernel refused.
     #[error("the connection broke: {0}")]
     Io(Errno),
-}
-
-fn stream(extra: SocketFlags) -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::CLOEXEC | extra;
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-}
-
-/// A listening socket at `path`, which must not exist yet. Accepting never blocks.
-pub(crate) fn listen(path: &Path) -> Result<OwnedFd, Errno> {
-    let socket = stream(SocketFlags::NONBLOCK)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, 16)?;
-    Ok(socket)
-}
-
-/// A connection to the listening socket at `path`. Neither this nor anything on it blocks.
-pub(crate) fn connect(path: &Path) -> Result<OwnedFd, Errno> {
-    let socket = stream(SocketFlags::NONBLOCK)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
-}
-
-/// The next connection, if one waits. Nothing on it blocks.
-pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
-    match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-        Ok(socket) => Ok(Some(socket)),
-        // The other side may have gone between the wake-up and now.
-        Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
-        Err(errno) => Err(errno),
-    }
 }
 
 /// Reads at most `to.len()` bytes, and the descriptors that came with them. `Ok(None)`: nothing is there now.

@@ -10,7 +10,7 @@ use super::setup::{Features, QueueSetup};
 use super::shared::Shared;
 use super::stock::{Core, Place};
 use super::{call, fill};
-use crate::{Burst, DropReason, PortFault, Tally, TxQueue};
+use crate::{Burst, Capabilities, DropReason, PortFault, Tally, TxQueue};
 use mem::copy::Kernel;
 use ring::device::{DeviceRing, Packed, Split};
 use rustix::fd::OwnedFd;
@@ -39,13 +39,14 @@ struct Owned<R, K> {
     core: Option<Core<R>>,
     shared: Option<Shared<R, K>>,
     call: Option<Arc<OwnedFd>>,
+    capabilities: Capabilities,
     kernel: PhantomData<K>,
 }
 
 impl<R: DeviceRing, K: Kernel> Owned<R, K> {
     fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
-        let core = Some(Core::new(setup)?);
-        Ok(Self { core, shared: None, call: setup.call.clone(), kernel: PhantomData })
+        let (core, capabilities) = (Some(Core::new(setup)?), setup.features.to_guest());
+        Ok(Self { core, shared: None, call: setup.call.clone(), capabilities, kernel: PhantomData })
     }
 }
 
@@ -60,6 +61,10 @@ impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
             (None, Some(shared)) => shared.tx(burst, picks, tally),
             (None, None) => Ok(0),
         }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn notify(&mut self) {
@@ -78,7 +83,8 @@ impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
             self.shared = Some(Shared::new(core));
         }
         let shared = self.shared.as_ref().map(Shared::another);
-        Box::new(Self { core: None, shared, call: self.call.clone(), kernel: PhantomData })
+        let (call, capabilities) = (self.call.clone(), self.capabilities);
+        Box::new(Self { core: None, shared, call, capabilities, kernel: PhantomData })
     }
 
     fn refresh(&mut self) -> Result<(), PortFault> {
@@ -122,8 +128,9 @@ fn send_all<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
     let mut done = 0;
+    let run = if burst.has_offloads() { send_plain::<R, K, true> } else { send_plain::<R, K, false> };
     loop {
-        done += send_plain::<R, K>(core, burst, &picks[done..], tally);
+        done += run(core, burst, &picks[done..], tally);
         let Some(&pick) = picks.get(done) else { return Ok(done) };
         if !send_other::<R, K>(core, burst, pick as usize, tally)? {
             return Ok(done);
@@ -134,19 +141,19 @@ fn send_all<R: DeviceRing, K: Kernel>(
 
 /// Sends for as long as the plain buffer in front holds the next frame. How many were sent.
 #[inline(always)]
-fn send_plain<R: DeviceRing, K: Kernel>(
+fn send_plain<R: DeviceRing, K: Kernel, const OFFLOADS: bool>(
     core: &mut Core<R>,
     burst: &Burst,
     picks: &[u8],
     tally: &mut Tally,
 ) -> usize {
-    let header_len = core.header_len;
+    let form = core.form;
     let (mut done, mut bytes) = (0, 0);
     let frames = picks.iter().map(|&pick| (pick as usize, burst.frame_len(pick as usize)));
     core.fill_plain(frames, |map, frame, to| {
-        fill::plain::<K>(map, header_len, to, &burst.frame(frame));
+        fill::plain::<K, OFFLOADS>(map, form, to, &burst.frame(frame));
         done += 1;
-        bytes += (to.len() - header_len) as u64;
+        bytes += (to.len() - form.header_len) as u64;
     });
     tally.packets += done as u64;
     tally.bytes += bytes;
@@ -161,15 +168,15 @@ fn send_other<R: DeviceRing, K: Kernel>(
     pick: usize,
     tally: &mut Tally,
 ) -> Result<bool, PortFault> {
-    let (frame, len) = (burst.frame(pick), burst.frame_len(pick));
+    let (frame, len, form) = (burst.frame(pick), burst.frame_len(pick), core.form);
     match core.take(len)? {
         Place::Plain(token, seg) => {
-            fill::plain::<K>(core.map(), core.header_len, seg, &frame);
-            core.ring.push_used(token, (core.header_len + len) as u32);
+            fill::plain::<K, true>(core.map(), form, seg, &frame);
+            core.ring.push_used(token, (form.header_len + len) as u32);
         }
         Place::Several(slots) => {
-            fill::several::<K>(core.map(), core.header_len, &slots, &frame);
-            slots.used(core.header_len + len).for_each(|(token, len)| core.ring.push_used(token, len));
+            fill::several::<K>(core.map(), form, &slots, &frame);
+            slots.used(form.header_len + len).for_each(|(token, len)| core.ring.push_used(token, len));
             core.put_away(slots);
         }
         Place::TooSmall => {

@@ -8,8 +8,8 @@
 //! Protocol: a buffer is either here, being read or filled, or out in the ring. The back end can write to all of
 //! them at any time all the same, so nothing in them is ever behind a reference, and what is judged was copied.
 
-use super::memory::Memory;
 use crate::Frame;
+use crate::memory::Memory;
 use core::sync::atomic::Ordering::Relaxed;
 use mem::copy::Kernel;
 use mem::{Map, Seg};

@@ -7,10 +7,10 @@
 //! Never blocks, never reads a clock.
 
 use super::device::Device;
-use super::door::{Door, LONGEST_PAUSE};
 use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
+use crate::socket::{Door, LONGEST_PAUSE, Site};
 use crate::vhost_user::message::feature_names;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -41,14 +41,14 @@ impl VirtioUser {
     /// one is let in after 100 ms to 2 s.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Door::listen(path.as_ref())?, options))
+        Ok(Self::behind(Door::listen(Site::Unix(path.as_ref().into()))?, options))
     }
 
     /// A front end in client mode: it connects to a back end that listens at `path`, at `now` and then again and
     /// again whenever there is no connection, after 100 ms to 2 s.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Door::connect(path.as_ref(), now)?, options))
+        Ok(Self::behind(Door::connect(Site::Unix(path.as_ref().into()), now)?, options))
     }
 
     fn behind(door: Door, options: Options) -> Self {

@@ -2,10 +2,10 @@
 
 use super::Negotiated;
 use super::buffers::Buffers;
-use super::memory::Memory;
 use super::options::Options;
 use super::script::{self, Attached, Line};
 use crate::PortFault;
+use crate::memory::Memory;
 use crate::vhost_user::Features;
 use ring::Layout;
 use rustix::event::{EventfdFlags, eventfd};

@@ -2,6 +2,7 @@
 
 use super::FrontEndError;
 use super::opening::Opening;
+use crate::socket::sys as socket;
 use crate::vhost_user::message::{Code, Header, MAX_TABLE, ProtocolFeatures, Reply, Request};
 use crate::vhost_user::setup::Features;
 use crate::vhost_user::sys;
@@ -47,7 +48,7 @@ impl FrontEnd {
     /// Connects to the back end that listens at `path`. `timeout` bounds each answer of the back end.
     pub fn connect(path: impl AsRef<Path>, timeout: Duration) -> Result<Self, FrontEndError> {
         let path = path.as_ref();
-        let socket = sys::connect(path).map_err(|errno| FrontEndError::NoBackEnd(path.into(), errno))?;
+        let socket = socket::connect(path).map_err(|errno| FrontEndError::NoBackEnd(path.into(), errno))?;
         Self::over(socket, timeout)
     }
 

@@ -1,7 +1,7 @@
 //! Server mode: the guest listens and the switch connects, which lets the guest outlive the switch.
 
 use super::{FrontEnd, FrontEndError, ListenError};
-use crate::vhost_user::socket::Listener;
+use crate::socket::{Listener, sys as socket};
 use crate::vhost_user::sys;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl FrontEndListener {
         if !sys::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {
             return Err(FrontEndError::NobodyCame(self.path.clone()));
         }
-        let socket = sys::accept(self.listener.as_fd()).map_err(failed)?;
+        let socket = socket::accept(self.listener.as_fd()).map_err(failed)?;
         let socket = socket.ok_or_else(|| FrontEndError::NobodyCame(self.path.clone()))?;
         FrontEnd::over(socket, timeout)
     }

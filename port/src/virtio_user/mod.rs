@@ -1,7 +1,7 @@
 //! The front end (driver side) of the vhost-user protocol: a guest without a virtual machine.
 //!
 //! Two users of one protocol code (`opening` agrees on features, `script` says the rest). [`VirtioUser`] is a port
-//! of the switch: `control` is its life (`door`, `link`), `device` its memory, rings and `buffers`, `rx` and `tx`
+//! of the switch: `control` is its life (`link`), `device` its memory, rings and `buffers`, `rx` and `tx`
 //! its queues on the fast path. [`FrontEnd`] is for a guest that brings memory and rings of its own; it may block,
 //! never longer than the timeout it was given, and must never run on a worker.
 //!
@@ -12,14 +12,12 @@
 mod buffers;
 mod control;
 mod device;
-mod door;
 mod error;
 mod front_end;
 #[doc(hidden)]
 pub mod fuzz;
 mod link;
 mod listener;
-mod memory;
 mod opening;
 mod options;
 mod rings;
@@ -28,13 +26,14 @@ mod script;
 mod shared;
 mod tx;
 
+pub use crate::memory::MAX_MEMORY;
 pub use crate::vhost_user::message::ProtocolFeatures;
 pub use crate::vhost_user::{Features, ListenError};
 pub use control::VirtioUser;
 pub use error::FrontEndError;
 pub use front_end::{FrontEnd, Negotiated, SharedRegion};
 pub use listener::FrontEndListener;
-pub use options::{MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, PlugError, RingKind, UnknownRing};
+pub use options::{MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, PlugError, RingKind, UnknownRing};
 pub use rings::VringSetup;
 
 #[cfg(test)]

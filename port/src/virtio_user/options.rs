@@ -2,16 +2,13 @@
 
 use super::{Negotiated, device};
 use crate::PortFault;
+use crate::memory::MAX_MEMORY;
 use crate::vhost_user::{Features, ListenError, MAX_QUEUE_PAIRS};
 
 /// Largest ring that a port asks for: more would only be memory.
 pub const MAX_QUEUE_SIZE: u16 = 4096;
 /// Smallest: a burst and another one behind it.
 pub const MIN_QUEUE_SIZE: u16 = 128;
-
-/// Most bytes that one port shares with its back end: rings and buffers of all queues. They are allocated while
-/// control waits, and a size mistaken by some zeros must not take a machine's memory.
-pub const MAX_MEMORY: u64 = 1 << 30;
 
 /// The ring kinds that a driver can ask for; the names of the peers' guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod progress;
 mod report;
 mod round;
 mod scale;
+mod sixtyfour;
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use progress::Progress;
 use report::Row;
 use round::Bench;
 pub(crate) use scale::{ScaleArguments, scale};
+pub(crate) use sixtyfour::{SixtyFourArguments, sixtyfour};
 
 const HUGE_PAGES: u64 = 1024;
 
@@ -69,6 +71,10 @@ enum Ring {
     Packed,
     /// Packed, in order, with DPDK's vectorised driver
     PackedVec,
+    /// No virtqueue but memif, between DPDK's driver and either switch's memif servers
+    Memif,
+    /// The same, with a guest that shares its packets' own memory
+    MemifZeroCopy,
 }
 
 /// The other switch.
@@ -99,7 +105,13 @@ impl Ring {
             Ring::SplitInorder => "split-inorder",
             Ring::Packed => "packed",
             Ring::PackedVec => "packed-vec",
+            Ring::Memif => "memif",
+            Ring::MemifZeroCopy => "memif-zero-copy",
         }
+    }
+
+    fn is_memif(self) -> bool {
+        matches!(self, Ring::Memif | Ring::MemifZeroCopy)
     }
 }
 
@@ -117,6 +129,7 @@ impl Peer {
 fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
     let both = ring == Ring::Split || ring == Ring::PackedVec;
     match (peer, size) {
+        (Peer::Testpmd, 64 | 1514) if ring.is_memif() => Some(1.2),
         (Peer::Testpmd, 64) if ring == Ring::Split => Some(1.4),
         (Peer::Testpmd, 64) if ring == Ring::PackedVec => Some(1.1),
         (Peer::Testpmd, 1514) if both => Some(2.0),
@@ -126,6 +139,15 @@ fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
         (Peer::TestpmdLoop, 64) if ring == Ring::Packed || ring == Ring::PackedVec => Some(1.4),
         _ => None,
     }
+}
+
+/// Over memif, beside DPDK's testpmd, unless told otherwise.
+pub(crate) fn memif(arguments: &PeersArguments) -> Result<()> {
+    let mut arguments = arguments.clone();
+    if arguments.rings.is_empty() {
+        arguments.rings = vec![Ring::Memif, Ring::MemifZeroCopy];
+    }
+    peers(&arguments)
 }
 
 /// Measures every combination, prints each round as it comes and the table at the end, of what there is by then.
@@ -215,6 +237,9 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
 fn combinations(arguments: &PeersArguments) -> impl Iterator<Item = (Ring, u16, Peer)> + '_ {
     let PeersArguments { rings, sizes, against, .. } = arguments;
     rings.iter().flat_map(move |ring| {
-        sizes.iter().flat_map(move |size| against.iter().map(move |peer| (*ring, *size, *peer)))
+        let speaks = move |peer: &&Peer| !ring.is_memif() || **peer == Peer::Testpmd;
+        sizes
+            .iter()
+            .flat_map(move |size| against.iter().filter(speaks).map(move |peer| (*ring, *size, *peer)))
     })
 }

@@ -170,10 +170,11 @@ fn publish(arguments: &NetArguments, rows: &[Row]) -> Result<()> {
 fn table(rows: &[Row]) -> String {
     let heading = ["peer", "rounds", "ours Gbit/s", "theirs Gbit/s", "ratio", "target", "result"];
     let lines = std::iter::once(heading.map(str::to_owned)).chain(rows.iter().map(Row::cells));
-    let shown = |[peer, rest @ ..]: [String; 7]| {
-        format!("{peer:<8}{}\n", rest.map(|cell| format!("{cell:>14}")).concat())
+    let line = |[peer, rest @ ..]: [String; 7]| {
+        let cells = rest.map(|cell| format!("{cell:>14}")).concat();
+        format!("{peer:<8}{cells}\n")
     };
-    lines.map(shown).collect::<Vec<_>>().concat()
+    lines.map(line).collect::<Vec<_>>().concat()
 }
 
 impl Row {

@@ -13,12 +13,21 @@ use super::{PeersArguments, Ring};
 use crate::command;
 
 const SCRIPT: &str = include_str!("loop.sh");
+const MEMIF: &str = include_str!("memif.sh");
 
 /// One round, beside what the caller's rounds have in common.
 pub(super) fn command(arguments: &PeersArguments, ring: Ring) -> Command {
     let mut command = Command::new("bash");
     command.args(["-c", SCRIPT]).env("PEERS", &arguments.peers).env("LINERATE", command::linerate());
     command.env("RING", ring.name()).env("OUR_RING", ours(ring));
+    command
+}
+
+/// One round over memif: both switches with the same guest of DPDK's.
+pub(super) fn memif(arguments: &PeersArguments, ring: Ring) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", MEMIF]).env("PEERS", &arguments.peers).env("LINERATE", command::linerate());
+    command.env("RING", ring.name());
     command
 }
 

@@ -98,6 +98,7 @@ fn lines(ring: Ring, size: u16, burst: f64) -> f64 {
             Ring::SplitInorder => 2.0 / 4.0 + indices,
             Ring::Packed => 2.0 / 4.0 + 2.0 / 4.0,
             Ring::PackedVec => 2.0 / 4.0 + 1.0 / 4.0 + 1.0 / burst,
+            Ring::Memif | Ring::MemifZeroCopy => 2.0 / 4.0 + 1.0 / 4.0 + indices,
         }
 }
 
@@ -213,6 +214,7 @@ mod tests {
             (Ring::SplitInorder, "split, in order, driver that rewrites descriptors"),
             (Ring::Packed, "packed"),
             (Ring::PackedVec, "packed, in order"),
+            (Ring::Memif, "memif"),
         ];
         for (ring, name) in rings {
             let (_, parts, _) = documented.iter().find(|row| row.0 == name).expect(name);

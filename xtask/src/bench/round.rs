@@ -152,6 +152,7 @@ impl Bench {
         let arguments = &self.arguments;
         let mut command = match peer {
             Peer::TestpmdLoop => own::command(arguments, ring),
+            _ if ring.is_memif() => own::memif(arguments, ring),
             _ => self.compare(ring, peer),
         };
         command.env("PKT", size.to_string()).env("RUN_DIR", self.folder.path());

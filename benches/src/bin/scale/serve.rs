@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use engine::{Engine, EngineConfig, Polling, WorkerConfig};
+use engine::{Engine, EngineConfig, Polling, Spread, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::vhost_user::{Options, VhostUser};
@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     switch.add_bridge("br0", BridgeConfig::default())?;
     let polling = if arguments.busy { Polling::Busy } else { Polling::Adaptive };
     let worker = WorkerConfig { cpu: Some(arguments.cpu), polling, ..WorkerConfig::default() };
-    let config = EngineConfig { workers: vec![worker], max_ports: arguments.sockets.len() };
+    let config =
+        EngineConfig { workers: vec![worker], max_ports: arguments.sockets.len(), spread: Spread::default() };
     let engine = Engine::start(config, &switch)?;
     for socket in &arguments.sockets {
         let id = engine.reserve(&socket.display().to_string())?;

@@ -110,7 +110,10 @@ mod tests {
     }
 
     fn at(path: &str, mode: Mode, queue_pairs: u16, mtu: Option<u16>) -> PortSettings {
-        let kind = PortKind::VhostUser(VhostUser { socket: SocketSettings { path: path.into(), mode } });
+        let kind = PortKind::VhostUser(VhostUser {
+            socket: SocketSettings { path: path.into(), mode },
+            offloads: true,
+        });
         PortSettings { queue_pairs, mtu, ..PortSettings::named("guest-a", kind) }
     }
 

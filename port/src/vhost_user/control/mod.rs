@@ -12,9 +12,9 @@ pub use offer::Options;
 
 use super::message::{Header, feature_names};
 use super::session::{Offer, Queues, Session};
-use super::socket::{ListenError, Listener};
-use super::sys::{self, ReceiveError};
+use super::sys::ReceiveError;
 use super::wire::{Channel, WireError};
+use crate::socket::{ListenError, Listener, sys};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,10 +1,10 @@
 //! What a port offers, from what its user asked for. Never more than is honoured: which code honours which line is in
 //! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md`.
 
+use crate::socket::ListenError;
 use crate::vhost_user::message::ProtocolFeatures;
 use crate::vhost_user::session::{MAX_QUEUE_PAIRS, Offer};
 use crate::vhost_user::setup::Features;
-use crate::vhost_user::socket::ListenError;
 
 /// Everything that is honoured with every configuration.
 const ALWAYS: u64 = Features::VERSION_1
@@ -14,7 +14,21 @@ const ALWAYS: u64 = Features::VERSION_1
     | Features::EVENT_IDX
     | Features::RING_PACKED
     | Features::IN_ORDER
-    | Features::PROTOCOL;
+    | Features::PROTOCOL
+    | OFFLOADS;
+
+/// Work that may be left to be done, in either direction: what a destination does not do is done by the worker.
+const OFFLOADS: u64 = Features::CSUM
+    | Features::GUEST_CSUM
+    | Features::GUEST_TSO4
+    | Features::GUEST_TSO6
+    | Features::GUEST_ECN
+    | Features::HOST_TSO4
+    | Features::HOST_TSO6
+    | Features::HOST_ECN
+    | Features::GUEST_USO4
+    | Features::GUEST_USO6
+    | Features::HOST_USO;
 
 const PROTOCOL: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::RARP
@@ -33,6 +47,14 @@ pub struct Options {
     pub mtu: Option<u16>,
     /// The most that may be offered. What is not honoured is never offered, whatever this says.
     pub features: Features,
+}
+
+impl Options {
+    /// The same without offloads: guests finish their packets themselves.
+    #[must_use]
+    pub fn without_offloads(self) -> Self {
+        Self { features: Features(self.features.0 & !OFFLOADS), ..self }
+    }
 }
 
 impl Default for Options {

@@ -2,6 +2,7 @@ use super::*;
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
 use crate::vhost_user::message::{Code, MAX_DESCRIPTORS, ProtocolFeatures, Request};
 use crate::vhost_user::setup::Features;
+use crate::vhost_user::sys;
 use rustix::event::EventfdFlags;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -32,8 +32,16 @@ impl ProtocolFeatures {
     }
 }
 
-const NAMES: [(u64, &str); 12] = [
+const NAMES: [(u64, &str); 23] = [
+    (Features::CSUM, "csum"),
+    (Features::GUEST_CSUM, "guest-csum"),
     (Features::NET_MTU, "mtu"),
+    (Features::GUEST_TSO4, "guest-tso4"),
+    (Features::GUEST_TSO6, "guest-tso6"),
+    (Features::GUEST_ECN, "guest-ecn"),
+    (Features::HOST_TSO4, "host-tso4"),
+    (Features::HOST_TSO6, "host-tso6"),
+    (Features::HOST_ECN, "host-ecn"),
     (Features::MRG_RXBUF, "mrg-rxbuf"),
     (Features::STATUS, "status"),
     (Features::GUEST_ANNOUNCE, "guest-announce"),
@@ -45,6 +53,9 @@ const NAMES: [(u64, &str); 12] = [
     (Features::VERSION_1, "version-1"),
     (Features::RING_PACKED, "ring-packed"),
     (Features::IN_ORDER, "in-order"),
+    (Features::GUEST_USO4, "guest-uso4"),
+    (Features::GUEST_USO6, "guest-uso6"),
+    (Features::HOST_USO, "host-uso"),
 ];
 
 /// The names of the features that are set.

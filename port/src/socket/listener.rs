@@ -1,9 +1,11 @@
-//! A listening socket and its file, for both ends: made where nobody else listens, removed by whoever made it.
+//! A listening Unix socket and its file: made where nobody else listens, removed by whoever made it.
 
-use super::session::MAX_QUEUE_PAIRS;
-use super::sys;
+use super::{Site, sys};
+use crate::vhost_user::MAX_QUEUE_PAIRS;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::SocketType;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +27,15 @@ pub enum ListenError {
     /// The kernel has no room for it.
     #[error("{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have")]
     TooLong(PathBuf),
+    /// The address is taken.
+    #[error("{0}: another process listens on this address; stop it or choose another port")]
+    Taken(SocketAddr),
+    /// The address is another machine's.
+    #[error("{0}: this machine has no such address; choose one that `ip address` shows")]
+    NotHere(SocketAddr),
+    /// The kernel refused.
+    #[error("{0}: this address cannot be listened on: {1}")]
+    Address(SocketAddr, Errno),
     /// A configuration out of range.
     #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
     QueuePairs(u16),
@@ -34,6 +45,16 @@ pub enum ListenError {
     /// The kernel refused.
     #[error("{0}: the socket could not be made: {1}")]
     Kernel(PathBuf, Errno),
+}
+
+impl ListenError {
+    /// The kernel refused what has nothing to do with the place.
+    pub(crate) fn at(site: &Site, errno: Errno) -> Self {
+        match site {
+            Site::Unix(path) | Site::Packets(path) => Self::Kernel(path.clone(), errno),
+            Site::Tcp(address) => Self::Address(*address, errno),
+        }
+    }
 }
 
 /// A listening socket.
@@ -48,11 +69,16 @@ pub(crate) struct Listener {
 impl Listener {
     /// Listens at `path`. A socket file that nobody listens on any more is replaced.
     pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
+        Self::of(path, SocketType::STREAM)
+    }
+
+    /// As [`Listener::bind`], with a socket of another kind.
+    pub(crate) fn of(path: &Path, kind: SocketType) -> Result<Self, ListenError> {
         if path.as_os_str().len() > LONGEST_PATH {
             return Err(ListenError::TooLong(path.into()));
         }
-        remove_stale(path)?;
-        let socket = sys::listen(path).map_err(|errno| match errno {
+        remove_stale(path, kind)?;
+        let socket = sys::listen(path, kind).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => ListenError::NoDirectory(path.into()),
             Errno::ADDRINUSE => ListenError::Live(path.into()),
             errno => ListenError::Kernel(path.into(), errno),
@@ -83,12 +109,12 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Removes a socket file that a process left behind when it was killed.
-fn remove_stale(path: &Path) -> Result<(), ListenError> {
+fn remove_stale(path: &Path, kind: SocketType) -> Result<(), ListenError> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
         return Err(ListenError::NotASocket(path.into()));
     }
-    match sys::connect(path) {
+    match sys::connect_by(path, kind) {
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(errno @ (Errno::ACCESS | Errno::PERM)) => return Err(ListenError::Kernel(path.into(), errno)),

@@ -1,19 +1,21 @@
-//! The memory that a port shares with its back end: one memfd with the rings in front and the buffers behind.
+//! The memory that a port shares with its peer: one memfd with the rings in front and the buffers behind.
 //!
-//! It is made anew for each connection and never used again, so that a back end which has gone cannot reach into
+//! It is made anew for each connection and never used again, so that a peer which has gone cannot reach into
 //! the next one's packets. Its size is sealed, so that nobody cuts it under us, and its pages are there from the
-//! beginning, so that none is missing later. They go back to the kernel with the connection, even while the back end
-//! still holds the file: a back end that comes, keeps what it got and leaves, again and again, costs nothing that
+//! beginning, so that none is missing later. They go back to the kernel with the connection, even while the peer
+//! still holds the file: a peer that comes, keeps what it got and leaves, again and again, costs nothing that
 //! lasts. Nor is more allocated at once than [`MAX_MEMORY`], because the kernel puts no limit of its own on a memfd
 //! and ends processes when there is no more.
 
-use super::options::MAX_MEMORY;
 use crate::PortFault;
 use mem::{Map, Region, RegionSpec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use std::sync::Arc;
 
+/// Most bytes that one port shares with its peer: rings and buffers of all queues. They are allocated while control
+/// waits, and a size mistaken by some zeros must not take a machine's memory.
+pub const MAX_MEMORY: u64 = 1 << 30;
 /// The guest-physical address of the first byte; any would do.
 const GUEST: u64 = 0x1_0000_0000;
 /// The address by which the protocol names rings; any would do.
@@ -21,15 +23,15 @@ const USER: u64 = 0x7000_0000_0000;
 
 /// Shared memory, mapped here too.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     file: OwnedFd,
-    pub(super) map: Arc<Map>,
-    pub(super) spec: RegionSpec,
+    pub(crate) map: Arc<Map>,
+    pub(crate) spec: RegionSpec,
 }
 
 impl Memory {
     /// `len` zeroed bytes, [`MAX_MEMORY`] at most.
-    pub(super) fn new(len: u64) -> Result<Self, PortFault> {
+    pub(crate) fn new(len: u64) -> Result<Self, PortFault> {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             PortFault::NoMemory(format!("{what} {len} bytes: {why}; ask for fewer or smaller queues"))
         };
@@ -38,7 +40,7 @@ impl Memory {
         }
         let len = len.next_multiple_of(4096);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = memfd_create("linerate-virtio-user", flags).map_err(|e| failed("a memfd of", &e))?;
+        let file = memfd_create("linerate-port", flags).map_err(|e| failed("a memfd of", &e))?;
         fallocate(&file, FallocateFlags::empty(), 0, len).map_err(|e| failed("allocating", &e))?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&file, seals).map_err(|e| failed("sealing", &e))?;
@@ -49,12 +51,12 @@ impl Memory {
     }
 
     /// The user address of byte `offset`.
-    pub(super) fn user(offset: u64) -> u64 {
+    pub(crate) fn user(offset: u64) -> u64 {
         USER + offset
     }
 
     /// The guest-physical address of byte `offset`.
-    pub(super) fn guest(offset: u64) -> u64 {
+    pub(crate) fn guest(offset: u64) -> u64 {
         GUEST + offset
     }
 }
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_go_with_the_connection_whatever_the_back_end_keeps() {
+    fn pages_go_with_the_connection_whatever_the_peer_keeps() {
         let memory = Memory::new(1 << 20).unwrap();
         let kept = rustix::io::dup(&memory).unwrap();
         let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;

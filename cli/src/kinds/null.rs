@@ -1,0 +1,45 @@
+//! `kind = "null"`: leads nowhere.
+
+use super::Kind;
+use crate::config::{Fields, Judging};
+use crate::plant::PlantError;
+use crate::topology::PortSettings;
+use ::port::PortControl;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Instant;
+
+/// What a null port is asked for: nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Null {}
+
+impl Kind for Null {
+    const NAME: &'static str = "null";
+    const ABOUT: &'static str = "Nothing comes in, and what goes out is gone";
+    const KEYS: &'static [&'static str] = &[];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[""];
+
+    fn read(_fields: &mut Fields<'_, '_>) -> Self {
+        Self {}
+    }
+
+    fn judge(&self, judging: &mut Judging<'_>) {
+        judging.one_queue_pair();
+        judging.no_mtu();
+    }
+
+    fn place(&self) -> String {
+        "-".to_owned()
+    }
+
+    fn plug(&self, _port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+        Ok(Box::new(::port::null::Null::new(Instant::now())))
+    }
+}
+
+impl fmt::Display for Null {
+    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}

@@ -1,0 +1,333 @@
+//! `kind = "pcap"`: files. What a capture holds comes in, and what goes out is a capture.
+
+use super::{Claim, Kind};
+use crate::config::{Fields, Judging, Value};
+use crate::plant::PlantError;
+use crate::topology::PortSettings;
+use crate::value::{Decimal, Span};
+use crate::wrappers::{is_file_path, output};
+use ::port::PortControl;
+use ::port::pcap::{self as room, Options, Output, Playing, Recording};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+const FACTOR: RangeInclusive<f64> = 0.001..=1_000_000.0;
+const TIMES: RangeInclusive<i128> = 1..=i64::MAX as i128;
+
+/// What a pcap port is asked for: at least one of `read` and `write`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pcap {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pace: Option<Pace>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repeat: Option<Repeat>,
+    /// How long after the port's start the first packet comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    write: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    overwrite: bool,
+}
+
+/// `"recorded"`, `"fast"` or how many times as fast as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Pace {
+    Word(PaceWord),
+    Factor(Decimal),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PaceWord {
+    Recorded,
+    Fast,
+}
+
+/// How often, or `"forever"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Repeat {
+    Times(u64),
+    Word(RepeatWord),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RepeatWord {
+    Forever,
+}
+
+impl Kind for Pcap {
+    const NAME: &'static str = "pcap";
+    const ABOUT: &'static str = "Files: a capture's packets come in, and what goes out becomes a capture";
+    const KEYS: &'static [&'static str] = &["read", "pace", "repeat", "after", "write", "overwrite"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "write = \"/tmp/lr-none.pcapng\"",
+        concat!("read = \"", env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/pcap/pcap-microseconds\""),
+        concat!(
+            "read = \"",
+            env!("CARGO_MANIFEST_DIR"),
+            "/../fuzz/corpus/pcap/pcapng-little\"\npace = \"fast\"\nrepeat = \"forever\"\nafter = \"2s\"\n",
+            "write = \"/tmp/lr-none.pcapng\"\noverwrite = true"
+        ),
+        concat!(
+            "read = \"",
+            env!("CARGO_MANIFEST_DIR"),
+            "/../fuzz/corpus/pcap/pcapng-big\"\npace = 2.5\nrepeat = 3"
+        ),
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let read = fields.text("read").map(PathBuf::from);
+        let pcap = Self {
+            pace: read_pace(fields),
+            repeat: read_repeat(fields),
+            after: fields.span("after"),
+            write: fields.text("write").map(PathBuf::from),
+            overwrite: fields.flag("overwrite").unwrap_or_default(),
+            read,
+        };
+        let played = [
+            ("pace", pcap.pace.is_some()),
+            ("repeat", pcap.repeat.is_some()),
+            ("after", pcap.after.is_some()),
+        ];
+        for (key, _) in played.iter().filter(|(_, written)| *written && pcap.read.is_none()) {
+            let reason = format!("`{key}` says how `read` is played, and there is no `read`");
+            fields.wrong::<()>(key, reason, "add the file to play, or remove this".to_owned());
+        }
+        if pcap.overwrite && pcap.write.is_none() {
+            let reason = "`overwrite` is about `write`, and there is no `write`";
+            fields.wrong::<()>("overwrite", reason, "add the file to write, or remove this".to_owned());
+        }
+        pcap
+    }
+
+    /// The file to read is read whole, since what is in it decides.
+    fn judge(&self, judging: &mut Judging<'_>) {
+        judging.one_queue_pair();
+        judging.no_mtu();
+        if self.read.is_none()
+            && self.write.is_none()
+            && !judging.is_spoiled("read")
+            && !judging.is_spoiled("write")
+        {
+            let remedy = "add a line such as: read = \"/tmp/in.pcap\", or write = \"/tmp/out.pcapng\"";
+            judging.wrong("read", "neither `read` nor `write` is there", remedy);
+        }
+        if let Some(file) = &self.write {
+            output(judging, "write", file, self.overwrite);
+        }
+        if self.read.is_some() && self.read == self.write {
+            return judging.wrong("write", "`write` is the file that `read` plays", "name another path");
+        }
+        if let Some(file) = self.read.as_ref().filter(|file| is_file_path(judging, "read", file))
+            && let Err(error) = Recording::read(file)
+        {
+            let text = error.to_string();
+            let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "name another file"));
+            judging.wrong("read", reason, remedy);
+        }
+    }
+
+    /// Any number of ports may play a file.
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.write.iter().map(|path| Claim::file("write", path)).collect()
+    }
+
+    fn place(&self) -> String {
+        let place: Vec<_> =
+            self.read.iter().chain(&self.write).map(|path| path.display().to_string()).collect();
+        place.join(" > ")
+    }
+
+    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+        let read = self.read.as_ref().map(Recording::read).transpose().map_err(PlantError::said)?;
+        let read = read.map(|recording| Playing {
+            pace: self.pace.map_or_else(room::Pace::default, Pace::pace),
+            repeat: self.repeat.map_or_else(room::Repeat::default, Repeat::repeat),
+            after: self.after.unwrap_or_default().0,
+            ..Playing::new(recording)
+        });
+        let write = self.write.clone().map(|path| Output { path, overwrite: self.overwrite });
+        let made = room::Pcap::new(Options { name: port.name.clone(), read, write });
+        Ok(Box::new(made.map_err(PlantError::said)?))
+    }
+}
+
+impl Pcap {
+    fn is_scaled(&self) -> bool {
+        matches!(self.pace, Some(Pace::Factor(_)))
+    }
+}
+
+fn read_pace(fields: &mut Fields<'_, '_>) -> Option<Pace> {
+    let words = [("recorded", Pace::Word(PaceWord::Recorded)), ("fast", Pace::Word(PaceWord::Fast))];
+    match fields.peek("pace")? {
+        Value::Integer(_) | Value::Fraction(_) => fields
+            .decimal("pace", FACTOR, "times as fast as recorded")
+            .map(|factor| Pace::Factor(Decimal(factor))),
+        _ => fields.choice("pace", &words),
+    }
+}
+
+fn read_repeat(fields: &mut Fields<'_, '_>) -> Option<Repeat> {
+    match fields.peek("repeat")? {
+        Value::Text(_) => fields.choice("repeat", &[("forever", Repeat::Word(RepeatWord::Forever))]),
+        _ => fields.number("repeat", TIMES, "times, or \"forever\"").map(Repeat::Times),
+    }
+}
+
+impl Pace {
+    fn pace(self) -> room::Pace {
+        match self {
+            Pace::Word(PaceWord::Recorded) => room::Pace::Recorded(1.0),
+            Pace::Word(PaceWord::Fast) => room::Pace::Fast,
+            Pace::Factor(Decimal(factor)) => room::Pace::Recorded(factor),
+        }
+    }
+}
+
+impl Repeat {
+    fn repeat(self) -> room::Repeat {
+        match self {
+            Repeat::Times(times) => room::Repeat::Times(times),
+            Repeat::Word(RepeatWord::Forever) => room::Repeat::Forever,
+        }
+    }
+}
+
+impl fmt::Display for Pcap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(read) = &self.read {
+            write!(f, "plays {}", read.display())?;
+            match self.pace.map(Pace::pace) {
+                Some(room::Pace::Fast) => f.write_str(" as fast as it goes")?,
+                Some(room::Pace::Recorded(factor)) if self.is_scaled() => {
+                    write!(f, " {factor} times as fast")?;
+                }
+                _ => {}
+            }
+            match self.repeat {
+                Some(Repeat::Times(times)) => write!(f, " {times} times")?,
+                Some(Repeat::Word(RepeatWord::Forever)) => f.write_str(" for ever")?,
+                None => {}
+            }
+        }
+        let Some(write) = &self.write else { return Ok(()) };
+        write!(f, "{}writes {}", if self.read.is_some() { ", " } else { "" }, write.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config;
+    use crate::host::Host;
+
+    /// All that is said about a port with these lines, in a folder with a file `there`.
+    fn said(lines: &str) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("there"), "no capture").unwrap();
+        let (host, dir) = (Host { online: vec![0], allowed: vec![0] }, dir.path().display().to_string());
+        let lines = lines.replace("DIR", &dir);
+        let text = format!("[[port]]\nname = \"a\"\nkind = \"pcap\"\n{lines}\n");
+        let mistakes = config::parse(&text, &host, None).err().unwrap_or_default();
+        let said = mistakes.iter().map(|m| format!("{}: {} -> {}", m.line.unwrap_or(0), m.error, m.remedy));
+        said.map(|text| text.replace(&dir, "DIR").replace("port \"a\": ", "")).collect()
+    }
+
+    #[test]
+    fn each_mistake_is_told_with_its_remedy() {
+        for (lines, expected) in [
+            ("", "1: neither `read` nor `write` is there -> add a line such as: read"),
+            ("write = \"out.pcapng\"", "4: `write` out.pcapng: the path is not absolute -> begin it with /"),
+            ("write = \"DIR/no/x\"", "4: `write` DIR/no/x: its directory does not exist -> mkdir -p DIR/no"),
+            (
+                "write = \"DIR/there\"",
+                "4: `write` DIR/there exists already and would be lost -> move it away",
+            ),
+            ("write = \"/dev/null\"\noverwrite = true", "4: `write` /dev/null is no ordinary file"),
+            ("write = \"DIR\"", "4: `write` DIR is a directory -> add the file's own name"),
+            (
+                "read = \"DIR/there\"",
+                "4: DIR/there is neither pcap nor pcapng, so there is nothing to play -> name",
+            ),
+            (
+                "read = \"DIR/not\"",
+                "4: DIR/not cannot be read: No such file or directory (os error 2) -> name a file",
+            ),
+            (
+                "write = \"DIR/x\"\npace = 2",
+                "5: `pace` says how `read` is played, and there is no `read` -> add",
+            ),
+            (
+                "write = \"DIR/x\"\npace = 0",
+                "5: `pace` is 0, which is out of range -> give 0.001 to 1000000 times",
+            ),
+            ("write = \"DIR/x\"\npace = \"slow\"", "5: `pace` is \"slow\", which it cannot be -> write"),
+            ("write = \"DIR/x\"\nrepeat = 0", "5: `repeat` is 0, which is out of range -> give 1 to"),
+            (
+                "write = \"DIR/x\"\nafter = \"soon\"",
+                "5: `after` \"soon\" is no time -> give a number and a unit",
+            ),
+            ("write = \"DIR/x\"\ncapture = 3", "5: `capture` is an integer, not a file's path, or { file ="),
+            ("write = \"DIR/x\"\ncapture = {}", "5: `file` is missing -> add a line such as: file ="),
+            (
+                "write = \"DIR/x\"\ncapture = \"x\"",
+                "5: `capture` x: the path is not absolute -> begin it with /",
+            ),
+            (
+                "write = \"DIR/x\"\ntrace = \"DIR/there\"",
+                "5: `trace` DIR/there exists already and would be lost",
+            ),
+            (
+                "write = \"DIR/x\"\ncapture = { file = \"DIR/y\", snap = 13 }",
+                "5: `snap` is 13, which is out of range",
+            ),
+            ("write = \"DIR/x\"\nfault = 3", "5: `fault` is an integer, not a table, such as { seed"),
+            ("write = \"DIR/x\"\nfault = { seed = 3 }", "5: `fault` names no fault -> say what goes wrong"),
+            (
+                "write = \"DIR/x\"\nfault = { drop = 1.5 }",
+                "5: `drop` is 1.5, which is out of range -> give 0 to 1",
+            ),
+            (
+                "write = \"DIR/x\"\nfault = { drop = nan }",
+                "5: `drop` is NaN, which is out of range -> give 0 to 1",
+            ),
+            (
+                "write = \"DIR/x\"\nfault = { drop = 1, dorp = 1 }",
+                "5: unknown key `dorp` -> did you mean `drop`?",
+            ),
+            (
+                "write = \"DIR/x\"\nfault = { delay = 3 }",
+                "5: `delay` is an integer, not a time such as \"1ms\"",
+            ),
+            (
+                "write = \"DIR/x\"\nfault = { delay = [\"2ms\", \"1ms\"] }",
+                "5: `delay` 2ms to 1ms is no delay that a packet can have -> give the shorter time first",
+            ),
+        ] {
+            let said = said(lines);
+            assert!(said.first().is_some_and(|first| first.starts_with(expected)), "{lines}: {said:#?}");
+        }
+    }
+
+    #[test]
+    fn two_ports_do_not_write_to_one_file() {
+        let others = "write = \"DIR/x\"\n[[port]]\nname = \"b\"\nkind = \"null\"\ncapture = \"DIR/../DIR/x\"";
+        let said = said(&others.replace("DIR/../DIR", "DIR/."));
+        assert_eq!(
+            said,
+            [
+                "8: port \"b\": `capture` DIR/./x is already port \"a\"'s (line 4) -> give each port a capture of its own"
+            ]
+        );
+    }
+}

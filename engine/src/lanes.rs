@@ -1,0 +1,115 @@
+//! The transmit queues of one port as one worker has them, and which of them a packet takes.
+//!
+//! A flow belongs to the worker that its hash names. Of the port's pairs it takes one whose receive queue that worker
+//! has, so that the answer comes to the same worker; where there is none, its hash chooses among all.
+
+use crate::command::Serial;
+use port::{Capabilities, TxQueue};
+
+/// A transmit queue and what it is called.
+pub(crate) struct TxSlot {
+    pub(crate) pair: u16,
+    pub(crate) serial: Serial,
+    pub(crate) queue: Box<dyn TxQueue>,
+    pub(crate) capabilities: Capabilities,
+}
+
+/// The transmit queues of one port, by pair.
+#[derive(Default)]
+pub(crate) struct TxSlots {
+    pub(crate) queues: Vec<TxSlot>,
+    pub(crate) dirty: bool,
+    lanes: Lanes,
+}
+
+impl TxSlots {
+    /// Adds a queue of a port that has this home among `workers` workers.
+    pub(crate) fn add(&mut self, slot: TxSlot, home: usize, workers: usize) {
+        let at = self.queues.partition_point(|other| other.pair < slot.pair);
+        self.queues.insert(at, slot);
+        (self.lanes.home, self.lanes.workers) = (home, workers);
+        self.lay();
+    }
+
+    /// Takes the queue at place `at`.
+    pub(crate) fn take(&mut self, at: usize) -> TxSlot {
+        let slot = self.queues.remove(at);
+        self.lay();
+        slot
+    }
+
+    fn lay(&mut self) {
+        let pairs: Vec<u16> = self.queues.iter().map(|slot| slot.pair).collect();
+        self.lanes.lay(&pairs);
+    }
+
+    /// The place of the queue for a packet of this flow that came by pair `from`. There is at least one queue.
+    #[inline]
+    pub(crate) fn choose(&self, hash: Option<u32>, from: u16) -> usize {
+        match hash {
+            Some(hash) => self.lanes.choose(hash as usize),
+            None => usize::from(from) % self.queues.len(),
+        }
+    }
+}
+
+/// Places of queues, by the worker that is answered there.
+#[derive(Debug, Default)]
+struct Lanes {
+    home: usize,
+    workers: usize,
+    /// By worker; all places where a worker has none.
+    places: Vec<Vec<usize>>,
+}
+
+impl Lanes {
+    fn lay(&mut self, pairs: &[u16]) {
+        let worker_of = |pair: u16| (self.home + usize::from(pair)) % self.workers;
+        let of = |worker| -> Vec<usize> {
+            let own = (0..pairs.len()).filter(|&at| worker_of(pairs[at]) == worker).collect::<Vec<_>>();
+            if own.is_empty() { (0..pairs.len()).collect() } else { own }
+        };
+        self.places = (0..self.workers).map(of).collect();
+    }
+
+    #[inline]
+    fn choose(&self, hash: usize) -> usize {
+        let own = &self.places[hash % self.workers];
+        own[hash / self.workers % own.len()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(home: usize, workers: usize, pairs: &[u16]) -> Lanes {
+        let mut lanes = Lanes { home, workers, places: vec![] };
+        lanes.lay(pairs);
+        lanes
+    }
+
+    #[test]
+    fn a_flow_is_answered_at_one_worker_whichever_port_it_goes_to() {
+        for workers in 1..5 {
+            let (one, other) =
+                (lanes(0, workers, &[0, 1, 2, 3, 4]), lanes(3 % workers, workers, &[0, 1, 2, 3]));
+            for hash in 0..100 {
+                let answered = |lanes: &Lanes| (lanes.home + lanes.choose(hash)) % workers;
+                assert_eq!(answered(&one), answered(&other), "hash {hash}, {workers} workers");
+            }
+        }
+    }
+
+    #[test]
+    fn every_queue_gets_flows_even_where_there_are_more_workers_or_gaps() {
+        for (workers, pairs) in
+            [(1, &[0_u16, 1, 2][..]), (2, &[0, 1, 2, 3, 4]), (4, &[0, 1]), (2, &[0, 2, 4]), (3, &[5])]
+        {
+            let lanes = lanes(1 % workers, workers, pairs);
+            for place in 0..pairs.len() {
+                assert!((0..1000).any(|hash| lanes.choose(hash) == place), "{workers} workers, {pairs:?}");
+            }
+        }
+    }
+}

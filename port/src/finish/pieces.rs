@@ -1,0 +1,38 @@
+//! Walking over the rest of a frame, stretch by stretch.
+
+use crate::Frame;
+use mem::Seg;
+
+/// How far the rest of a frame has been taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pieces {
+    /// Pieces that are used up, and bytes of the one behind them.
+    whole: usize,
+    bytes: usize,
+}
+
+impl Pieces {
+    /// The next `n` bytes as segments; fewer where the frame ends.
+    pub(super) fn take<'a>(&'a mut self, frame: &'a Frame<'_>, n: usize) -> impl Iterator<Item = Seg> + 'a {
+        let mut left = n;
+        frame.rest().skip(self.whole).map_while(move |piece| {
+            if left == 0 {
+                return None;
+            }
+            let rest = piece.split_at(self.bytes).1;
+            let taken = rest.split_at(left).0;
+            left -= taken.len();
+            if taken.len() == rest.len() {
+                (self.whole, self.bytes) = (self.whole + 1, 0);
+            } else {
+                self.bytes += taken.len();
+            }
+            Some(taken)
+        })
+    }
+
+    /// Leaves out the next `n` bytes.
+    pub(super) fn skip(&mut self, frame: &Frame<'_>, n: usize) {
+        self.take(frame, n).for_each(drop);
+    }
+}

@@ -1,0 +1,193 @@
+//! What is to be done for one packet, and the fields that change from segment to segment.
+//!
+//! As Linux does it (`tcp_gso_segment`, `__udp_gso_segment`, `inet_gso_segment` and `ipv6_gso_segment`): identifications
+//! count up, FIN and PSH stay with the last segment, CWR with the first.
+
+use super::{MOST_SEGMENTS, sums};
+use crate::{BadOffload, Burst, Offload, Segmentation};
+use wire::checksum::{Sum, protocol};
+use wire::{Ipv4, Layers, Version, rewrite_ipv4};
+
+const TCP_SEQUENCE: usize = 4;
+const TCP_FLAGS: usize = 13;
+const TCP_CHECKSUM: usize = 16;
+const UDP_LENGTH: usize = 4;
+const UDP_CHECKSUM: usize = 6;
+const UDP_HEADER: usize = 8;
+const SCTP_CHECKSUM: usize = 8;
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
+/// The work on one packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plan {
+    /// A checksum, whose field lies `offset` behind `start`.
+    Checksum { start: usize, offset: usize, payload: usize, crc: bool },
+    /// Segments.
+    Cut(Cut),
+}
+
+/// A packet that becomes several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    layers: Layers,
+    /// Bytes of all headers.
+    headers: usize,
+    payload: usize,
+    segment: usize,
+    packets: usize,
+}
+
+impl Plan {
+    /// Compares the work with the headers, of which `head` holds at least the beginning. The packet has `len` bytes.
+    pub(super) fn of(head: &[u8], offload: Offload, len: usize) -> Result<Self, BadOffload> {
+        let (start, offset) = offload.checksum().ok_or(BadOffload)?;
+        if let Some(kind) = offload.segmentation() {
+            return Cut::of(head, offload, kind, len).map(Plan::Cut);
+        }
+        let end = start + offset + 2;
+        let layers = Layers::of(head);
+        let crc = offset == SCTP_CHECKSUM
+            && layers.is_some_and(|l| l.protocol == protocol::SCTP && l.transport == start);
+        let end = if crc { end + 2 } else { end };
+        if end > len {
+            return Err(BadOffload);
+        }
+        Ok(Plan::Checksum { start, offset, payload: len - end, crc })
+    }
+
+    /// The bytes at the front that have to be private.
+    pub(super) fn private(&self) -> usize {
+        self.headers()
+    }
+
+    /// The bytes at the front that are the same in each packet, but for the fields that are written here.
+    pub(super) fn headers(&self) -> usize {
+        match self {
+            Plan::Checksum { start, offset, crc, .. } => start + offset + if *crc { 4 } else { 2 },
+            Plan::Cut(cut) => cut.headers,
+        }
+    }
+
+    /// How many packets there will be.
+    pub(super) fn packets(&self) -> usize {
+        match self {
+            Plan::Checksum { .. } => 1,
+            Plan::Cut(cut) => cut.packets,
+        }
+    }
+
+    /// Bytes behind the headers of packet `number`.
+    pub(super) fn payload(&self, number: usize) -> usize {
+        match self {
+            Plan::Checksum { payload, .. } => *payload,
+            Plan::Cut(cut) => cut.segment.min(cut.payload - number * cut.segment),
+        }
+    }
+
+    /// Makes the headers those of packet `number`, but for the transport's checksum.
+    pub(super) fn write_headers(&self, head: &mut [u8], number: usize) {
+        if let Plan::Cut(cut) = self {
+            cut.write_network(head, number, self.payload(number));
+            cut.write_transport(head, number, self.payload(number));
+        }
+    }
+
+    /// Sums up packet `i` of `made` and writes the result into its head.
+    pub(super) fn write_checksum(&self, made: &mut Burst, i: usize) {
+        match *self {
+            Plan::Checksum { start, offset, crc: true, .. } => {
+                sums::put(made, i, start + offset, &[0; 4]);
+                let crc = sums::crc32c(&made.frame(i), start);
+                sums::put(made, i, start + offset, &crc.to_le_bytes());
+            }
+            Plan::Checksum { start, offset, .. } => {
+                // The field holds the pseudo header's sum, which therefore is part of what is added up.
+                let sum = sums::internet(Sum::default(), &made.frame(i), start);
+                sums::put(made, i, start + offset, &sum.finish_nonzero());
+            }
+            Plan::Cut(cut) => cut.write_checksum(made, i),
+        }
+    }
+}
+
+impl Cut {
+    fn of(head: &[u8], offload: Offload, kind: Segmentation, len: usize) -> Result<Self, BadOffload> {
+        let layers = Layers::of(head).ok_or(BadOffload)?;
+        let is_udp = kind == Segmentation::Udp;
+        let version = match kind {
+            Segmentation::Tcp4 => Version::V4,
+            Segmentation::Tcp6 => Version::V6,
+            Segmentation::Udp => layers.version,
+        };
+        let (wanted, field) =
+            if is_udp { (protocol::UDP, UDP_CHECKSUM) } else { (protocol::TCP, TCP_CHECKSUM) };
+        let agrees = layers.version == version && layers.protocol == wanted && !layers.is_fragment;
+        if !agrees || offload.checksum() != Some((layers.transport, field)) {
+            return Err(BadOffload);
+        }
+        let transport = if is_udp { UDP_HEADER } else { tcp_header(head, layers.transport)? };
+        let headers = layers.transport + transport;
+        let payload = len.checked_sub(headers).ok_or(BadOffload)?;
+        let packets = payload.div_ceil(offload.segment()).max(1);
+        if packets > MOST_SEGMENTS {
+            return Err(BadOffload);
+        }
+        Ok(Self { layers, headers, payload, segment: offload.segment(), packets })
+    }
+
+    /// The length fields of IPv4 or IPv6, the identification and the header's checksum.
+    fn write_network(&self, head: &mut [u8], number: usize, payload: usize) {
+        let packet = &mut head[self.layers.network..];
+        let len = (self.headers - self.layers.network + payload) as u16;
+        match self.layers.version {
+            Version::V4 => {
+                let first = Ipv4::new(packet).map_or(0, |view| view.identification());
+                rewrite_ipv4(packet, len, first.wrapping_add(number as u16));
+            }
+            Version::V6 => {
+                packet[4..6].copy_from_slice(&(len - wire::IPV6_HEADER as u16).to_be_bytes());
+            }
+        }
+    }
+
+    fn write_transport(&self, head: &mut [u8], number: usize, payload: usize) {
+        let transport = &mut head[self.layers.transport..self.headers];
+        if self.layers.protocol == protocol::UDP {
+            transport[UDP_LENGTH..UDP_LENGTH + 2]
+                .copy_from_slice(&((UDP_HEADER + payload) as u16).to_be_bytes());
+            return;
+        }
+        let place = &mut transport[TCP_SEQUENCE..TCP_SEQUENCE + 4];
+        let first = place.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        let sequence = first.wrapping_add((number * self.segment) as u32);
+        place.copy_from_slice(&sequence.to_be_bytes());
+        if number > 0 {
+            transport[TCP_FLAGS] &= !CWR;
+        }
+        if number + 1 < self.packets {
+            transport[TCP_FLAGS] &= !(FIN | PSH);
+        }
+    }
+
+    fn write_checksum(&self, made: &mut Burst, i: usize) {
+        let Layers { transport, protocol, .. } = self.layers;
+        let is_udp = protocol == protocol::UDP;
+        let field = transport + if is_udp { UDP_CHECKSUM } else { TCP_CHECKSUM };
+        sums::put(made, i, field, &[0; 2]);
+        let len = made.frame_len(i) - transport;
+        let frame = made.frame(i);
+        let pseudo = Sum::pseudo(self.layers.addresses(frame.head), protocol, len as u32);
+        let sum = sums::internet(pseudo, &frame, transport);
+        let sum = if is_udp { sum.finish_nonzero() } else { sum.finish() };
+        sums::put(made, i, field, &sum);
+    }
+}
+
+/// Bytes of the TCP header at `at`.
+fn tcp_header(head: &[u8], at: usize) -> Result<usize, BadOffload> {
+    let len = head.get(at + 12).map_or(0, |offset| usize::from(offset >> 4) * 4);
+    if len < 20 { Err(BadOffload) } else { Ok(len) }
+}

@@ -1,0 +1,240 @@
+//! The life of a port over an interface: opened, running, lost, and opened again after a pause.
+//!
+//! The first time it is opened by whoever makes the port, so that a name mistyped is refused there and then. Later
+//! losses (the interface is deleted, a queue breaks) stop the port with a named reason, and it tries again, at first
+//! soon and then after longer pauses, until the interface is back. Never blocks beyond the system calls of opening,
+//! never reads a clock.
+
+use super::{InterfaceError, Place, Watch};
+use crate::netns::{Identity, Namespace};
+use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
+use rustix::fd::{AsFd, BorrowedFd};
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+/// The pause before the first new try; each further one is twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause, how long a port must run for the next pause to be a short one again, and how often a running port
+/// is looked after.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A queue pair, ready for the engine.
+pub(crate) type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
+
+/// What a kind of port does with an interface.
+pub(crate) trait Kind: Debug + Send + 'static {
+    /// As the configuration file spells it.
+    const NAME: &'static str;
+
+    /// Where it is.
+    fn place(&self) -> &Place;
+
+    /// Puts the port onto the interface that was found. Called in the interface's namespace.
+    fn open(&self, watch: &Watch) -> Result<Opened, InterfaceError>;
+}
+
+/// A port on its interface.
+pub(crate) struct Opened {
+    /// For the engine.
+    pub(crate) pairs: Vec<Pair>,
+    /// What it came to, for people.
+    pub(crate) features: Vec<&'static str>,
+    /// Entries of each ring.
+    pub(crate) size: u16,
+    /// Memory regions and their bytes.
+    pub(crate) memory: (usize, u64),
+    /// How many frames the kernel had for this port and could not place since the port was opened.
+    pub(crate) missed: Box<dyn Fn() -> u64 + Send>,
+    /// What must live as long as the port runs, and goes with it.
+    pub(crate) keep: Keep,
+}
+
+/// Something that does its work by being there.
+pub(crate) struct Keep {
+    _held: Box<dyn Send>,
+}
+
+impl Keep {
+    pub(crate) fn new(held: impl Send + 'static) -> Self {
+        Self { _held: Box::new(held) }
+    }
+}
+
+/// A port that runs.
+struct Running {
+    watch: Watch,
+    opened: Opened,
+    queues: u16,
+    since: Option<Instant>,
+    /// Where the namespace's name led to.
+    home: Option<Identity>,
+}
+
+/// A port over an interface.
+pub(crate) struct Life<K> {
+    kind: K,
+    running: Option<Running>,
+    state: PortState,
+    pause: Duration,
+    /// When to try again, or to look again.
+    due: Option<Instant>,
+    last_fault: Option<PortFault>,
+    connects: u64,
+}
+
+impl<K: Debug> Debug for Life<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Life").field("kind", &self.kind).field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl<K: Kind> Life<K> {
+    /// Opens the port. Its queues go to the engine with the first call of [`PortControl::handle`].
+    pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
+        let running = Some(open(&kind)?);
+        let (state, pause) = (PortState::Connected, SHORTEST_PAUSE);
+        Ok(Self { kind, running, state, pause, due: None, last_fault: None, connects: 1 })
+    }
+
+    /// Tries again, once the pause is over.
+    fn retry(&mut self, now: Instant) {
+        if self.running.is_some() || self.due.is_none_or(|at| now < at) {
+            return;
+        }
+        self.due = None;
+        match open(&self.kind) {
+            Ok(running) => {
+                (self.running, self.state) = (Some(running), PortState::Connected);
+                self.connects += 1;
+            }
+            Err(error) => self.rest(error.into(), now),
+        }
+    }
+
+    /// Hands the queues to the engine, unless it has them.
+    fn start(&mut self, now: Instant, engine: &mut dyn Attach) {
+        let Some(running) = self.running.as_mut().filter(|running| running.since.is_none()) else { return };
+        running.since = Some(now);
+        for (pair, (rx, tx)) in (0..).zip(std::mem::take(&mut running.opened.pairs)) {
+            engine.start_tx(pair, tx);
+            engine.start_rx(pair, rx);
+            running.queues = pair + 1;
+            if let Some(failure) = engine.failure() {
+                return self.lose(failure, now, engine);
+            }
+        }
+    }
+
+    fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
+        let Some(running) = &self.running else { return };
+        let place = self.kind.place();
+        let text = if running.watch.is_gone() {
+            format!("{place} was deleted or renamed; the port tries again until it is back")
+        } else if home(place) != running.home {
+            format!(
+                "the namespace of {place} was deleted; the port tries again until there is one of that name"
+            )
+        } else {
+            // An interface says when it goes; a namespace does not, and neither does the kernel when it misses frames.
+            self.due = Some(now + LONGEST_PAUSE);
+            return;
+        };
+        self.lose(PortFault::Interface(text), now, engine);
+    }
+
+    fn lose(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
+        let since = self.running.as_ref().and_then(|running| running.since);
+        if since.is_some_and(|at| now.saturating_duration_since(at) >= LONGEST_PAUSE) {
+            self.pause = SHORTEST_PAUSE;
+        }
+        self.stop(engine);
+        self.rest(fault, now);
+    }
+
+    fn rest(&mut self, fault: PortFault, now: Instant) {
+        self.due = Some(now + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.state = PortState::Faulted(fault.clone());
+        self.last_fault = Some(fault);
+    }
+
+    /// Queues first, then what they stood on.
+    fn stop(&mut self, engine: &mut dyn Attach) {
+        let Some(Running { queues, opened, watch, .. }) = self.running.take() else { return };
+        for pair in 0..queues {
+            drop(engine.stop_rx(pair));
+            drop(engine.stop_tx(pair));
+        }
+        drop((opened.keep, watch));
+    }
+
+    fn queue_status(&self) -> Vec<QueueStatus> {
+        let Some(running) = &self.running else { return Vec::new() };
+        let status = |_| QueueStatus { size: running.opened.size, rx_running: true, tx_running: true };
+        (0..running.queues).map(status).collect()
+    }
+}
+
+/// Finds the interface and puts the port onto it, all of it in the interface's namespace.
+fn open<K: Kind>(kind: &K) -> Result<Running, InterfaceError> {
+    kind.place().within(|| {
+        let watch = Watch::new(kind.place())?;
+        let opened = kind.open(&watch)?;
+        Ok(Running { watch, opened, queues: 0, since: None, home: home(kind.place()) })
+    })
+}
+
+fn home(place: &Place) -> Option<Identity> {
+    place.netns.as_ref().and_then(Namespace::identity)
+}
+
+impl<K: Kind> PortControl for Life<K> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.running.as_ref().map(|running| running.watch.as_fd())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if self.state == PortState::Closed {
+            return;
+        }
+        self.retry(now);
+        self.start(now, engine);
+        self.look(now, engine);
+    }
+
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        // An interface that was deleted breaks its queues first, and is the better reason.
+        self.look(now, engine);
+        if self.running.is_some() {
+            self.lose(fault, now, engine);
+        }
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.stop(engine);
+        (self.state, self.due) = (PortState::Closed, None);
+    }
+
+    fn status(&self) -> PortStatus {
+        let opened = self.running.as_ref().map(|running| &running.opened);
+        PortStatus {
+            state: self.state.clone(),
+            kind: K::NAME,
+            place: self.kind.place().to_string(),
+            features: opened.map(|opened| opened.features.clone()).unwrap_or_default(),
+            queues: self.queue_status(),
+            connects: self.connects,
+            memory: opened.map_or((0, 0), |opened| opened.memory),
+            last_fault: self.last_fault.clone(),
+        }
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        let missed = self.running.as_ref().map(|running| (running.opened.missed)());
+        missed.map(|n| ("missed", n.to_string())).into_iter().collect()
+    }
+}

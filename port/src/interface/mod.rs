@@ -1,0 +1,235 @@
+//! What ports over Linux interfaces have in common: a name in a namespace, facts about it, and a life.
+//!
+//! `sys` asks the kernel, [`Watch`] notices when the interface goes, `life` opens a port, runs it and tries again when
+//! it was lost. What a kind of port puts on the interface is its own: it implements [`Kind`].
+
+mod life;
+pub(crate) mod sys;
+
+pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
+
+use crate::PortFault;
+use crate::netns::{self, Namespace, NamespaceError};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+
+/// Longest name: `IFNAMSIZ` without the zero at its end.
+const LONGEST_NAME: usize = 15;
+
+/// An interface, as a user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The interface's name.
+    pub interface: String,
+    /// Where it is; `None`: where the switch is.
+    pub netns: Option<Namespace>,
+}
+
+/// Why a port cannot work on an interface. Nothing was changed, or it was changed back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterfaceError {
+    /// The namespace.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// There is no such interface.
+    #[error(
+        "there is no interface {0}; `ip link` lists those that are there, and an interface elsewhere needs `netns`"
+    )]
+    Missing(Place),
+    /// A name that no interface can have.
+    #[error("`{0}` can be no interface's name: it has 1 to 15 bytes, and none of them is a slash or a space")]
+    Name(String),
+    /// The port asks for a queue that does not exist, or leaves out one that does.
+    #[error(
+        "{place} has {has} queues and the port {wants}; write queue_pairs = {has}, or change the interface \
+         (`ethtool -L {name} combined {wants}`)",
+        name = place.interface
+    )]
+    Queues {
+        /// The interface.
+        place: Place,
+        /// Its queues.
+        has: u16,
+        /// What was asked for.
+        wants: u16,
+    },
+    /// A number out of range, with its remedy.
+    #[error("{0}")]
+    Options(String),
+    /// Somebody else has it.
+    #[error("{0} {1}")]
+    Taken(Place, String),
+    /// The kernel or the driver cannot.
+    #[error("{0}")]
+    Unsupported(String),
+    /// This process may not.
+    #[error("{0} was refused: {1}; {2}")]
+    Forbidden(&'static str, Errno, &'static str),
+    /// The kernel refused for another reason.
+    #[error("{0} failed for {1}: {2}")]
+    Kernel(&'static str, Place, Errno),
+    /// There is no memory for rings and buffers.
+    #[error("there is no memory for the rings and buffers of {0}: {1}")]
+    Memory(Place, String),
+}
+
+impl From<InterfaceError> for PortFault {
+    fn from(error: InterfaceError) -> Self {
+        PortFault::Interface(error.to_string())
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.interface)?;
+        let inside = self.netns.as_ref();
+        inside.map_or(Ok(()), |namespace| write!(f, " in the namespace {}", namespace.name()))
+    }
+}
+
+impl Place {
+    /// Refuses names that no interface can have.
+    pub fn check(&self) -> Result<(), InterfaceError> {
+        let name = &self.interface;
+        let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
+        let bad = name.is_empty()
+            || name.len() > LONGEST_NAME
+            || name.contains(odd)
+            || [".", ".."].contains(&&**name);
+        if bad { Err(InterfaceError::Name(name.clone())) } else { Ok(()) }
+    }
+
+    /// Does `work` in this interface's namespace.
+    pub(crate) fn within<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, InterfaceError>,
+    ) -> Result<T, InterfaceError> {
+        netns::within(self.netns.as_ref(), work)?
+    }
+
+    /// What the kernel said to `step`.
+    pub(crate) fn refused(&self, step: &'static str) -> impl Fn(Errno) -> InterfaceError {
+        let place = self.clone();
+        move |errno| match errno {
+            Errno::PERM | Errno::ACCESS => {
+                let remedy = "run the switch as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
+                InterfaceError::Forbidden(step, errno, remedy)
+            }
+            Errno::NODEV => InterfaceError::Missing(place.clone()),
+            Errno::NOMEM | Errno::NOBUFS => InterfaceError::Memory(place.clone(), errno.to_string()),
+            _ => InterfaceError::Kernel(step, place.clone(), errno),
+        }
+    }
+}
+
+/// An interface that was found, and a socket that says when it goes.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    socket: OwnedFd,
+    place: Place,
+    /// The interface's number.
+    pub(crate) index: u32,
+}
+
+impl Watch {
+    /// Finds the interface. Called in its namespace, to which the socket then belongs.
+    pub(crate) fn new(place: &Place) -> Result<Self, InterfaceError> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let refused = place.refused("a netlink socket");
+        // Protocol 0 is NETLINK_ROUTE.
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None);
+        let socket = socket.map_err(&refused)?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32)).map_err(&refused)?;
+        let missing = |_| InterfaceError::Missing(place.clone());
+        let index = rustix::net::netdevice::name_to_index(&socket, &place.interface).map_err(missing)?;
+        Ok(Self { socket, place: place.clone(), index })
+    }
+
+    /// Takes what the kernel said, and looks whether the interface is still the one that was found. What was said is
+    /// not read: some of it may be missing, and the interface itself cannot be.
+    pub(crate) fn is_gone(&self) -> bool {
+        let mut message = [0; 4096];
+        while rustix::net::recv(&self.socket, &mut message[..], RecvFlags::DONTWAIT).is_ok() {}
+        rustix::net::netdevice::name_to_index(&self.socket, &self.place.interface) != Ok(self.index)
+    }
+
+    /// Refuses a number of queues other than the interface's own: what came in by a queue without a socket would be
+    /// lost to the switch without a word.
+    pub(crate) fn check_queues(&self, wants: u16) -> Result<(), InterfaceError> {
+        let has = sys::queues(self.socket.as_fd(), &self.place.interface);
+        match has {
+            Some(has) if has != wants => {
+                Err(InterfaceError::Queues { place: self.place.clone(), has, wants })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the interface is one end of a veth pair.
+    pub(crate) fn is_veth(&self) -> bool {
+        sys::driver(self.socket.as_fd(), &self.place.interface)
+            .is_some_and(|name| name.starts_with(b"veth\0"))
+    }
+
+    /// The interface's MTU in bytes, without the Ethernet header.
+    pub(crate) fn mtu(&self) -> Result<u32, InterfaceError> {
+        let mtu = sys::mtu(self.socket.as_fd(), &self.place.interface);
+        mtu.map_err(self.place.refused("asking for the MTU"))
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(interface: &str) -> Place {
+        Place { interface: interface.to_owned(), netns: None }
+    }
+
+    #[test]
+    fn a_name_that_no_interface_can_have_is_refused() {
+        for bad in ["", ".", "..", "a/b", "a b", "a:0", "sixteen-bytes-xx"] {
+            assert!(matches!(place(bad).check(), Err(InterfaceError::Name(_))), "{bad}");
+        }
+        assert_eq!(place("fifteen-bytes-x").check(), Ok(()));
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named_with_its_namespace() {
+        let error = Watch::new(&place("no-such-if")).unwrap_err();
+        assert_eq!(error, InterfaceError::Missing(place("no-such-if")));
+        let elsewhere = Place { netns: Some(Namespace::new("blue")), ..place("eth7") };
+        let error = InterfaceError::Missing(elsewhere).to_string();
+        assert!(error.starts_with("there is no interface eth7 in the namespace blue;"), "{error}");
+    }
+
+    #[test]
+    fn the_loopback_interface_is_found_and_stays() {
+        let watch = Watch::new(&place("lo")).unwrap();
+        assert!(watch.index > 0 && watch.mtu().unwrap() >= 1500 && !watch.is_gone());
+    }
+
+    #[test]
+    fn queues_that_do_not_match_are_refused_with_both_remedies() {
+        let error = InterfaceError::Queues { place: place("eth0"), has: 4, wants: 1 }.to_string();
+        assert!(error.contains("eth0 has 4 queues and the port 1; write queue_pairs = 4"), "{error}");
+        assert!(error.contains("ethtool -L eth0 combined 1"), "{error}");
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_told_by_its_reason() {
+        let refused = |errno| place("eth0").refused("binding a socket")(errno);
+        assert!(matches!(refused(Errno::PERM), InterfaceError::Forbidden(..)));
+        assert!(matches!(refused(Errno::NODEV), InterfaceError::Missing(_)));
+        assert!(matches!(refused(Errno::NOMEM), InterfaceError::Memory(..)));
+        assert!(matches!(refused(Errno::INVAL), InterfaceError::Kernel(..)));
+    }
+}

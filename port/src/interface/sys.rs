@@ -1,0 +1,114 @@
+//! System calls about interfaces that nobody wraps: three requests of ioctl and plain socket options.
+//!
+//! Every request passes the address of a value of our own that outlives the call and has the size that the kernel's
+//! header gives it.
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+/// `ETHTOOL_GCHANNELS` of linux/ethtool.h.
+const GET_CHANNELS: u32 = 0x3c;
+
+/// `struct ethtool_channels`.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    most: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// `ETHTOOL_GDRVINFO`
+const GET_DRIVER: u32 = 3;
+
+/// `struct ethtool_drvinfo`, of which nobody wants to know the rest.
+#[repr(C)]
+struct DriverInformation {
+    command: u32,
+    name: [u8; 32],
+    rest: [u32; 40],
+}
+
+const _: () = assert!(size_of::<DriverInformation>() == 196);
+
+/// `struct ifreq`, whose union is at most 24 bytes.
+#[repr(C)]
+struct Request<T> {
+    name: [u8; libc::IFNAMSIZ],
+    value: T,
+    rest: [u64; 2],
+}
+
+fn ioctl<T>(socket: BorrowedFd<'_>, request: u64, interface: &str, value: T) -> Result<T, Errno> {
+    const { assert!(size_of::<T>() <= 8 && size_of::<Request<T>>() >= size_of::<libc::ifreq>()) };
+    let mut name = [0; libc::IFNAMSIZ];
+    let n = interface.len().min(libc::IFNAMSIZ - 1);
+    name[..n].copy_from_slice(&interface.as_bytes()[..n]);
+    let mut question = Request { name, value, rest: [0; 2] };
+    // SAFETY: the request is at least as long as the kernel's, and what it points at lives in our caller.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut question) };
+    if answer < 0 { Err(last_error()) } else { Ok(question.value) }
+}
+
+/// How many queues an interface has in either direction, where its driver says so.
+pub(crate) fn queues(socket: BorrowedFd<'_>, interface: &str) -> Option<u16> {
+    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
+    let place = (&raw mut channels) as usize;
+    ioctl(socket, libc::SIOCETHTOOL, interface, place).ok()?;
+    u16::try_from(channels.combined + channels.rx.max(channels.tx)).ok().filter(|&n| n > 0)
+}
+
+/// The name of an interface's driver, with zeros behind it, where the driver says so.
+pub(crate) fn driver(socket: BorrowedFd<'_>, interface: &str) -> Option<[u8; 32]> {
+    let mut information = DriverInformation { command: GET_DRIVER, name: [0; 32], rest: [0; 40] };
+    let place = (&raw mut information) as usize;
+    ioctl(socket, libc::SIOCETHTOOL, interface, place).ok()?;
+    Some(information.name)
+}
+
+/// Bytes of the largest packet, without the Ethernet header.
+pub(crate) fn mtu(socket: BorrowedFd<'_>, interface: &str) -> Result<u32, Errno> {
+    ioctl(socket, libc::SIOCGIFMTU, interface, 0_i32).map(i32::unsigned_abs)
+}
+
+/// Sets a socket option to a plain value, as the kernel's headers define it.
+pub(crate) fn set<T: Copy>(socket: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> Result<(), Errno> {
+    let (at, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: the value outlives the call and has the length that is passed.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, len) };
+    if done < 0 { Err(last_error()) } else { Ok(()) }
+}
+
+/// A packet socket that belongs to `interface` and has it take in frames for every address, for as long as it is
+/// open. It receives what is of `protocol`, and nothing where that is 0.
+pub(crate) fn promiscuous(interface: u32, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let request = libc::packet_mreq {
+        mr_ifindex: interface.cast_signed(),
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// A packet socket of this thread's namespace that receives nothing yet.
+pub(crate) fn packet_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+}
+
+/// Keeps `interface` promiscuous until it is dropped.
+pub(crate) fn keep_promiscuous(interface: u32) -> Result<OwnedFd, Errno> {
+    let socket = packet_socket()?;
+    promiscuous(interface, socket.as_fd())?;
+    Ok(socket)
+}
+
+/// What the last failed call of this thread said.
+pub(crate) fn last_error() -> Errno {
+    std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}

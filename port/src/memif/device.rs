@@ -1,0 +1,149 @@
+//! What a client brings to a connection: one sealed memory file with rings in front and buffers behind, and an event
+//! descriptor for each ring.
+
+use super::RingFault;
+use super::buffers::Own;
+use super::message::AddRing;
+use super::queue::Queue;
+use super::ring::{Ring, Word};
+use crate::PortFault;
+use crate::memory::Memory;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// How many rings there are of each direction, and how large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) to_server: u16,
+    pub(super) to_client: u16,
+    pub(super) log2: u8,
+    pub(super) buffer_size: u32,
+}
+
+impl Shape {
+    fn rings(self) -> u32 {
+        u32::from(self.to_server) + u32::from(self.to_client)
+    }
+
+    fn ring_bytes(self) -> u32 {
+        Ring::bytes(self.log2).next_multiple_of(64)
+    }
+
+    fn buffer_bytes(self) -> u64 {
+        u64::from(Own::stride(self.buffer_size)) << self.log2
+    }
+}
+
+/// Bytes of a whole device.
+pub(super) fn bytes(to_server: u16, to_client: u16, log2: u8, buffer_size: u32) -> u64 {
+    let shape = Shape { to_server, to_client, log2, buffer_size };
+    u64::from(shape.rings()) * (u64::from(shape.ring_bytes()) + shape.buffer_bytes())
+}
+
+/// One ring of a device and its place in the file.
+#[derive(Debug)]
+struct Part {
+    said: AddRing,
+    queue: Queue<Own>,
+}
+
+/// Memory, rings and descriptors of one connection.
+#[derive(Debug)]
+pub(super) struct Device {
+    memory: Memory,
+    parts: Vec<Part>,
+}
+
+impl Device {
+    /// Fresh memory with empty rings.
+    pub(super) fn new(shape: Shape) -> Result<Self, PortFault> {
+        let Shape { to_server, to_client, log2, buffer_size } = shape;
+        let memory = Memory::new(bytes(to_server, to_client, log2, buffer_size))?;
+        let there = (0..to_server).map(|index| (true, index));
+        let back = (0..to_client).map(|index| (false, index));
+        let make = |(number, (to_server, index)): (u32, (bool, u16))| {
+            let queue = queue(&memory, shape, number)?;
+            let offset = number * shape.ring_bytes();
+            Ok(Part {
+                said: AddRing { to_server, index, region: 0, offset, log2_size: log2, private_header: 0 },
+                queue,
+            })
+        };
+        let parts = (0..).zip(there.chain(back)).map(make).collect::<Result<_, PortFault>>()?;
+        Ok(Self { memory, parts })
+    }
+
+    /// Bytes that are shared.
+    pub(super) fn bytes(&self) -> u64 {
+        self.memory.spec.len
+    }
+
+    /// How to tell the server of ring `number`, and what travels beside.
+    pub(super) fn ring(&self, number: usize) -> Option<(AddRing, BorrowedFd<'_>)> {
+        self.parts.get(number).map(|part| (part.said, part.queue.wake.as_fd()))
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+
+    /// The rings of one direction, by index.
+    pub(super) fn queues(&self, to_server: bool) -> impl Iterator<Item = Queue<Own>> {
+        self.parts.iter().filter(move |part| part.said.to_server == to_server).map(|part| part.queue.clone())
+    }
+}
+
+/// Ring `number` with its buffers, nothing in it, every descriptor naming its buffer.
+fn queue(memory: &Memory, shape: Shape, number: u32) -> Result<Queue<Own>, PortFault> {
+    let ring_at = u64::from(number * shape.ring_bytes());
+    let buffers_at = u64::from(shape.rings() * shape.ring_bytes()) + u64::from(number) * shape.buffer_bytes();
+    let part = |at: u64, len: u32| memory.map.by_user(Memory::user(at), len);
+    let ring = Ring::new(&memory.map, part(ring_at, Ring::bytes(shape.log2)), shape.log2)?;
+    let whole = u32::try_from(shape.buffer_bytes()).ok().and_then(|len| part(buffers_at, len));
+    let buffers = Own::new(&memory.map, whole, shape.buffer_size)?;
+    let first = u32::try_from(buffers_at).map_err(|_| RingFault::Place)?;
+    for slot in 0..ring.size() {
+        ring.set_word(slot, Word::new(0, buffers.room()));
+        ring.set_offset(slot, first + u32::from(slot) * Own::stride(shape.buffer_size));
+    }
+    ring.lay_out();
+    Ok(Queue { ring, buffers, wake: event()? })
+}
+
+fn event() -> Result<Arc<OwnedFd>, PortFault> {
+    let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+    made.map(Arc::new).map_err(|e| PortFault::BadDescriptor("interrupt", e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffers::Buffers;
+    use super::*;
+
+    #[test]
+    fn rings_and_buffers_of_a_device_lie_apart_and_inside() {
+        let shape = Shape { to_server: 2, to_client: 1, log2: 7, buffer_size: 200 };
+        let device = Device::new(shape).unwrap();
+        let mut places: Vec<(u64, u64)> = vec![];
+        for number in 0..3 {
+            let (said, _) = device.ring(number).unwrap();
+            assert_eq!((said.to_server, said.log2_size), (number < 2, 7));
+            places.push((u64::from(said.offset), u64::from(Ring::bytes(7))));
+        }
+        for queue in device.queues(true).chain(device.queues(false)) {
+            for slot in 0..128 {
+                assert_eq!(queue.ring.word(slot), Word::new(0, 200));
+                places.push((u64::from(queue.ring.offset(slot)), 200));
+            }
+            assert!(queue.ring.has_cookie());
+            assert!(Arc::ptr_eq(queue.ring.map(), queue.buffers.map()));
+        }
+        places.sort_unstable();
+        assert!(places.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
+        assert!(places.last().is_some_and(|(at, len)| at + len <= device.bytes()));
+        assert!(places.iter().all(|(at, _)| at % 64 == 0));
+        assert!(device.ring(3).is_none());
+    }
+}

@@ -1,0 +1,245 @@
+//! A switch's memif port as another program holds it: attach, receive a burst, send a burst.
+//!
+//! For programs that want packets and not a port of a switch. Everything that the switch at the other end writes is
+//! judged as in a port; what is handed on is a private copy, so a frame does not change while the program looks at it.
+//! Attaching and waiting block, never longer than they are told; nothing else does. Nothing here reads a clock.
+
+use super::buffers::Own;
+use super::link::Link;
+use super::options::{MemifError, Options};
+use super::queue::{Queue, Rings};
+use super::rx;
+use super::session::{ClientSession, End, Session};
+use super::tx::{Core, Sent};
+use crate::socket::sys as socket;
+use crate::vhost_user::signal::signal;
+use crate::vhost_user::sys;
+use crate::{Burst, PortFault, RxQueue, Tally};
+use mem::copy::chosen;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+/// Longest frame that is received.
+const LONGEST: usize = 65_550;
+/// Frames between two looks at whether the switch is still there.
+const BETWEEN_LOOKS: u32 = 1024;
+
+/// Why a program has no packets. After any of these the endpoint is of no use; attach again.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The options contradict themselves.
+    #[error(transparent)]
+    Options(#[from] MemifError),
+    /// Nobody listens there.
+    #[error("{0}: no switch listens on this socket: {1}; start it first, or try again")]
+    NoServer(PathBuf, Errno),
+    /// It said nothing in time.
+    #[error("the switch did not say {0} in time")]
+    Timeout(&'static str),
+    /// It closed the connection.
+    #[error("the switch closed the connection; its log says why")]
+    Closed,
+    /// It would not have us, or broke the protocol or a ring.
+    #[error(transparent)]
+    Fault(#[from] PortFault),
+    /// The kernel refused.
+    #[error("waiting failed: {0}")]
+    Wait(Errno),
+}
+
+impl From<End> for AttachError {
+    fn from(end: End) -> Self {
+        match end {
+            End::Closed => AttachError::Closed,
+            End::Fault(fault) => AttachError::Fault(fault),
+        }
+    }
+}
+
+/// A queue to send by.
+struct Sender {
+    core: Core<Own>,
+    wake: Arc<OwnedFd>,
+}
+
+/// One end of a memif connection, in the hands of one thread.
+pub struct Endpoint {
+    link: Link,
+    rx: Vec<Box<dyn RxQueue>>,
+    tx: Vec<Sender>,
+    burst: Burst,
+    frame: Box<[u8]>,
+    until_look: u32,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("queue_pairs", &self.rx.len()).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// Connects as a client to the server that listens at `path`. `timeout` bounds each of its answers.
+    ///
+    /// # Errors
+    /// Nobody listens, the server says nothing in time, or it does not want this client.
+    pub fn attach(path: impl AsRef<Path>, options: Options, timeout: Duration) -> Result<Self, AttachError> {
+        options.check()?;
+        let path = path.as_ref();
+        let socket =
+            socket::connect_packets(path).map_err(|errno| AttachError::NoServer(path.into(), errno))?;
+        let mut link = Link::new(socket, Session::Client(ClientSession::new(options)))?;
+        loop {
+            let awaited = link.session().awaits().unwrap_or("anything");
+            if let Some(rings) = link.advance()? {
+                return Self::over(link, rings);
+            }
+            if !sys::wait_readable(link.as_fd(), timeout).map_err(AttachError::Wait)? {
+                return Err(AttachError::Timeout(awaited));
+            }
+        }
+    }
+
+    fn over(mut link: Link, rings: Rings) -> Result<Self, AttachError> {
+        link.started()?;
+        // A client's session comes to a client's rings.
+        let Rings::Client(rx, tx) = rings else { return Err(AttachError::Closed) };
+        let sender = |queue: Queue<Own>| {
+            let (core, wake) = Core::new(queue);
+            Sender { core, wake }
+        };
+        Ok(Self {
+            link,
+            rx: rx.into_iter().map(rx::start).collect(),
+            tx: tx.into_iter().map(sender).collect(),
+            burst: Burst::new(),
+            frame: vec![0; LONGEST].into(),
+            until_look: BETWEEN_LOOKS,
+        })
+    }
+
+    /// Hands every frame that is there to `each`, at most a burst (64) of each queue. How many there were; none is no
+    /// error. A frame has no checksum at its end.
+    ///
+    /// # Errors
+    /// The switch is gone, or broke a ring.
+    pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> Result<usize, AttachError> {
+        let mut received = 0;
+        for (source, queue) in self.rx.iter_mut().enumerate() {
+            let (burst, mut tally) = (&mut self.burst, Tally::default());
+            burst.begin(source);
+            let taken = queue.rx(burst, &mut tally);
+            mem::with_kernel!(chosen(), K => {
+                burst.load_heads::<K>();
+                for i in 0..burst.len() {
+                    let frame = burst.frame(i);
+                    if frame.is_head_only() {
+                        each(frame.head);
+                    } else {
+                        let len = frame.copy_to::<K>(&mut self.frame);
+                        each(&self.frame[..len]);
+                    }
+                }
+            });
+            received += burst.len();
+            if !burst.tokens().is_empty() {
+                queue.complete(burst);
+            }
+            taken?;
+        }
+        self.look(received)?;
+        Ok(received)
+    }
+
+    /// Sends frames by queue 0. See [`Endpoint::send_by`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send<'a>(&mut self, frames: impl IntoIterator<Item = &'a [u8]>) -> Result<usize, AttachError> {
+        self.send_by(0, frames)
+    }
+
+    /// Sends frames by one queue, in order, and shows them all at once. How many are in the ring: the first that finds
+    /// no free buffer ends the call. A frame that the buffers of the whole ring cannot hold is skipped and not counted.
+    ///
+    /// # Errors
+    /// The switch is gone, or broke a ring; or there is no such queue, as if it were gone.
+    pub fn send_by<'a>(
+        &mut self,
+        queue: usize,
+        frames: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<usize, AttachError> {
+        let Some(Sender { core, wake }) = self.tx.get_mut(queue) else { return Err(AttachError::Closed) };
+        let sent = mem::with_kernel!(chosen(), K => {
+            let mut sent = 0;
+            for frame in frames {
+                match core.send_bytes::<K>(frame).map_err(PortFault::PeerRing)? {
+                    Some(Sent::Whole) => sent += 1,
+                    Some(Sent::TooSmall) => {}
+                    None => break,
+                }
+            }
+            sent
+        });
+        core.publish(core.at);
+        // Orders our index before our look at the receiver's flags.
+        fence(Ordering::SeqCst);
+        if sent > 0 && core.ring.wants_interrupt() {
+            signal(wake.as_fd());
+        }
+        self.look(sent)?;
+        Ok(sent)
+    }
+
+    /// Queues to send by.
+    pub fn queues(&self) -> usize {
+        self.tx.len()
+    }
+
+    /// Waits until a frame may be there, or `timeout` is over: `false`.
+    ///
+    /// # Errors
+    /// The switch is gone.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool, AttachError> {
+        let mut ready = false;
+        for queue in &mut self.rx {
+            ready |= queue.arm()?;
+        }
+        let woken = if ready { Ok(true) } else { self.sleep(timeout) };
+        self.rx.iter_mut().for_each(|queue| queue.disarm());
+        self.is_there()?;
+        woken
+    }
+
+    fn sleep(&self, timeout: Duration) -> Result<bool, AttachError> {
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
+        let kicks = self.rx.iter().filter_map(|queue| queue.kick_fd());
+        let mut fds: Vec<_> = kicks.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        fds.push(PollFd::from_borrowed_fd(self.link.as_fd(), PollFlags::IN));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(n) => Ok(n > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(AttachError::Wait(errno)),
+        }
+    }
+
+    /// Looks from time to time, and whenever there was nothing to do.
+    fn look(&mut self, moved: usize) -> Result<(), AttachError> {
+        self.until_look = self.until_look.saturating_sub(moved.max(16) as u32);
+        if self.until_look > 0 {
+            return Ok(());
+        }
+        self.until_look = BETWEEN_LOOKS;
+        self.is_there()
+    }
+
+    fn is_there(&mut self) -> Result<(), AttachError> {
+        self.link.advance().map(|_| ()).map_err(AttachError::from)
+    }
+}

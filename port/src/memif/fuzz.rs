@@ -1,0 +1,261 @@
+//! Bytes from outside as a memif peer: what it says, and what it writes into the rings. For fuzzing.
+
+use super::joined::Joined;
+use super::link::Link;
+use super::message::{AddRing, BYTES, Hello, Init, Message, VERSION, field};
+use super::options::Options;
+use super::queue::Rings;
+use super::ring::{COOKIE, Ring};
+use super::session::{ClientSession, ServerSession, Session};
+use crate::vhost_user::sys;
+use crate::{BURST, Burst, RxQueue, Tally, TxQueue};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+fn options() -> Options {
+    Options { queue_pairs: 2, ring_size: 128, buffer_size: 512, ..Options::default() }
+}
+
+/// Plays a script of messages to either end, over a real socket.
+///
+/// # Panics
+/// When a count is wrong or a frame is in two places: that is what a fuzzer looks for.
+pub fn fuzz_messages(script: &[u8]) {
+    let mut script = Script(script);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok((ours, theirs)) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None) else {
+        return;
+    };
+    let server = script.byte() & 1 == 0;
+    let session = if server {
+        Session::Server(ServerSession::new(options()))
+    } else {
+        Session::Client(ClientSession::new(options()))
+    };
+    let Ok(mut link) = Link::new(ours, session) else { return };
+    while !script.0.is_empty() {
+        let (bytes, files) = if server { script.for_server() } else { script.for_client() };
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        // A port that has had enough is what is looked for; one that does not read is not, so it is read.
+        let _ = sys::send(theirs.as_fd(), &bytes, &files);
+        let mut answer = [0; BYTES];
+        while let Ok(Some(_)) = sys::receive(theirs.as_fd(), &mut answer, &mut vec![]) {}
+        match link.advance() {
+            Ok(None) => {}
+            Ok(Some(rings)) => {
+                use_once(rings);
+                if link.started().is_err() {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// A burst each way over rings of which nobody knows what is in them.
+fn use_once(rings: Rings) {
+    let (mut rx, mut tx) = rings.start();
+    let mut bench = Bench::new();
+    for queue in &mut rx {
+        let _ = queue.arm();
+        queue.disarm();
+        bench.receive(queue.as_mut());
+    }
+    for queue in &mut tx {
+        bench.send(queue.as_mut(), 40);
+    }
+}
+
+/// Plays a script to the rings of either end: numbers written anywhere into the memory, between bursts.
+///
+/// # Panics
+/// As [`fuzz_messages`].
+pub fn fuzz_rings(script: &[u8]) {
+    let mut script = Script(script);
+    let Ok((joined, rings)) = Joined::new(options()) else { return };
+    let which = usize::from(script.byte() & 1);
+    let Some(rings) = rings.into_iter().nth(which) else { return };
+    let (mut rx, mut tx) = rings.start();
+    let mut bench = Bench::new();
+    while !script.0.is_empty() {
+        let how = script.byte();
+        let pair = usize::from(how >> 2 & 1);
+        let goes_on = match how & 3 {
+            0 | 1 => script.poke(&joined),
+            2 => bench.receive(rx[pair].as_mut()),
+            _ => bench.send(tx[pair].as_mut(), usize::from(script.byte()) % (BURST + 1)),
+        };
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Bursts of our own, short frames and long ones by turns.
+struct Bench {
+    burst: Burst,
+    own: Burst,
+    picks: [u8; BURST],
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut own = Burst::new();
+        own.begin(0);
+        own.push_own(&[2; 60]);
+        own.push_own(&[3; 128]);
+        Self { burst: Burst::new(), own, picks: std::array::from_fn(|i| (i % 2) as u8) }
+    }
+
+    fn receive(&mut self, queue: &mut dyn RxQueue) -> bool {
+        let mut tally = Tally::default();
+        self.burst.begin(0);
+        let taken = queue.rx(&mut self.burst, &mut tally);
+        assert_eq!(tally.packets, self.burst.len() as u64 + tally.dropped());
+        assert!(self.burst.tokens().len() <= BURST);
+        self.burst.load_heads::<mem::copy::Portable>();
+        let mut copy = vec![0; 65_550];
+        for i in 0..self.burst.len() {
+            let len = self.burst.frame(i).copy_to::<mem::copy::Portable>(&mut copy);
+            assert_eq!(len, self.burst.frame_len(i));
+        }
+        queue.complete(&self.burst);
+        taken.is_ok()
+    }
+
+    fn send(&mut self, queue: &mut dyn TxQueue, n: usize) -> bool {
+        let mut tally = Tally::default();
+        let Ok(done) = queue.tx(&self.own, &self.picks[..n], &mut tally) else { return false };
+        assert_eq!(tally.packets + tally.dropped(), done as u64);
+        assert!(done <= n);
+        queue.notify();
+        true
+    }
+}
+
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn short(&mut self) -> u16 {
+        u16::from(self.byte()) | u16::from(self.byte()) << 8
+    }
+
+    fn long(&mut self) -> u64 {
+        (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte()))
+    }
+
+    /// Writes a number somewhere into the rings, as a peer may at any time: mostly an index or a descriptor of the first
+    /// ring, sometimes any of the first bytes.
+    fn poke(&mut self, joined: &Joined) -> bool {
+        let ring = u64::from(self.byte() & 3) * u64::from(Ring::bytes(7).next_multiple_of(64));
+        let at = match self.byte() {
+            0..=63 => 6,
+            64..=127 => 64,
+            128..=223 => 128 + 2 * u64::from(self.byte()),
+            _ => u64::from(self.short()) & !1,
+        };
+        // The memory is longer than any place that is named here.
+        let _ = rustix::io::pwrite(joined.file(), &self.short().to_ne_bytes(), ring + at);
+        true
+    }
+
+    /// A message to a server, with what travels beside it.
+    fn for_server(&mut self) -> (Vec<u8>, Vec<OwnedFd>) {
+        let message = match self.byte() {
+            0..=63 => Message::Init(Init {
+                version: self.mostly(VERSION),
+                id: u32::from(self.mostly(0)),
+                mode: self.mostly(0) as u8,
+                secret: field(""),
+                name: field("fuzz"),
+            }),
+            64..=111 => {
+                let size = if self.byte() < 200 { 1 << 16 } else { self.long() };
+                Message::AddRegion(self.seldom_large(), size)
+            }
+            112..=175 => Message::AddRing(AddRing {
+                to_server: self.byte() & 1 == 0,
+                index: self.seldom_large(),
+                region: self.mostly(0),
+                offset: u32::from(self.byte() & 7) * 0x1000 + u32::from(self.mostly(0)),
+                log2_size: if self.byte() < 200 { 7 } else { self.byte() },
+                private_header: self.mostly(0),
+            }),
+            176..=223 => Message::Connect(field("fuzz")),
+            224..=231 => Message::Ack,
+            232..=239 => Message::disconnect("enough"),
+            _ => return (self.raw(), self.files()),
+        };
+        let files = match message {
+            Message::AddRegion(_, size) if self.byte() < 240 => vec![region(size.min(1 << 20))],
+            Message::AddRing(_) if self.byte() < 240 => event().into_iter().collect(),
+            Message::AddRegion(..) | Message::AddRing(_) => self.files(),
+            _ if self.byte() < 250 => vec![],
+            _ => self.files(),
+        };
+        (message.encode().to_vec(), files.into_iter().collect())
+    }
+
+    /// A message to a client.
+    fn for_client(&mut self) -> (Vec<u8>, Vec<OwnedFd>) {
+        let message = match self.byte() {
+            0..=63 => Message::Hello(Hello {
+                name: field("fuzz"),
+                min_version: self.mostly(VERSION),
+                max_version: self.mostly(VERSION),
+                max_region: self.mostly(255),
+                max_to_client: self.seldom_large(),
+                max_to_server: self.seldom_large(),
+                max_log2_ring_size: if self.byte() < 200 { 14 } else { self.byte() },
+            }),
+            64..=191 => Message::Ack,
+            192..=223 => Message::Connected(field("fuzz")),
+            224..=239 => Message::disconnect("enough"),
+            _ => return (self.raw(), self.files()),
+        };
+        (message.encode().to_vec(), if self.byte() < 250 { vec![] } else { self.files() })
+    }
+
+    fn mostly(&mut self, usual: u16) -> u16 {
+        if self.byte() < 240 { usual } else { self.short() }
+    }
+
+    fn seldom_large(&mut self) -> u16 {
+        if self.byte() < 240 { u16::from(self.byte() & 1) } else { self.short() }
+    }
+
+    fn raw(&mut self) -> Vec<u8> {
+        let n = if self.byte() < 128 { BYTES } else { usize::from(self.byte()) };
+        (0..n).map(|_| self.byte()).collect()
+    }
+
+    /// Sometimes more than any message has.
+    fn files(&mut self) -> Vec<OwnedFd> {
+        (0..self.byte() % 11).filter_map(|n| if n % 2 == 0 { event() } else { Some(region(4096)) }).collect()
+    }
+}
+
+fn event() -> Option<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC).ok()
+}
+
+/// A file with something like a ring at each page.
+fn region(size: u64) -> OwnedFd {
+    let file = memfd_create("fuzz", MemfdFlags::CLOEXEC);
+    let file = file.unwrap_or_else(|errno| panic!("no memory file: {errno}"));
+    // A file that stays short is one more case.
+    let _ = ftruncate(&file, size);
+    for page in (0..size).step_by(4096) {
+        let _ = rustix::io::pwrite(&file, &COOKIE.to_ne_bytes(), page);
+    }
+    file
+}

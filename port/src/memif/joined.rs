@@ -1,0 +1,62 @@
+//! Both ends of a connection in one process: one makes the memory, the other maps what the first made.
+
+use super::buffers::{Borrowed, address};
+use super::device::{Device, Shape};
+use super::options::Options;
+use super::queue::{Queue, Rings};
+use super::ring::Ring;
+use crate::PortFault;
+use mem::{Map, Region, RegionSpec};
+use std::sync::Arc;
+
+/// A connection without a socket.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    /// Holds the memory; the pages go back when it goes.
+    device: Device,
+    size: u16,
+}
+
+impl Joined {
+    /// Fresh memory with empty rings, and what each end does with them.
+    ///
+    /// # Errors
+    /// [`PortFault::NoMemory`] and what else the kernel may refuse.
+    pub(crate) fn new(options: Options) -> Result<(Self, [Rings; 2]), PortFault> {
+        let pairs = options.queue_pairs;
+        let (log2, buffer_size) = (options.log2(), options.buffer_size);
+        let device = Device::new(Shape { to_server: pairs, to_client: pairs, log2, buffer_size })?;
+        let client = Rings::Client(device.queues(false).collect(), device.queues(true).collect());
+        let at = address(0, 0);
+        let spec = RegionSpec { guest: at, user: at, len: device.bytes(), offset: 0 };
+        let no_memory = |why: &dyn std::fmt::Display| PortFault::NoMemory(why.to_string());
+        let region = Region::map(device.file(), spec).map_err(|e| no_memory(&e))?;
+        let map = Arc::new(Map::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?);
+        let server = Rings::Server(there(&device, &map, true)?, there(&device, &map, false)?);
+        Ok((Self { device, size: options.ring_size }, [client, server]))
+    }
+
+    /// Entries of a ring and bytes of memory.
+    pub(crate) fn shape(&self) -> (u16, u64) {
+        (self.size, self.device.bytes())
+    }
+
+    /// The file, for tests that write into it.
+    pub(super) fn file(&self) -> rustix::fd::BorrowedFd<'_> {
+        self.device.file()
+    }
+}
+
+/// The rings of one direction, as the end sees them that did not make them.
+fn there(device: &Device, map: &Arc<Map>, to_server: bool) -> Result<Vec<Queue<Borrowed>>, PortFault> {
+    let rings = (0..).map_while(|number| device.ring(number)).map(|(ring, _)| ring);
+    let wakes = device.queues(to_server).map(|queue| queue.wake);
+    let rings = rings.filter(|ring| ring.to_server == to_server).zip(wakes);
+    rings
+        .map(|(ring, wake)| {
+            let place = map.by_user(address(ring.region, ring.offset), Ring::bytes(ring.log2_size));
+            let ring = Ring::new(map, place, ring.log2_size)?;
+            Ok(Queue { ring, buffers: Borrowed::new(map), wake })
+        })
+        .collect()
+}

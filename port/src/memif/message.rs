@@ -1,0 +1,333 @@
+//! The messages of the memif control channel, as bytes and as meaning.
+//!
+//! Each is one packet of 128 bytes over a `SOCK_SEQPACKET` socket: a type and, from the third byte on, packed fields
+//! in the byte order of the machine, since both ends run on it (libmemif's `memif.h`, version 2.0 of the protocol).
+//! What lies behind a message's fields is not read. Nothing here does I/O or judges an index: a number that fits its
+//! field is a number.
+
+/// Bytes of every message.
+pub(super) const BYTES: usize = 128;
+/// `MEMIF_VERSION`: major 2, minor 0.
+pub(super) const VERSION: u16 = 2 << 8;
+/// Bytes of a secret.
+pub const MAX_SECRET: usize = 24;
+/// `MEMIF_MSG_ADD_RING_FLAG_S2M`: from the client to the server.
+const TO_SERVER: u16 = 1;
+const NAME: usize = 32;
+const REASON: usize = 96;
+
+/// A name in a message: shorter ones are filled up with zeros, longer ones cut.
+pub(super) type Name = [u8; NAME];
+
+/// Why bytes are no message. The connection is of no use afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MessageError {
+    /// Every message has the same size.
+    #[error("a message of {0} bytes, not {BYTES}")]
+    Size(usize),
+    /// A type that version 2.0 does not have.
+    #[error("a message of the unknown type {0}")]
+    Type(u16),
+}
+
+/// What a server accepts. Its numbers of rings and regions are the largest indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) name: Name,
+    pub(super) min_version: u16,
+    pub(super) max_version: u16,
+    pub(super) max_region: u16,
+    /// From the server to the client.
+    pub(super) max_to_client: u16,
+    pub(super) max_to_server: u16,
+    pub(super) max_log2_ring_size: u8,
+}
+
+/// Whom a client wants to talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Init {
+    pub(super) version: u16,
+    pub(super) id: u32,
+    /// 0 is Ethernet.
+    pub(super) mode: u8,
+    pub(super) secret: [u8; MAX_SECRET],
+    pub(super) name: Name,
+}
+
+/// A ring, and the event descriptor beside the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AddRing {
+    pub(super) to_server: bool,
+    pub(super) index: u16,
+    pub(super) region: u16,
+    pub(super) offset: u32,
+    pub(super) log2_size: u8,
+    pub(super) private_header: u16,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    Ack,
+    Hello(Hello),
+    Init(Init),
+    /// Index and bytes; the file travels beside.
+    AddRegion(u16, u64),
+    AddRing(AddRing),
+    /// The client has said everything.
+    Connect(Name),
+    /// The server has taken everything over.
+    Connected(Name),
+    /// An error code and a reason in words.
+    Disconnect(u32, [u8; REASON]),
+}
+
+/// The text of a field that zeros fill up, for people.
+pub(super) fn text(field: &[u8]) -> String {
+    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..end]).chars().filter(|c| !c.is_control()).collect()
+}
+
+/// The field of `N` bytes that says `text`, cut where it is too long; a zero always ends it.
+pub(super) fn field<const N: usize>(text: &str) -> [u8; N] {
+    let mut field = [0; N];
+    let n = text.len().min(N - 1);
+    field[..n].copy_from_slice(&text.as_bytes()[..n]);
+    field
+}
+
+impl Message {
+    /// What it is called in the protocol.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Message::Ack => "ACK",
+            Message::Hello(_) => "HELLO",
+            Message::Init(_) => "INIT",
+            Message::AddRegion(..) => "ADD_REGION",
+            Message::AddRing(_) => "ADD_RING",
+            Message::Connect(_) => "CONNECT",
+            Message::Connected(_) => "CONNECTED",
+            Message::Disconnect(..) => "DISCONNECT",
+        }
+    }
+
+    /// The goodbye that says why.
+    pub(super) fn disconnect(reason: &str) -> Self {
+        Message::Disconnect(0, field(reason))
+    }
+
+    /// Reads a message.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
+        if bytes.len() != BYTES {
+            return Err(MessageError::Size(bytes.len()));
+        }
+        let mut from = Reader(bytes);
+        Ok(match from.u16() {
+            1 => Message::Ack,
+            2 => Message::Hello(Hello {
+                name: from.bytes(),
+                min_version: from.u16(),
+                max_version: from.u16(),
+                max_region: from.u16(),
+                max_to_client: from.u16(),
+                max_to_server: from.u16(),
+                max_log2_ring_size: from.u8(),
+            }),
+            3 => Message::Init(Init {
+                version: from.u16(),
+                id: from.u32(),
+                mode: from.u8(),
+                secret: from.bytes(),
+                name: from.bytes(),
+            }),
+            4 => Message::AddRegion(from.u16(), from.u64()),
+            5 => Message::AddRing(AddRing {
+                to_server: from.u16() & TO_SERVER != 0,
+                index: from.u16(),
+                region: from.u16(),
+                offset: from.u32(),
+                log2_size: from.u8(),
+                private_header: from.u16(),
+            }),
+            6 => Message::Connect(from.bytes()),
+            7 => Message::Connected(from.bytes()),
+            8 => Message::Disconnect(from.u32(), from.bytes()),
+            unknown => return Err(MessageError::Type(unknown)),
+        })
+    }
+
+    /// Writes a message.
+    pub(super) fn encode(&self) -> [u8; BYTES] {
+        let mut to = Writer { bytes: [0; BYTES], at: 0 };
+        match self {
+            Message::Ack => to.put(&1u16.to_ne_bytes()),
+            Message::Hello(hello) => {
+                to.put(&2u16.to_ne_bytes());
+                to.put(&hello.name);
+                for number in [
+                    hello.min_version,
+                    hello.max_version,
+                    hello.max_region,
+                    hello.max_to_client,
+                    hello.max_to_server,
+                ] {
+                    to.put(&number.to_ne_bytes());
+                }
+                to.put(&[hello.max_log2_ring_size]);
+            }
+            Message::Init(init) => {
+                to.put(&3u16.to_ne_bytes());
+                to.put(&init.version.to_ne_bytes());
+                to.put(&init.id.to_ne_bytes());
+                to.put(&[init.mode]);
+                to.put(&init.secret);
+                to.put(&init.name);
+            }
+            Message::AddRegion(index, size) => {
+                to.put(&4u16.to_ne_bytes());
+                to.put(&index.to_ne_bytes());
+                to.put(&size.to_ne_bytes());
+            }
+            Message::AddRing(ring) => {
+                to.put(&5u16.to_ne_bytes());
+                to.put(&u16::from(ring.to_server).to_ne_bytes());
+                to.put(&ring.index.to_ne_bytes());
+                to.put(&ring.region.to_ne_bytes());
+                to.put(&ring.offset.to_ne_bytes());
+                to.put(&[ring.log2_size]);
+                to.put(&ring.private_header.to_ne_bytes());
+            }
+            Message::Connect(name) => {
+                to.put(&6u16.to_ne_bytes());
+                to.put(name);
+            }
+            Message::Connected(name) => {
+                to.put(&7u16.to_ne_bytes());
+                to.put(name);
+            }
+            Message::Disconnect(code, reason) => {
+                to.put(&8u16.to_ne_bytes());
+                to.put(&code.to_ne_bytes());
+                to.put(reason);
+            }
+        }
+        to.bytes
+    }
+}
+
+/// Fields one after the other; no message has more than the bytes that were counted before.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut field = [0; N];
+        let n = N.min(self.0.len());
+        field[..n].copy_from_slice(&self.0[..n]);
+        self.0 = &self.0[n..];
+        field
+    }
+
+    fn u8(&mut self) -> u8 {
+        u8::from_ne_bytes(self.bytes())
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_ne_bytes(self.bytes())
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_ne_bytes(self.bytes())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_ne_bytes(self.bytes())
+    }
+}
+
+struct Writer {
+    bytes: [u8; BYTES],
+    at: usize,
+}
+
+impl Writer {
+    fn put(&mut self, field: &[u8]) {
+        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
+        self.at += field.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fields_lie_where_the_protocol_has_them() {
+        let hello = Message::Hello(Hello {
+            name: field("x"),
+            min_version: 0x200,
+            max_version: 0x201,
+            max_region: 3,
+            max_to_client: 4,
+            max_to_server: 5,
+            max_log2_ring_size: 6,
+        });
+        let bytes = hello.encode();
+        assert_eq!(bytes[..3], [2, 0, b'x']);
+        assert_eq!(bytes[34..46], [0, 2, 1, 2, 3, 0, 4, 0, 5, 0, 6, 0]);
+        let init =
+            Init { version: VERSION, id: 7, mode: 0, secret: field("secret"), name: field("somebody") };
+        let bytes = Message::Init(init).encode();
+        assert_eq!(bytes[..9], [3, 0, 0, 2, 7, 0, 0, 0, 0]);
+        assert_eq!((&bytes[9..15], &bytes[33..41]), (&b"secret"[..], &b"somebody"[..]));
+        let ring = AddRing {
+            to_server: true,
+            index: 2,
+            region: 3,
+            offset: 0x0403_0201,
+            log2_size: 10,
+            private_header: 0,
+        };
+        let bytes = Message::AddRing(ring).encode();
+        assert_eq!(bytes[..15], [5, 0, 1, 0, 2, 0, 3, 0, 1, 2, 3, 4, 10, 0, 0]);
+        let bytes = Message::AddRegion(1, 0x1000).encode();
+        assert_eq!(bytes[..12], [4, 0, 1, 0, 0, 0x10, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Message::disconnect("why").encode()[..9], [8, 0, 0, 0, 0, 0, b'w', b'h', b'y']);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        assert_eq!(Message::decode(&[1; 127]), Err(MessageError::Size(127)));
+        assert_eq!(Message::decode(&[]), Err(MessageError::Size(0)));
+        let unknown = |kind: u16| {
+            let mut bytes = [0; BYTES];
+            bytes[..2].copy_from_slice(&kind.to_ne_bytes());
+            Message::decode(&bytes)
+        };
+        for kind in [0, 9, 256, u16::MAX] {
+            assert_eq!(unknown(kind), Err(MessageError::Type(kind)));
+        }
+    }
+
+    #[test]
+    fn words_for_people_end_at_the_first_zero_and_carry_no_control_characters() {
+        assert_eq!(text(b"ab\x1b[1m\0cd"), "ab[1m");
+        assert_eq!(text(&field::<8>("longer than it")), "longer ");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_read_is_written_and_read_as_the_same(kind in 0_u16..10, rest in prop::collection::vec(any::<u8>(), BYTES - 2)) {
+            let bytes: Vec<u8> = kind.to_ne_bytes().into_iter().chain(rest).collect();
+            if let Ok(message) = Message::decode(&bytes) {
+                prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+                prop_assert_eq!(&message.encode()[..2], &bytes[..2]);
+            }
+        }
+
+        #[test]
+        fn bytes_of_any_length_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(Message::decode(&bytes).is_ok(), bytes.len() == BYTES && (1..=8).contains(&bytes[0]) && bytes[1] == 0);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What a memif port is told, and whether it can be.
+
+use super::message::MAX_SECRET;
+use crate::memory::MAX_MEMORY;
+use crate::vhost_user::ListenError;
+
+/// Largest ring (`MEMIF_MAX_LOG2_RING_SIZE`).
+pub const MAX_RING_SIZE: u16 = 1 << MAX_LOG2;
+/// Smallest ring that a port of ours makes: a burst and another one behind it.
+pub const MIN_RING_SIZE: u16 = 128;
+/// Most queue pairs of one port.
+pub const MAX_QUEUE_PAIRS: u16 = 128;
+pub(super) const MAX_LOG2: u8 = 14;
+/// Sizes of a buffer that a client may ask for.
+const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 128..=65_536;
+
+/// Words that a client must know, of 1 to 24 bytes without a zero among them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret([u8; MAX_SECRET]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// A secret; `None` for words that no message can carry.
+    pub fn new(words: &str) -> Option<Self> {
+        let fits = (1..=MAX_SECRET).contains(&words.len()) && !words.contains('\0');
+        fits.then(|| {
+            let mut bytes = [0; MAX_SECRET];
+            bytes[..words.len()].copy_from_slice(words.as_bytes());
+            Self(bytes)
+        })
+    }
+
+    /// As a message carries it.
+    pub(super) fn bytes(self) -> [u8; MAX_SECRET] {
+        self.0
+    }
+
+    /// Whether these are the same words, however many bytes of them are right.
+    pub(super) fn is(self, other: [u8; MAX_SECRET]) -> bool {
+        self.0.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+    }
+}
+
+/// How a memif port is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Which interface behind the socket; both ends must say the same.
+    pub id: u32,
+    /// What a client must know.
+    pub secret: Option<Secret>,
+    /// Queue pairs, 1 to 128: as a server the most that a client may bring, as a client what is asked for. A server
+    /// that has fewer is given fewer.
+    pub queue_pairs: u16,
+    /// Entries per ring, a power of two, [`MIN_RING_SIZE`] to [`MAX_RING_SIZE`]: as a server the most that a client may
+    /// bring, as a client what is asked for.
+    pub ring_size: u16,
+    /// Bytes of one buffer, 128 to 65536. Only a client makes buffers; a longer frame spans several.
+    pub buffer_size: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { id: 0, secret: None, queue_pairs: 1, ring_size: 1024, buffer_size: 2048 }
+    }
+}
+
+/// Why a port could not be made. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum MemifError {
+    /// The socket, or the number of queue pairs.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A configuration out of range.
+    #[error(
+        "rings of {0} entries were asked for; powers of two from {MIN_RING_SIZE} to {MAX_RING_SIZE} are possible"
+    )]
+    RingSize(u16),
+    /// A configuration out of range.
+    #[error("buffers of {0} bytes were asked for; 128 to 65536 are possible")]
+    BufferSize(u32),
+    /// The kernel has no more.
+    #[error("an event descriptor could not be made: {0}")]
+    Descriptor(#[from] rustix::io::Errno),
+    /// Every value is in range, and their product is not.
+    #[error(
+        "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
+         shorter rings or smaller buffers"
+    )]
+    Memory(u64),
+}
+
+impl Options {
+    /// Refuses what is out of range.
+    pub fn check(&self) -> Result<(), MemifError> {
+        if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
+            return Err(ListenError::QueuePairs(self.queue_pairs).into());
+        }
+        if !(MIN_RING_SIZE..=MAX_RING_SIZE).contains(&self.ring_size) || !self.ring_size.is_power_of_two() {
+            return Err(MemifError::RingSize(self.ring_size));
+        }
+        if !BUFFER_SIZES.contains(&self.buffer_size) {
+            return Err(MemifError::BufferSize(self.buffer_size));
+        }
+        let memory = self.memory();
+        if memory > MAX_MEMORY { Err(MemifError::Memory(memory)) } else { Ok(()) }
+    }
+
+    /// Bytes that each connection of a client shares.
+    pub fn memory(&self) -> u64 {
+        super::device::bytes(self.queue_pairs, self.queue_pairs, self.log2(), self.buffer_size)
+    }
+
+    pub(super) fn log2(&self) -> u8 {
+        self.ring_size.trailing_zeros() as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: impl FnOnce(&mut Options)) -> Result<(), MemifError> {
+        let mut options = Options::default();
+        change(&mut options);
+        options.check()
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_what_is_possible() {
+        assert!(with(|_| ()).is_ok());
+        for size in [0, 64, 1000, 32768] {
+            assert!(matches!(with(|o| o.ring_size = size), Err(MemifError::RingSize(s)) if s == size));
+        }
+        for size in [0, 127, 65_537] {
+            assert!(matches!(with(|o| o.buffer_size = size), Err(MemifError::BufferSize(s)) if s == size));
+        }
+        assert!(with(|o| o.queue_pairs = 0).is_err() && with(|o| o.queue_pairs = 129).is_err());
+        let large = with(|o| (o.queue_pairs, o.ring_size, o.buffer_size) = (128, MAX_RING_SIZE, 65_536));
+        assert!(large.unwrap_err().to_string().contains("ask for fewer queue pairs"));
+    }
+
+    #[test]
+    fn secrets_are_what_a_message_can_carry_and_are_never_printed() {
+        assert!(Secret::new("").is_none() && Secret::new("a\0b").is_none());
+        assert!(Secret::new(&"x".repeat(25)).is_none());
+        let secret = Secret::new(&"x".repeat(24)).unwrap();
+        assert!(secret.is([b'x'; 24]) && !secret.is([b'y'; 24]));
+        assert!(!Secret::new("x").unwrap().is([b'x'; 24]));
+        assert_eq!(format!("{secret:?}"), "Secret");
+    }
+}

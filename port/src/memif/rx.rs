@@ -1,0 +1,217 @@
+//! A memif port's receive ring, as the switch receives from it.
+//!
+//! A frame stays in the buffer in which it came until its burst is completed; then one store of our index gives all of
+//! the burst's buffers back. Descriptors are read once, judged, and found to lie inside the memory. Only the sender is
+//! ever woken for frames; nobody is told of buffers that came back, because the protocol has no way to.
+
+use super::RingFault;
+use super::buffers::Buffers;
+use super::queue::Queue;
+use super::ring::{End, Ring};
+use crate::vhost_user::call;
+use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
+use mem::Seg;
+use ring::Token;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Shortest frame: an Ethernet header.
+const SHORTEST: usize = 14;
+/// Longest frame: 64 KiB, the largest that any offload makes.
+const LONGEST: usize = 65_550;
+/// Most buffers of one frame.
+const MOST_PIECES: usize = 128;
+/// Descriptors of a line.
+const LINE: u16 = 4;
+
+/// A queue over a ring that was just connected. A client lends its buffers from here on.
+pub(super) fn start<B: Buffers>(queue: Queue<B>) -> Box<dyn RxQueue> {
+    let rx = Rx { ring: queue.ring, buffers: queue.buffers, wake: queue.wake, at: 0, done: 0, seen: 0 };
+    rx.ring.disarm();
+    rx.publish();
+    Box::new(rx)
+}
+
+struct Rx<B> {
+    ring: Ring,
+    buffers: B,
+    wake: Arc<OwnedFd>,
+    /// The next entry to take.
+    at: u16,
+    /// Everything before this one went back.
+    done: u16,
+    /// The peer's index, as last seen: frames are before it.
+    seen: u16,
+}
+
+impl<B: Buffers> Rx<B> {
+    /// Gives everything before `done` back.
+    #[inline(always)]
+    fn publish(&self) {
+        let lent = if B::End::LENDS { self.ring.size() } else { 0 };
+        self.ring.publish::<B::End>(self.done.wrapping_add(lent));
+    }
+
+    /// How many entries wait; the peer's index is read only where a burst would not be full without.
+    #[inline(always)]
+    fn waiting(&mut self) -> Result<u16, RingFault> {
+        let known = self.seen.wrapping_sub(self.at);
+        if usize::from(known) >= BURST {
+            return Ok(known);
+        }
+        let theirs = self.ring.theirs::<B::End>();
+        let ahead = theirs.wrapping_sub(self.done);
+        // It may neither overtake us nor go back behind what it has shown already.
+        if ahead > self.ring.size() || ahead < self.seen.wrapping_sub(self.done) {
+            return Err(RingFault::Index { theirs, ours: self.done, size: self.ring.size() });
+        }
+        self.seen = theirs;
+        Ok(theirs.wrapping_sub(self.at))
+    }
+
+    #[inline]
+    fn take(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+        let waiting = self.waiting()?;
+        if waiting == 0 {
+            return Ok(());
+        }
+        burst.pin(self.buffers.map());
+        let mut at = self.at;
+        let end = at.wrapping_add(waiting.min(burst.room() as u16));
+        while at != end {
+            let (word, frame) = match self.buffers.received(&self.ring, at) {
+                Ok(found) => found,
+                Err(fault) => return self.stop(at, fault),
+            };
+            if word.has_next() {
+                return self.take_chain(at, burst, tally);
+            }
+            frame.prefetch_read(0);
+            at = at.wrapping_add(1);
+            let len = frame.len();
+            tally.packets += 1;
+            tally.bytes += len as u64;
+            if (SHORTEST..=LONGEST).contains(&len) {
+                burst.push(ONE, frame);
+            } else {
+                lose(len, ONE, burst, tally);
+            }
+        }
+        self.at = at;
+        Ok(())
+    }
+
+    /// Notes how far we came.
+    #[cold]
+    fn stop(&mut self, at: u16, fault: RingFault) -> Result<(), RingFault> {
+        self.at = at;
+        Err(fault)
+    }
+
+    /// A frame in several buffers, from entry `at`. The burst ends with it.
+    #[cold]
+    fn take_chain(&mut self, at: u16, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+        self.at = at;
+        if !burst.has_chain_room() {
+            return Ok(());
+        }
+        let (mut pieces, mut n, mut len) = ([Seg::EMPTY; MOST_PIECES], 0, 0);
+        let mut slots = 0;
+        loop {
+            if at.wrapping_add(slots) == self.seen {
+                return Err(RingFault::Unfinished);
+            }
+            if usize::from(slots) == MOST_PIECES {
+                return Err(RingFault::ChainTooLong(MOST_PIECES));
+            }
+            let (word, piece) = self.buffers.received(&self.ring, at.wrapping_add(slots))?;
+            slots += 1;
+            if !piece.is_empty() {
+                piece.prefetch_read(0);
+                pieces[n] = piece;
+                (n, len) = (n + 1, len + piece.len());
+            }
+            if !word.has_next() {
+                break;
+            }
+        }
+        self.at = at.wrapping_add(slots);
+        let token = Token { id: 0, slots };
+        tally.packets += 1;
+        tally.bytes += len as u64;
+        if (SHORTEST..=LONGEST).contains(&len) {
+            burst.push_chain(token, &pieces[..n]);
+        } else {
+            lose(len, token, burst, tally);
+        }
+        Ok(())
+    }
+}
+
+/// What gives one entry back: buffers go back in order, so their number is all that counts.
+const ONE: Token = Token { id: 0, slots: 1 };
+
+/// Counts a frame that cannot be carried; its buffers go back with the burst.
+#[cold]
+fn lose(len: usize, token: Token, burst: &mut Burst, tally: &mut Tally) {
+    tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    burst.give_back(token);
+}
+
+impl<B: Buffers> RxQueue for Rx<B> {
+    fn prefetch(&self) {
+        // Descriptors that are not announced are just being written: whoever fetches them takes them out of the
+        // sender's hands.
+        let known = self.seen.wrapping_sub(self.at);
+        if known < BURST as u16 {
+            self.ring.prefetch_theirs::<B::End>();
+        }
+        if known > 0 {
+            self.ring.prefetch_word(self.at);
+            self.ring.prefetch_word(self.at.wrapping_add(LINE));
+        }
+    }
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let taken = self.take(burst, tally);
+        if self.buffers.is_lost() {
+            return Err(PortFault::MemoryLost);
+        }
+        taken.map_err(PortFault::PeerRing)
+    }
+
+    fn complete(&mut self, burst: &Burst) {
+        let slots = burst.tokens().iter().fold(0u16, |sum, token| sum.wrapping_add(token.slots));
+        let end = self.done.wrapping_add(slots);
+        while self.done != end {
+            self.buffers.lend(&self.ring, self.done);
+            self.done = self.done.wrapping_add(1);
+        }
+        self.publish();
+    }
+
+    /// A sender that waits for buffers looks for them itself.
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(self.ring.arm::<B::End>(self.at))
+    }
+
+    fn disarm(&mut self) {
+        self.ring.disarm();
+        call::clear(&self.wake);
+    }
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.wake.as_fd())
+    }
+
+    /// The memory stays as it is for as long as the connection does.
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        u32::from(self.done)
+    }
+}

@@ -1,0 +1,95 @@
+//! The port's life: there from the first moment to the last.
+
+use super::tx::Tx;
+use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
+use rustix::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// When the engine is asked again that could not take the queue.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A port that leads nowhere.
+#[derive(Debug)]
+pub struct Null {
+    state: PortState,
+    last_fault: Option<PortFault>,
+    resume: Option<Instant>,
+}
+
+impl Null {
+    /// A port whose queue starts with the first [`PortControl::handle`].
+    pub fn new(now: Instant) -> Self {
+        Self { state: PortState::Waiting, last_fault: None, resume: Some(now) }
+    }
+}
+
+impl PortControl for Null {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.resume
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if self.resume.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        engine.start_tx(0, Box::new(Tx));
+        match engine.failure() {
+            None => self.state = PortState::Connected,
+            Some(failure) => self.fault(now, failure, engine),
+        }
+    }
+
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        drop(engine.stop_tx(0));
+        self.state = PortState::Faulted(fault.clone());
+        (self.last_fault, self.resume) = (Some(fault), Some(now + PAUSE));
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        drop(engine.stop_tx(0));
+        (self.state, self.resume) = (PortState::Closed, None);
+    }
+
+    fn status(&self) -> PortStatus {
+        let tx_running = self.state == PortState::Connected;
+        PortStatus {
+            state: self.state.clone(),
+            kind: "null",
+            place: String::new(),
+            features: Vec::new(),
+            queues: vec![QueueStatus { size: 0, rx_running: false, tx_running }],
+            connects: u64::from(tx_running),
+            memory: (0, 0),
+            last_fault: self.last_fault.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vhost_user::fake::FakeEngine;
+    use crate::{Burst, Tally};
+
+    #[test]
+    fn what_is_sent_to_nowhere_is_counted_and_nothing_comes_from_there() {
+        let (now, mut engine) = (Instant::now(), FakeEngine::default());
+        let mut port = Null::new(now);
+        port.handle(now, &mut engine);
+        assert_eq!((port.status().state, engine.rx.len()), (PortState::Connected, 0));
+        let mut burst = Burst::new();
+        burst.begin(0);
+        assert!(burst.push_own(&[7; 60]) && burst.push_own(&[7; 100]));
+        let mut tally = Tally::default();
+        let queue = engine.tx.get_mut(&0).unwrap();
+        assert_eq!(queue.tx(&burst, &[0, 1, 1], &mut tally), Ok(3));
+        assert_eq!(queue.fork().tx(&burst, &[0], &mut tally), Ok(1));
+        assert_eq!(tally, Tally { packets: 4, bytes: 60 + 100 + 100 + 60, ..Tally::default() });
+        port.close(&mut engine);
+        assert_eq!((port.status().state, engine.tx.len()), (PortState::Closed, 0));
+    }
+}

@@ -1,0 +1,62 @@
+//! Putting a port onto its interface by packet sockets. They go with the port, and with the process at the latest.
+
+use super::options::Options;
+use super::rx::Rx;
+use super::socket::{self, Made};
+use super::sys;
+use super::tx::Tx;
+use crate::PortControl;
+use crate::interface::{InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use rustix::fd::AsFd;
+use std::cell::Cell;
+
+/// Puts a port onto its interface. Its queues run once the engine has it.
+///
+/// # Errors
+/// [`InterfaceError`] says what does not fit and what to do. Nothing is left behind then.
+pub fn open(options: Options) -> Result<Box<dyn PortControl>, InterfaceError> {
+    options.check()?;
+    Ok(Box::new(Life::open(Packet { options })?))
+}
+
+#[derive(Debug)]
+struct Packet {
+    options: Options,
+}
+
+impl Kind for Packet {
+    const NAME: &'static str = "packet";
+
+    fn place(&self) -> &Place {
+        &self.options.place
+    }
+
+    fn open(&self, watch: &Watch) -> Result<Opened, InterfaceError> {
+        let made = socket::make(&self.options, watch)?;
+        let (regions, bytes) = (made.len(), self.options.bytes());
+        let mut features = vec!["vnet-header"];
+        if regions > 1 {
+            features.push("fanout");
+        }
+        let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
+        let before = Cell::new(0);
+        Ok(Opened {
+            missed: Box::new(move || {
+                // The kernel counts from zero after each question.
+                let since: u64 = sockets.iter().map(|socket| u64::from(sys::missed(socket.as_fd()))).sum();
+                before.set(before.get() + since);
+                before.get()
+            }),
+            pairs: made.into_iter().map(pair).collect(),
+            features,
+            size: self.options.blocks,
+            memory: (regions, bytes * regions as u64),
+            keep: Keep::new(()),
+        })
+    }
+}
+
+fn pair(made: Made) -> Pair {
+    let tx = Tx::new(made.socket.clone());
+    (Box::new(Rx::new(made)), Box::new(tx))
+}

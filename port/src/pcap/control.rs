@@ -1,0 +1,178 @@
+//! The port's life: its queues run from its first moment to its end, unless its file takes no more.
+
+use super::CreateError;
+use super::options::{Options, Playing};
+use super::rx::{Player, Progress};
+use super::tx;
+use crate::spool::{Format, Spool};
+use crate::vhost_user::call;
+use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How old what is said of the playing may be.
+const NEWS: Duration = Duration::from_millis(500);
+
+/// A port that is files.
+#[derive(Debug)]
+pub struct Pcap {
+    playing: Option<Playing>,
+    progress: Arc<Progress>,
+    spool: Option<Spool>,
+    written_to: Option<PathBuf>,
+    bell: Arc<OwnedFd>,
+    state: PortState,
+    last_fault: Option<PortFault>,
+    /// When something is to be said of the playing.
+    news: Option<Instant>,
+}
+
+impl Pcap {
+    /// A port that plays and writes what `options` say. The file to write to is made now.
+    pub fn new(options: Options) -> Result<Self, CreateError> {
+        let no_bell = |reason: rustix::io::Errno| CreateError::Kernel {
+            path: options.write.as_ref().map(|output| output.path.clone()).unwrap_or_default(),
+            reason: reason.into(),
+        };
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(no_bell)?;
+        let bell = Arc::new(bell);
+        let create = |output| Spool::create(output, Format::Pcapng, &options.name, None, bell.clone());
+        let spool = options.write.as_ref().map(create).transpose()?;
+        Ok(Self {
+            playing: options.read,
+            progress: Arc::default(),
+            spool,
+            written_to: options.write.map(|output| output.path),
+            bell,
+            state: PortState::Waiting,
+            last_fault: None,
+            news: None,
+        })
+    }
+
+    /// Hands the queues to the engine.
+    fn start(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
+        if let Some(spool) = &self.spool {
+            engine.start_tx(0, tx::start(spool.feed()));
+        }
+        if let Some(playing) = self.playing.clone() {
+            engine.start_rx(0, Box::new(Player::new(playing, self.progress.clone(), self.bell.clone())?));
+            self.news = Some(now + NEWS);
+        }
+        engine.failure().map_or(Ok(()), Err)
+    }
+
+    fn stop(&mut self, engine: &mut dyn Attach) {
+        drop(engine.stop_rx(0));
+        drop(engine.stop_tx(0));
+        if let Some(spool) = &mut self.spool {
+            spool.close(engine.epoch());
+        }
+        self.news = None;
+    }
+
+    fn end(&mut self, fault: PortFault, engine: &mut dyn Attach) {
+        self.stop(engine);
+        self.last_fault = Some(fault.clone());
+        self.state = PortState::Faulted(fault);
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_ended_for_tests(&self) -> bool {
+        self.has_ended()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.progress.ended.load(Ordering::Relaxed)
+    }
+
+    fn read_details(&self, playing: &Playing, details: &mut Vec<(&'static str, String)>) {
+        let (of, played) = (playing.recording.packets(), self.progress.packets.load(Ordering::Relaxed));
+        details.push(("read", playing.recording.path().display().to_string()));
+        details.push(("read-packets", of.to_string()));
+        details.push(("played", played.to_string()));
+        details.push(("playing", if self.has_ended() { "ended".to_owned() } else { "on".to_owned() }));
+        let notes = playing.recording.notes();
+        if !notes.is_empty() {
+            details.push(("read-note", notes.join("; ")));
+        }
+    }
+}
+
+impl PortControl for Pcap {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        (self.state != PortState::Closed).then(|| self.bell.as_fd())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.spool.as_ref().and_then(Spool::deadline).into_iter().chain(self.news).min()
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        call::clear(&self.bell);
+        match self.state {
+            PortState::Waiting => {
+                self.state = PortState::Connected;
+                if let Err(fault) = self.start(now, engine) {
+                    return self.end(fault, engine);
+                }
+            }
+            PortState::Connected => {}
+            PortState::Faulted(_) | PortState::Closed => return,
+        }
+        if let Some(spool) = &mut self.spool {
+            spool.handle(now, engine.epoch());
+            if let Some(reason) = spool.failure() {
+                let fault = PortFault::File(reason.to_owned());
+                return self.end(fault, engine);
+            }
+        }
+        self.news = self.news.filter(|_| !self.has_ended()).map(|at| if at <= now { now + NEWS } else { at });
+    }
+
+    fn fault(&mut self, _: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        self.end(fault, engine);
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.stop(engine);
+        self.state = PortState::Closed;
+    }
+
+    fn status(&self) -> PortStatus {
+        let runs = self.state == PortState::Connected;
+        let (read, write) = (self.playing.is_some(), self.spool.is_some());
+        let read_from = self.playing.as_ref().map(|playing| playing.recording.path().to_owned());
+        let place: Vec<_> =
+            read_from.iter().chain(&self.written_to).map(|p| p.display().to_string()).collect();
+        PortStatus {
+            state: self.state.clone(),
+            kind: "pcap",
+            place: place.join(" > "),
+            features: Vec::new(),
+            queues: vec![QueueStatus { size: 0, rx_running: runs && read, tx_running: runs && write }],
+            connects: u64::from(self.state != PortState::Waiting),
+            memory: self.playing.as_ref().map_or((0, 0), |playing| (1, playing.recording.bytes())),
+            last_fault: self.last_fault.clone(),
+        }
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        let mut details = Vec::new();
+        if let Some(playing) = &self.playing {
+            self.read_details(playing, &mut details);
+        }
+        if let (Some(spool), Some(path)) = (&self.spool, &self.written_to) {
+            details.push(("write", path.display().to_string()));
+            details.push(("written", spool.written().to_string()));
+            if spool.missed() > 0 {
+                details.push(("unwritten", spool.missed().to_string()));
+            }
+        }
+        details
+    }
+}

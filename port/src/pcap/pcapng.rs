@@ -1,0 +1,181 @@
+//! Packets of a pcapng file (draft-ietf-opsawg-pcapng): sections of either byte order, any number of interfaces, each
+//! with a clock of its own. Blocks that bring no packet are passed over.
+
+use super::recording::{ETHERNET, Fault, Found};
+use pcap_parser::{
+    Block, EnhancedPacketBlock, InterfaceDescriptionBlock, OptionCode, PcapError as ParserError,
+    SimplePacketBlock, nom,
+};
+
+/// Type of the packet block that was given up in 2009.
+const OLD_PACKET: u32 = 2;
+/// Nothing is shorter than an empty block.
+const SHORTEST: usize = 12;
+/// No block is longer than this.
+const LONGEST: u32 = 1 << 28;
+const NANOSECONDS: i128 = 1_000_000_000;
+
+/// One interface of the current section.
+struct Interface {
+    link: i32,
+    /// Most bytes captured of a packet; 0 is no limit.
+    snap: usize,
+    clock: Clock,
+}
+
+/// What an interface's times mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Clock {
+    /// `if_tsresol`
+    resolution: u8,
+    /// Seconds to be added.
+    offset: i64,
+}
+
+impl Clock {
+    /// Nanoseconds since the Unix epoch.
+    fn nanoseconds(self, high: u32, low: u32) -> i128 {
+        let ticks = i128::from(high) << 32 | i128::from(low);
+        let exponent = u32::from(self.resolution & 0x7f);
+        let passed = match (self.resolution & 0x80 != 0, exponent) {
+            // Finer than what 64 bits can count within a nanosecond: every time is the first.
+            (true, 95..) | (false, 29..) => 0,
+            (true, _) => (ticks * NANOSECONDS) >> exponent,
+            (false, 0..=9) => ticks * 10_i128.pow(9 - exponent),
+            (false, _) => ticks / 10_i128.pow(exponent - 9),
+        };
+        passed + i128::from(self.offset) * NANOSECONDS
+    }
+}
+
+/// The section that is being read.
+struct Section {
+    big_endian: bool,
+    interfaces: Vec<Interface>,
+}
+
+/// Finds the packets.
+pub(super) fn judge(file: &[u8], found: &mut Found) -> Result<(), Fault> {
+    let mut section = Section { big_endian: false, interfaces: Vec::new() };
+    let mut rest = file;
+    while !rest.is_empty() {
+        let offset = file.len() - rest.len();
+        let broken = |reason| Fault::Broken { offset, reason };
+        let parse =
+            if section.big_endian { pcap_parser::parse_block_be } else { pcap_parser::parse_block_le };
+        match parse(rest) {
+            Ok((behind, block)) if behind.len() < rest.len() => {
+                section.take(file, offset, &block, found)?;
+                rest = behind;
+            }
+            Err(nom::Err::Incomplete(_)) if section.is_cut(rest) => {
+                found.cut = Some(offset);
+                break;
+            }
+            Err(nom::Err::Error(ParserError::HeaderNotRecognized)) => {
+                return Err(broken("a section of no known byte order"));
+            }
+            _ => return Err(broken("a block whose lengths contradict each other")),
+        }
+    }
+    Ok(())
+}
+
+impl Section {
+    /// Whether the block in front of `rest` ends behind the end of the file, and is not absurdly long.
+    fn is_cut(&self, rest: &[u8]) -> bool {
+        let Some(&bytes) = rest.get(4..).and_then(|rest| rest.first_chunk()) else { return true };
+        let len = if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+        (len as usize).max(SHORTEST) > rest.len() && len < LONGEST
+    }
+
+    fn take(
+        &mut self,
+        file: &[u8],
+        offset: usize,
+        block: &Block<'_>,
+        found: &mut Found,
+    ) -> Result<(), Fault> {
+        match block {
+            Block::SectionHeader(header) => {
+                *self = Section { big_endian: header.big_endian(), interfaces: Vec::new() };
+            }
+            Block::InterfaceDescription(block) => self.interfaces.push(interface(block, self.big_endian)),
+            Block::EnhancedPacket(block) => return self.enhanced(file, offset, block, found),
+            Block::SimplePacket(block) => return self.simple(file, offset, block, found),
+            // The parser reads the type as little-endian, whatever the section is.
+            Block::Unknown(block) if [OLD_PACKET, OLD_PACKET.swap_bytes()].contains(&block.block_type) => {
+                return Err(Fault::Broken { offset, reason: "a packet block of a kind that was given up" });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn interface(&self, id: u32, offset: usize) -> Result<&Interface, Fault> {
+        let reason = "a packet of an interface that the file does not describe";
+        let interface = self.interfaces.get(id as usize).ok_or(Fault::Broken { offset, reason })?;
+        match interface.link {
+            ETHERNET => Ok(interface),
+            link => Err(Fault::Link { offset, link }),
+        }
+    }
+
+    fn enhanced(
+        &self,
+        file: &[u8],
+        offset: usize,
+        block: &EnhancedPacketBlock<'_>,
+        found: &mut Found,
+    ) -> Result<(), Fault> {
+        let interface = self.interface(block.if_id, offset)?;
+        let time = interface.clock.nanoseconds(block.ts_high, block.ts_low);
+        let reason = "a packet that is longer than its block";
+        let bytes = block.data.get(..block.caplen as usize).ok_or(Fault::Broken { offset, reason })?;
+        found.add(file, bytes, block.origlen, Some(time));
+        Ok(())
+    }
+
+    /// A packet of the first interface, without a time.
+    fn simple(
+        &self,
+        file: &[u8],
+        offset: usize,
+        block: &SimplePacketBlock<'_>,
+        found: &mut Found,
+    ) -> Result<(), Fault> {
+        let interface = self.interface(0, offset)?;
+        let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };
+        let bytes = &block.data[..block.data.len().min(block.origlen as usize).min(snap)];
+        found.add(file, bytes, block.origlen, None);
+        Ok(())
+    }
+}
+
+fn interface(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Interface {
+    let value = |code| block.options.iter().find(|option| option.code == code).map(|option| &*option.value);
+    let resolution = value(OptionCode::IfTsresol).and_then(|value| value.first().copied()).unwrap_or(6);
+    let offset = value(OptionCode::IfTsoffset).and_then(|value| value.first_chunk().copied());
+    let read = if big_endian { i64::from_be_bytes } else { i64::from_le_bytes };
+    let clock = Clock { resolution, offset: offset.map_or(0, read) };
+    Interface { link: block.linktype.0, snap: block.snaplen as usize, clock }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_count_in_powers_of_ten_and_of_two_and_from_anywhere() {
+        let at = |resolution, offset, ticks: u64| {
+            Clock { resolution, offset }.nanoseconds((ticks >> 32) as u32, ticks as u32)
+        };
+        assert_eq!(at(6, 0, 1_500_000), 1_500_000_000);
+        assert_eq!(at(9, 0, u64::MAX), i128::from(u64::MAX));
+        assert_eq!(at(12, 0, 5_000), 5);
+        assert_eq!(at(0x8a, 0, 1536), 1_500_000_000);
+        assert_eq!(at(0, -2, 5), 3_000_000_000);
+        assert_eq!(at(0xff, 0, u64::MAX), 0);
+        assert_eq!(at(0x7f, 1, u64::MAX), NANOSECONDS);
+    }
+}

@@ -1,0 +1,35 @@
+//! Sockets over which ports are reached: made, found again, let go of. What is said over them is each port's own.
+//!
+//! Nothing here blocks, reads a clock or knows a protocol.
+
+mod door;
+mod listener;
+pub(crate) mod sys;
+
+pub(crate) use door::{Door, LONGEST_PAUSE};
+pub use listener::ListenError;
+pub(crate) use listener::Listener;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Where a socket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// A path in the file system.
+    Unix(PathBuf),
+    /// A path in the file system, of a socket that keeps messages apart (`SOCK_SEQPACKET`).
+    Packets(PathBuf),
+    /// An address and a port of TCP.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Site::Unix(path) | Site::Packets(path) => path.display().fmt(f),
+            Site::Tcp(address) => address.fmt(f),
+        }
+    }
+}

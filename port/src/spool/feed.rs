@@ -1,0 +1,128 @@
+//! A worker's end: packets go in, or the ring is full.
+
+use super::record::{self, HEADER, MOST, MOST_LINES};
+use super::{LINE, LINES, Record};
+use crate::Frame;
+use mem::copy::Kernel;
+use ring::spsc::{Consumer, Producer, ring};
+use rustix::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+pub(super) type Line = [u8; LINE];
+
+/// What became of a packet that was to be spooled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spooled {
+    /// It will be in the file.
+    Taken,
+    /// The ring is full: control is slower than the packets.
+    Full,
+    /// The file has ended.
+    Ended,
+}
+
+/// A feed as control sees it.
+pub(super) struct Source {
+    pub(super) lines: Consumer<Line>,
+    /// Gone with the feed.
+    pub(super) feed: Weak<()>,
+}
+
+/// What all ends of a spool share.
+pub(super) struct Shared {
+    pub(super) bell: Arc<OwnedFd>,
+    pub(super) idle: AtomicBool,
+    pub(super) ended: AtomicBool,
+    /// Packets that found their ring full, where nobody waits for room.
+    pub(super) missed: AtomicU64,
+    pub(super) sources: Mutex<Vec<Source>>,
+    /// Most bytes kept of a packet.
+    pub(super) snap: usize,
+}
+
+impl Shared {
+    pub(super) fn ring_bell(&self) {
+        // A full counter is a wake-up that is already pending; the descriptor is our own and never blocks.
+        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+    }
+}
+
+/// One queue's end of a spool.
+pub(crate) struct Feed {
+    shared: Arc<Shared>,
+    lines: Producer<Line>,
+    staging: Box<[Line]>,
+    /// Lines since the bell was rung.
+    unrung: usize,
+    /// Whether there is anything to be told.
+    fresh: bool,
+    _alive: Arc<()>,
+}
+
+impl Feed {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let ((lines, consumer), alive) = (ring(LINES), Arc::new(()));
+        let source = Source { lines: consumer, feed: Arc::downgrade(&alive) };
+        shared.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
+        let staging = vec![[0; LINE]; MOST_LINES].into();
+        Self { shared, lines, staging, unrung: 0, fresh: false, _alive: alive }
+    }
+
+    /// Another end of the same spool. Never called by a worker.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.shared.clone())
+    }
+
+    /// Spools a packet.
+    #[inline]
+    pub(crate) fn put<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) -> Spooled {
+        if self.shared.ended.load(Ordering::Relaxed) {
+            return Spooled::Ended;
+        }
+        let stored = (record.len as usize).min(self.shared.snap).min(MOST);
+        let lines = record::lines(stored);
+        if self.lines.room(lines) < lines {
+            return Spooled::Full;
+        }
+        let bytes = self.staging.as_flattened_mut();
+        let stored = frame.copy_to::<K>(&mut bytes[HEADER..HEADER + stored]);
+        bytes[..HEADER].copy_from_slice(&record.encode(stored));
+        self.lines.push_slice(&self.staging[..lines]);
+        self.unrung += lines;
+        self.fresh = true;
+        Spooled::Taken
+    }
+
+    /// As [`Feed::put`], but what finds no room is counted as missed.
+    #[inline]
+    pub(crate) fn offer<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {
+        if self.put::<K>(record, frame) != Spooled::Taken {
+            self.shared.missed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes control if it has to be; once per burst.
+    #[inline]
+    pub(crate) fn tell(&mut self) {
+        if !std::mem::take(&mut self.fresh) {
+            return;
+        }
+        if self.unrung >= LINES / 4 {
+            self.unrung = 0;
+            return self.shared.ring_bell();
+        }
+        // Orders the publishing of our lines before the load of `idle`; pairs with the fence in `Spool::rest`.
+        fence(Ordering::SeqCst);
+        if self.shared.idle.load(Ordering::Relaxed) && self.shared.idle.swap(false, Ordering::Relaxed) {
+            self.shared.ring_bell();
+        }
+    }
+
+    /// Wakes control whatever was told before: somebody waits for room.
+    pub(crate) fn hurry(&mut self) {
+        self.fresh = false;
+        self.unrung = 0;
+        self.shared.ring_bell();
+    }
+}

@@ -1,0 +1,113 @@
+//! Spooled packets as pcapng (draft-ietf-opsawg-pcapng): a section, an interface, and an enhanced packet block for
+//! each packet, with times in nanoseconds. All numbers little-endian, all blocks padded to four bytes.
+
+use super::{Direction, Record};
+use crate::Offload;
+use std::fmt::Write;
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 6;
+/// Section 4.1: by it readers know which end comes first.
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const ETHERNET: u16 = 1;
+
+/// `opt_endofopt`
+const END: u16 = 0;
+/// `opt_comment`
+const COMMENT: u16 = 1;
+/// `shb_userappl`
+const APPLICATION: u16 = 4;
+/// `if_name`
+const NAME: u16 = 2;
+/// `if_tsresol`
+const RESOLUTION: u16 = 9;
+/// `epb_flags`
+const FLAGS: u16 = 2;
+
+/// What a file begins with: packets of at most `snap` bytes from an interface called `name`; 0 is no limit.
+pub(super) fn head(name: &str, snap: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    block(&mut out, SECTION, |out| {
+        out.extend(BYTE_ORDER.to_le_bytes());
+        out.extend([1, 0, 0, 0]);
+        // The section's length is not known before its end.
+        out.extend(u64::MAX.to_le_bytes());
+        option(out, APPLICATION, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes());
+        option(out, END, &[]);
+    });
+    block(&mut out, INTERFACE, |out| {
+        out.extend(ETHERNET.to_le_bytes());
+        out.extend([0, 0]);
+        out.extend(snap.to_le_bytes());
+        option(out, NAME, name.as_bytes());
+        option(out, RESOLUTION, &[9]);
+        option(out, END, &[]);
+    });
+    out
+}
+
+/// Appends one packet, of which `bytes` were kept, at `time` nanoseconds since the Unix epoch.
+pub(super) fn packet(out: &mut Vec<u8>, time: u64, record: &Record, bytes: &[u8]) {
+    block(out, PACKET, |out| {
+        let words = [0, (time >> 32) as u32, time as u32, bytes.len() as u32, record.len];
+        out.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        padded(out, bytes);
+        options(out, record, bytes);
+    });
+}
+
+fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
+    let flags: u32 = match record.direction {
+        Direction::Only => 0,
+        Direction::In => 1,
+        Direction::Out => 2,
+    };
+    let work = work(record, bytes.len());
+    if flags == 0 && work.is_none() {
+        return;
+    }
+    if let Some(work) = work {
+        option(out, COMMENT, work.as_bytes());
+    }
+    if flags != 0 {
+        option(out, FLAGS, &flags.to_le_bytes());
+    }
+    option(out, END, &[]);
+}
+
+/// What was left to be done for the packet, in words.
+fn work(record: &Record, stored: usize) -> Option<String> {
+    let offload = Offload::judge(record.offload, stored.max(record.len as usize)).ok()?;
+    let (start, offset) = offload.checksum()?;
+    let mut text = format!("checksum at byte {} is not filled in yet", start + offset);
+    if let Some(kind) = offload.segmentation() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "; {kind:?} to be cut into segments of {} bytes", offload.segment());
+    }
+    Some(text)
+}
+
+/// A block of type `kind` around what `body` appends.
+fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend(kind.to_le_bytes());
+    out.extend([0; 4]);
+    body(out);
+    let len = (out.len() - start + 4) as u32;
+    out.extend(len.to_le_bytes());
+    out[start + 4..start + 8].copy_from_slice(&len.to_le_bytes());
+}
+
+fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    // No value here comes near 64 KiB: a port's name is the longest.
+    let value = &value[..value.len().min(usize::from(u16::MAX))];
+    out.extend(code.to_le_bytes());
+    out.extend((value.len() as u16).to_le_bytes());
+    padded(out, value);
+}
+
+fn padded(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(&[0; 3][..bytes.len().wrapping_neg() % 4]);
+}

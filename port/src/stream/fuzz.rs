@@ -1,0 +1,162 @@
+//! Bytes from outside as a peer's: whatever it sends, in whatever pieces. For fuzzing.
+//!
+//! A script is written to a queue's socket, while bursts are taken and completed. What comes out is compared with
+//! what a plain reading of the same bytes gives, at the moment in which a burst is completed, so that a frame that
+//! was overwritten meanwhile is found.
+
+use super::frames::{LONGEST, PREFIX, SHORTEST};
+use super::rx::Rx;
+use super::wire::{Bell, Wire};
+use crate::{Burst, DropReason, RxQueue, Tally};
+use mem::copy::Portable;
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Plays a script.
+///
+/// # Panics
+/// When a frame is not what was sent, or a count is wrong: that is what a fuzzer looks for.
+pub fn fuzz_peer(script: &[u8]) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let (Ok((ours, theirs)), Ok(bell)) = (pair, Bell::new()) else { return };
+    let Ok(queue) = Rx::new(Arc::new(Wire::new(ours, bell))) else { return };
+    let spare = vec![Burst::new(), Burst::new(), Burst::new()];
+    let mut game = Game { queue, peer: theirs, sent: Vec::new(), told: 0, spare, out: VecDeque::new() };
+    let mut script = Script(script);
+    while !script.0.is_empty() {
+        let goes_on = match script.byte() & 3 {
+            0 => game.say(script.bytes()),
+            1 => game.say(&frame(script.number())),
+            2 => game.receive(),
+            _ => {
+                game.complete();
+                true
+            }
+        };
+        if !goes_on {
+            while game.complete() {}
+            return;
+        }
+    }
+    game.drain();
+}
+
+/// A frame of `len` bytes, or what looks like one, behind its length.
+fn frame(len: usize) -> Vec<u8> {
+    let bytes = (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(len as u8));
+    (len as u32).to_be_bytes().into_iter().chain(bytes).collect()
+}
+
+struct Game {
+    queue: Rx,
+    peer: OwnedFd,
+    /// All that the peer sent, and how much of it was told as frames.
+    sent: Vec<u8>,
+    told: usize,
+    spare: Vec<Burst>,
+    /// Bursts that are out, with what is in them.
+    out: VecDeque<(Burst, Vec<Vec<u8>>)>,
+}
+
+impl Game {
+    /// Sends as much as there is room for.
+    fn say(&mut self, bytes: &[u8]) -> bool {
+        let n = rustix::io::write(&self.peer, bytes).unwrap_or(0);
+        self.sent.extend_from_slice(&bytes[..n]);
+        true
+    }
+
+    /// The next frame by a plain reading; `Err` where its length is impossible.
+    fn next(&mut self) -> Result<Option<Vec<u8>>, ()> {
+        let rest = &self.sent[self.told..];
+        let Some((prefix, behind)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        let len = u32::from_be_bytes(*prefix) as usize;
+        if len > LONGEST {
+            return Err(());
+        }
+        let frame = behind.get(..len).map(<[u8]>::to_vec);
+        if frame.is_some() {
+            self.told += PREFIX + len;
+        }
+        Ok(frame)
+    }
+
+    fn receive(&mut self) -> bool {
+        let Some(mut burst) = self.spare.pop() else { return true };
+        let mut tally = Tally::default();
+        burst.begin(0);
+        let taken = self.queue.rx(&mut burst, &mut tally);
+        let all: Vec<_> = (0..tally.packets).filter_map(|_| self.next().ok().flatten()).collect();
+        assert_eq!(all.len() as u64, tally.packets);
+        assert_eq!(tally.bytes, all.iter().map(|frame| frame.len() as u64).sum::<u64>());
+        let frames: Vec<_> = all.into_iter().filter(|frame| frame.len() >= SHORTEST).collect();
+        assert_eq!(burst.len(), frames.len());
+        assert_eq!(tally.packets, burst.len() as u64 + tally.drops[DropReason::TooShort as usize]);
+        assert_eq!(tally.packets as usize, burst.tokens().len());
+        if burst.tokens().is_empty() {
+            self.spare.push(burst);
+        } else {
+            self.out.push_back((burst, frames));
+        }
+        if taken.is_err() {
+            assert_eq!(self.next(), Err(()), "only an impossible length is a fault");
+        }
+        taken.is_ok()
+    }
+
+    /// Whatever was sent whole has to come out.
+    fn drain(&mut self) {
+        loop {
+            while self.complete() {}
+            let told = self.told;
+            if !self.receive() {
+                break;
+            }
+            if self.told == told {
+                assert!(!matches!(self.next(), Ok(Some(_))), "a frame was kept back");
+                break;
+            }
+        }
+        while self.complete() {}
+    }
+
+    /// Completes the oldest burst. Whether there was one.
+    fn complete(&mut self) -> bool {
+        let Some((mut burst, frames)) = self.out.pop_front() else { return false };
+        burst.load_heads::<Portable>();
+        for (i, expected) in frames.iter().enumerate() {
+            let mut found = vec![0; burst.frame_len(i)];
+            assert_eq!(burst.frame(i).copy_to::<Portable>(&mut found), expected.len());
+            assert!(found == *expected, "frame {i} of {} bytes has changed", expected.len());
+        }
+        self.queue.complete(&burst);
+        self.spare.push(burst);
+        true
+    }
+}
+
+struct Script<'a>(&'a [u8]);
+
+impl<'a> Script<'a> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    /// Mostly the length of an ordinary frame, now and then of any.
+    fn number(&mut self) -> usize {
+        let number = usize::from(self.byte()) << 8 | usize::from(self.byte());
+        if self.byte() < 200 { number % 1600 } else { number + 64 }
+    }
+
+    fn bytes(&mut self) -> &'a [u8] {
+        let n = usize::from(self.byte()).min(self.0.len());
+        let (bytes, rest) = self.0.split_at(n);
+        self.0 = rest;
+        bytes
+    }
+}

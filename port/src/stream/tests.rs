@@ -1,0 +1,332 @@
+//! The port between a fake engine and real sockets, the other end of which the test holds.
+
+use super::frames::PREFIX;
+use super::wire::{Bell, Wire};
+use super::{Site, Stream, tx};
+use crate::vhost_user::fake::FakeEngine;
+use crate::{BURST, Burst, DropReason, HEAD, PortControl, PortFault, PortState, Tally};
+use mem::copy::Portable;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes, so that a hang is a failure.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Room {
+    port: Stream,
+    engine: FakeEngine,
+    dir: tempfile::TempDir,
+}
+
+impl Room {
+    fn listening() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = Stream::listen(&Site::Unix(dir.path().join("s"))).unwrap();
+        Self { port, engine: FakeEngine::default(), dir }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    /// Lets time pass until the port is as wanted; the time is a guard against hanging for ever.
+    #[track_caller]
+    fn until(&mut self, wanted: impl Fn(&PortState) -> bool) {
+        let start = Instant::now();
+        loop {
+            let now = Instant::now();
+            self.port.handle(now, &mut self.engine);
+            if wanted(&self.port.status().state) {
+                return;
+            }
+            assert!(now - start < PATIENCE, "the port is {:?}", self.port.status());
+            let deadline = self.port.deadline().map_or(PATIENCE, |at| at.saturating_duration_since(now));
+            let patience = Timespec::try_from(deadline.min(Duration::from_millis(50))).unwrap();
+            let fd = self.port.poll_fd().unwrap();
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience)).unwrap();
+            let Some(rx) = self.engine.rx.get_mut(&0) else { continue };
+            let (mut burst, mut tally) = (Burst::new(), Tally::default());
+            burst.begin(0);
+            if let Err(fault) = rx.rx(&mut burst, &mut tally) {
+                self.port.fault(now, fault, &mut self.engine);
+            }
+        }
+    }
+
+    fn connected(&mut self) {
+        self.until(|state| *state == PortState::Connected);
+    }
+
+    /// Polls as a worker does until `n` frames are there.
+    fn receive(&mut self, n: usize) -> (Vec<Vec<u8>>, Tally) {
+        let (mut frames, mut tally, start) = (Vec::new(), Tally::default(), Instant::now());
+        let rx = self.engine.rx.get_mut(&0).unwrap();
+        while frames.len() < n {
+            assert!(start.elapsed() < PATIENCE, "{} of {n} frames came", frames.len());
+            let mut burst = Burst::new();
+            burst.begin(0);
+            rx.rx(&mut burst, &mut tally).unwrap();
+            burst.load_heads::<Portable>();
+            for i in 0..burst.len() {
+                let mut frame = vec![0; burst.frame_len(i)];
+                burst.frame(i).copy_to::<Portable>(&mut frame);
+                frames.push(frame);
+            }
+            rx.complete(&burst);
+        }
+        (frames, tally)
+    }
+}
+
+fn framed(frame: &[u8]) -> Vec<u8> {
+    [&(frame.len() as u32).to_be_bytes(), frame].concat()
+}
+
+/// The next frame that a peer reads.
+fn read_frame(from: &mut impl Read) -> Vec<u8> {
+    let mut prefix = [0; PREFIX];
+    from.read_exact(&mut prefix).unwrap();
+    let mut frame = vec![0; u32::from_be_bytes(prefix) as usize];
+    from.read_exact(&mut frame).unwrap();
+    frame
+}
+
+/// A burst with frames of our own of these lengths, each filled with its number.
+fn burst(lengths: &[usize]) -> Burst {
+    let mut burst = Burst::new();
+    burst.begin(0);
+    for (i, len) in lengths.iter().enumerate() {
+        assert!(burst.push_own(&vec![i as u8; *len]));
+    }
+    burst
+}
+
+#[test]
+fn frames_pass_both_ways_and_a_peer_that_left_may_come_back() {
+    let mut room = Room::listening();
+    for round in 1..=2 {
+        let mut peer = UnixStream::connect(room.path()).unwrap();
+        room.connected();
+        assert_eq!(room.port.status().connects, round);
+        peer.write_all(&[framed(&[1; 60]), framed(&[2; 1514])].concat()).unwrap();
+        let (frames, tally) = room.receive(2);
+        assert_eq!((frames, tally.packets, tally.bytes), (vec![vec![1; 60], vec![2; 1514]], 2, 1574));
+        let (tx, mut tally) = (room.engine.tx.get_mut(&0).unwrap(), Tally::default());
+        assert_eq!(tx.tx(&burst(&[60, 128]), &[1, 0], &mut tally), Ok(2));
+        assert_eq!((tally.packets, tally.bytes, tally.dropped()), (2, 188, 0));
+        assert_eq!([read_frame(&mut peer), read_frame(&mut peer)], [vec![1; 128], vec![0; 60]]);
+        drop(peer);
+        room.until(|state| *state == PortState::Waiting);
+        assert!(room.engine.rx.is_empty() && room.engine.tx.is_empty());
+    }
+    room.port.close(&mut room.engine);
+    assert!(!room.path().exists());
+}
+
+#[test]
+fn a_frame_may_come_in_any_pieces_and_what_a_peer_sent_last_still_arrives() {
+    let mut room = Room::listening();
+    let mut peer = UnixStream::connect(room.path()).unwrap();
+    room.connected();
+    let sent: Vec<_> = [14, 60, 1514, 65_550].iter().map(|len| vec![*len as u8; *len]).collect();
+    let bytes: Vec<u8> = sent.iter().flat_map(|frame| framed(frame)).collect();
+    let writer = std::thread::spawn(move || {
+        for piece in bytes.chunks(7) {
+            peer.write_all(piece).unwrap();
+        }
+    });
+    let (frames, tally) = room.receive(4);
+    assert!(frames == sent && tally.dropped() == 0, "{tally:?}");
+    writer.join().unwrap();
+    room.until(|state| *state == PortState::Waiting);
+}
+
+#[test]
+fn what_is_too_short_is_counted_and_what_is_too_long_ends_the_peer_by_name() {
+    let mut room = Room::listening();
+    let mut peer = UnixStream::connect(room.path()).unwrap();
+    room.connected();
+    peer.write_all(&[framed(&[]), framed(&[1; 13]), framed(&[2; 14])].concat()).unwrap();
+    let (frames, tally) = room.receive(1);
+    assert_eq!((frames, tally.packets, tally.bytes), (vec![vec![2; 14]], 3, 27));
+    assert_eq!(tally.drops[DropReason::TooShort as usize], 2);
+    peer.write_all(&65_551_u32.to_be_bytes()).unwrap();
+    room.until(|state| matches!(state, PortState::Faulted(PortFault::Peer(_))));
+    assert_eq!(peer.read(&mut [0]).unwrap(), 0, "a clear end");
+    let _another = UnixStream::connect(room.path()).unwrap();
+    room.connected();
+    assert!(room.port.status().last_fault.is_some());
+}
+
+#[test]
+fn one_peer_is_served_and_another_sees_a_clear_end() {
+    let mut room = Room::listening();
+    let _first = UnixStream::connect(room.path()).unwrap();
+    room.connected();
+    let mut second = UnixStream::connect(room.path()).unwrap();
+    room.port.handle(Instant::now(), &mut room.engine);
+    assert_eq!(second.read(&mut [0]).unwrap(), 0);
+    assert_eq!(room.port.status().connects, 1);
+}
+
+/// Fills the socket, then reads all of it: no frame is torn, and those that were counted are those that came.
+#[test]
+fn a_full_socket_is_a_full_queue_and_no_frame_is_torn() {
+    let mut room = Room::listening();
+    let mut peer = UnixStream::connect(room.path()).unwrap();
+    room.connected();
+    let (burst, picks) = (burst(&[HEAD - 1; BURST]), std::array::from_fn::<u8, BURST, _>(|i| i as u8));
+    let (mut tally, mut done) = (Tally::default(), BURST);
+    while done == BURST {
+        done = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &picks, &mut tally).unwrap();
+    }
+    let refused = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &picks, &mut tally).unwrap();
+    assert_eq!((refused, tally.dropped()), (0, 0), "the engine waits or drops");
+    assert_eq!(tally.bytes, tally.packets * (HEAD as u64 - 1));
+    // Only control is left to send what is missing of the last frame.
+    peer.set_nonblocking(true).unwrap();
+    let wanted = tally.packets as usize * (PREFIX + HEAD - 1);
+    let (mut got, start) = (Vec::new(), Instant::now());
+    while got.len() < wanted {
+        room.port.handle(Instant::now(), &mut room.engine);
+        match peer.read_to_end(&mut got) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            ended => panic!("{ended:?}"),
+        }
+        assert!(start.elapsed() < PATIENCE, "{} of {wanted} bytes", got.len());
+    }
+    for (i, frame) in got.chunks(PREFIX + HEAD - 1).enumerate() {
+        assert!(frame == framed(&[(i % BURST) as u8; HEAD - 1]), "frame {i} is torn");
+    }
+    assert_eq!(got.len(), wanted);
+    assert!(room.port.poll_fd().is_some_and(|fd| !readable(fd)), "nothing is waited for any more");
+}
+
+fn readable(fd: rustix::fd::BorrowedFd<'_>) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).unwrap() > 0
+}
+
+#[test]
+fn what_a_peer_sent_before_it_left_arrives_although_nothing_reaches_it_any_more() {
+    let mut room = Room::listening();
+    let mut peer = UnixStream::connect(room.path()).unwrap();
+    room.connected();
+    peer.write_all(&framed(&[5; 99])).unwrap();
+    drop(peer);
+    let mut tally = Tally::default();
+    room.engine.tx.get_mut(&0).unwrap().tx(&burst(&[60]), &[0], &mut tally).unwrap();
+    room.port.handle(Instant::now(), &mut room.engine);
+    assert_eq!(room.receive(1).0, [vec![5; 99]]);
+    room.until(|state| *state == PortState::Waiting);
+}
+
+#[test]
+fn a_peer_that_left_while_frames_are_sent_costs_those_frames_and_nothing_else() {
+    let mut room = Room::listening();
+    let peer = UnixStream::connect(room.path()).unwrap();
+    room.connected();
+    drop(peer);
+    let mut tally = Tally::default();
+    let tx = room.engine.tx.get_mut(&0).unwrap();
+    assert_eq!(tx.tx(&burst(&[60, 60]), &[0, 1], &mut tally), Ok(2));
+    assert_eq!((tally.packets, tally.drops[DropReason::PortDown as usize]), (0, 2));
+    room.until(|state| *state == PortState::Waiting);
+}
+
+#[test]
+fn frames_of_several_workers_never_mingle() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let wire = Arc::new(Wire::new(ours.into(), Bell::new().unwrap()));
+    let mut first = tx::start(wire.clone());
+    let handles = [first.fork(), first.fork(), first];
+    let total = 3 * 2000;
+    let threads: Vec<_> = handles
+        .into_iter()
+        .map(|mut tx| {
+            std::thread::spawn(move || {
+                let (burst, mut tally) = (burst(&[20, 128, 77, 33]), Tally::default());
+                let mut done = 0;
+                while done < 2000 {
+                    done += tx.tx(&burst, &[(done % 4) as u8], &mut tally).unwrap();
+                }
+                assert_eq!(tally.packets, 2000);
+            })
+        })
+        .collect();
+    let mut read = 0;
+    while read < total {
+        // As control does when the last frame is half sent.
+        wire.finish().unwrap();
+        let frame = read_frame(&mut theirs);
+        let i = frame[0];
+        assert_eq!(frame, vec![i; [20, 128, 77, 33][usize::from(i)]]);
+        read += 1;
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+fn loopback() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+#[test]
+fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_comes() {
+    let (listener, address) = loopback();
+    drop(listener);
+    let port = Stream::connect(&Site::Tcp(address), Instant::now()).unwrap();
+    let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
+    let start = Instant::now();
+    while room.port.status().last_fault.is_none() {
+        room.port.handle(Instant::now(), &mut room.engine);
+        assert!(start.elapsed() < PATIENCE);
+    }
+    let said = room.port.status().last_fault.unwrap().to_string();
+    assert!(said.starts_with("the other end cannot be reached yet: Connection refused"), "{said}");
+    let listener = TcpListener::bind(address).unwrap();
+    room.connected();
+    assert_eq!(room.port.status().last_fault, None);
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.write_all(&framed(&[9; 700])).unwrap();
+    assert_eq!(room.receive(1).0, [vec![9; 700]]);
+}
+
+#[test]
+fn a_port_that_listens_over_tcp_serves_a_peer() {
+    let (listener, address) = loopback();
+    drop(listener);
+    let port = Stream::listen(&Site::Tcp(address)).unwrap();
+    let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
+    let mut peer = TcpStream::connect(address).unwrap();
+    room.connected();
+    let mut tally = Tally::default();
+    room.engine.tx.get_mut(&0).unwrap().tx(&burst(&[100]), &[0], &mut tally).unwrap();
+    assert_eq!(read_frame(&mut peer), vec![0; 100]);
+}
+
+/// A peer in client mode of the port that listens at a path.
+#[test]
+fn a_port_that_connects_to_a_path_comes_back_to_a_peer_that_was_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let port = Stream::connect(&Site::Unix(path.clone()), Instant::now()).unwrap();
+    let mut room = Room { port, engine: FakeEngine::default(), dir };
+    for round in 1..=2 {
+        let listener = UnixListener::bind(&path).unwrap();
+        room.connected();
+        assert_eq!(room.port.status().connects, round);
+        drop(listener.accept().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        room.until(|state| *state == PortState::Waiting);
+    }
+}

@@ -1,0 +1,103 @@
+//! Frames to the peer, as the switch sends them.
+//!
+//! The frames of a call are laid one behind the other into memory of this handle, each behind its length, and go out
+//! with one write. What the socket has no room for has found the queue full; a frame that it took a part of counts as
+//! sent, and the connection (`wire`) keeps the rest. Handles of several workers share nothing else.
+
+use super::frames::{LONGEST, PREFIX};
+use super::sys::Stop;
+use super::wire::Wire;
+use crate::{BURST, Burst, DropReason, PortFault, Tally, TxQueue};
+use mem::copy::Kernel;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Bytes that go out with one write, at most: two bursts of full Ethernet frames.
+const STAGE: usize = 256 << 10;
+const _: () = assert!(STAGE >= PREFIX + LONGEST);
+
+/// A queue; the copy kernel is chosen here, once.
+pub(super) fn start(wire: Arc<Wire>) -> Box<dyn TxQueue> {
+    mem::with_kernel!(mem::copy::chosen(), K => Box::new(Tx::<K>::new(wire)) as Box<dyn TxQueue>)
+}
+
+struct Tx<K> {
+    wire: Arc<Wire>,
+    stage: Box<[u8]>,
+    /// Where each frame in the stage ends.
+    ends: Vec<usize>,
+    kernel: PhantomData<K>,
+}
+
+impl<K: Kernel> Tx<K> {
+    fn new(wire: Arc<Wire>) -> Self {
+        Self { wire, stage: vec![0; STAGE].into(), ends: Vec::with_capacity(BURST), kernel: PhantomData }
+    }
+
+    /// Lays frames into the stage, up to the first that does not fit or that is too long.
+    #[inline]
+    fn fill(&mut self, burst: &Burst, picks: &[u8]) {
+        self.ends.clear();
+        let mut at = 0;
+        for &pick in picks {
+            let len = burst.frame_len(pick.into());
+            let end = at + PREFIX + len;
+            if len > LONGEST || end > STAGE {
+                break;
+            }
+            self.stage[at..at + PREFIX].copy_from_slice(&(len as u32).to_be_bytes());
+            burst.frame(pick.into()).copy_to::<K>(&mut self.stage[at + PREFIX..end]);
+            self.ends.push(end);
+            at = end;
+        }
+    }
+}
+
+impl<K: Kernel> TxQueue for Tx<K> {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        let mut done = 0;
+        while done < picks.len() {
+            self.fill(burst, &picks[done..]);
+            let staged = self.ends.len();
+            if staged == 0 {
+                tally.drop(DropReason::BufferTooSmall, 1);
+                done += 1;
+                continue;
+            }
+            let end = self.ends[staged - 1];
+            let sent = match self.wire.send(&self.stage[..end], &self.ends) {
+                Ok(sent) => sent,
+                Err(Stop::Now) => 0,
+                // The queue that reads finds the same, after everything that the peer sent.
+                Err(Stop::Ended) => {
+                    tally.drop(DropReason::PortDown, (picks.len() - done) as u64);
+                    return Ok(picks.len());
+                }
+            };
+            tally.packets += sent as u64;
+            let lengths = picks[done..done + sent].iter().map(|&pick| burst.frame_len(pick.into()) as u64);
+            tally.bytes += lengths.sum::<u64>();
+            done += sent;
+            if sent < staged {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn notify(&mut self) {}
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        Box::new(Self::new(self.wire.clone()))
+    }
+
+    /// Nothing of it lies in anybody's memory.
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    /// There is no ring.
+    fn base(&self) -> u32 {
+        0
+    }
+}

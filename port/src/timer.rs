@@ -1,0 +1,80 @@
+//! A wake-up after a while, for queues that know when their next packet is due. It counts time and reads no clock.
+
+use crate::PortFault;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// A timer descriptor: readable once its time has passed.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    fd: OwnedFd,
+    is_set: bool,
+}
+
+impl Timer {
+    /// A timer that is not set.
+    ///
+    /// # Errors
+    /// [`PortFault::BadDescriptor`] where the process has no descriptor left.
+    pub(crate) fn new() -> Result<Self, PortFault> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags);
+        let fd = fd.map_err(|e| PortFault::BadDescriptor("timer", e.to_string()))?;
+        Ok(Self { fd, is_set: false })
+    }
+
+    /// Becomes readable `wait` nanoseconds from now.
+    pub(crate) fn set(&mut self, wait: u64) {
+        // Zero would mean never.
+        self.write(wait.max(1));
+        self.is_set = true;
+    }
+
+    /// Is not readable any more, and does not become so.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.is_set) {
+            self.write(0);
+        }
+    }
+
+    fn write(&self, wait: u64) {
+        let (tv_sec, tv_nsec) = ((wait / NANOSECONDS).cast_signed(), (wait % NANOSECONDS).cast_signed());
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = Itimerspec { it_interval: never, it_value: Timespec { tv_sec, tv_nsec } };
+        // The descriptor is a timer and the time is in range, so there is nothing to refuse.
+        let _ = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &value);
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    fn is_readable(timer: &Timer, limit: i64) -> bool {
+        let limit = Timespec { tv_sec: limit, tv_nsec: 0 };
+        poll(&mut [PollFd::new(timer, PollFlags::IN)], Some(&limit)).unwrap() == 1
+    }
+
+    #[test]
+    fn a_timer_wakes_once_it_is_due_and_not_once_it_is_cleared() {
+        let mut timer = Timer::new().unwrap();
+        assert!(!is_readable(&timer, 0));
+        timer.set(1_000_000);
+        assert!(is_readable(&timer, 60));
+        timer.clear();
+        assert!(!is_readable(&timer, 0));
+        timer.set(0);
+        assert!(is_readable(&timer, 60), "what is due at once is due");
+    }
+}

@@ -1,0 +1,295 @@
+//! A wrapped port's life: the inner port's, and that of the wrappers' files beside it.
+
+use super::counts::Counts;
+use super::fault_rx::FaultRx;
+use super::fault_tx::FaultTx;
+use super::options::{Capture, Faults, Trace, Ways, Wrappers};
+use super::record::{RecordRx, RecordTx};
+use super::release::{Late, Release};
+use crate::spool::{CreateError, Format, Spool};
+use crate::vhost_user::call;
+use crate::{Attach, PortControl, PortFault, PortStatus, RxQueue, TxQueue};
+use mem::copy::Kernel;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes of a packet that a trace looks at.
+const TRACED: u32 = crate::HEAD as u32;
+/// How old the count of faults may be.
+const NEWS: Duration = Duration::from_millis(500);
+/// The engine's number for the queue that sends a pair's late packets. No port has so many pairs.
+const RELEASE: u16 = 0x8000;
+
+/// Why a port cannot be wrapped. It was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum WrapError {
+    /// The file of a capture or trace.
+    #[error("{0}: {1}")]
+    File(&'static str, CreateError),
+    /// The process has no descriptor left.
+    #[error("the port cannot be wrapped: {0}; close something, or raise the limit of open files")]
+    Descriptor(#[from] rustix::io::Errno),
+}
+
+/// Puts `wrappers` around a port called `name`. Without any, the port is given back as it is.
+pub fn wrap(
+    inner: Box<dyn PortControl>,
+    name: &str,
+    wrappers: &Wrappers,
+) -> Result<Box<dyn PortControl>, WrapError> {
+    if *wrappers == Wrappers::default() {
+        return Ok(inner);
+    }
+    Ok(Box::new(Wrapped::new(inner, name, wrappers)?))
+}
+
+/// A spool, and where it ends.
+struct Recorder {
+    spool: Spool,
+    path: PathBuf,
+    ways: Ways,
+    names: [&'static str; 4],
+}
+
+impl Recorder {
+    fn capture(capture: &Capture, name: &str, bell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
+        let spool = Spool::create(&capture.output, Format::Pcapng, name, capture.snap, bell.clone());
+        Ok(Self {
+            spool: spool.map_err(|e| WrapError::File("capture", e))?,
+            path: capture.output.path.clone(),
+            ways: capture.ways,
+            names: ["capture", "captured", "capture-missed", "capture-ended"],
+        })
+    }
+
+    fn trace(trace: &Trace, name: &str, bell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
+        let spool = Spool::create(&trace.output, Format::Text, name, Some(TRACED), bell.clone());
+        Ok(Self {
+            spool: spool.map_err(|e| WrapError::File("trace", e))?,
+            path: trace.output.path.clone(),
+            ways: trace.ways,
+            names: ["trace", "traced", "trace-missed", "trace-ended"],
+        })
+    }
+
+    fn details(&self, details: &mut Vec<(&'static str, String)>) {
+        let [path, written, missed, ended] = self.names;
+        details.push((path, self.path.display().to_string()));
+        details.push((written, self.spool.written().to_string()));
+        details.push((missed, self.spool.missed().to_string()));
+        details.extend(self.spool.failure().map(|reason| (ended, reason.to_owned())));
+    }
+}
+
+/// Faults, and how often they happened.
+struct Wire {
+    faults: Faults,
+    inward: Arc<Counts>,
+    outward: Arc<Counts>,
+}
+
+/// What is around the inner port.
+struct Parts {
+    capture: Option<Recorder>,
+    trace: Option<Recorder>,
+    wire: Option<Wire>,
+}
+
+/// A port with wrappers.
+struct Wrapped {
+    inner: Box<dyn PortControl>,
+    parts: Parts,
+    bell: Arc<OwnedFd>,
+    /// The bell, and what the inner port waits for.
+    set: OwnedFd,
+    news: Option<Instant>,
+    closed: bool,
+}
+
+impl Wrapped {
+    fn new(inner: Box<dyn PortControl>, name: &str, wrappers: &Wrappers) -> Result<Self, WrapError> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&set, &bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        let (inward, outward) = (Arc::new(Counts::inward()), Arc::new(Counts::outward()));
+        let parts = Parts {
+            capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, name, &bell)).transpose()?,
+            trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, name, &bell)).transpose()?,
+            wire: wrappers.fault.clone().map(|faults| Wire { faults, inward, outward }),
+        };
+        let wrapped = Self { inner, parts, bell, set, news: None, closed: false };
+        wrapped.watch();
+        Ok(wrapped)
+    }
+
+    /// Waits for what the inner port waits for now, which may be another thing under the same number.
+    fn watch(&self) {
+        let Some(fd) = self.inner.poll_fd() else { return };
+        // Not being in the set is usual; not being able to be in it is not: every port waits for sockets and events.
+        let _ = epoll::delete(&self.set, fd);
+        let _ = epoll::add(&self.set, fd, epoll::EventData::new_u64(1), epoll::EventFlags::IN);
+    }
+
+    /// Has the inner port act on an engine that wraps.
+    fn with<R>(
+        &mut self,
+        engine: &mut dyn Attach,
+        act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
+    ) -> R {
+        let done = act(self.inner.as_mut(), &mut Wrapping { engine, parts: &self.parts, failure: None });
+        self.watch();
+        done
+    }
+
+    fn recorders(&mut self) -> impl Iterator<Item = &mut Recorder> {
+        self.parts.capture.iter_mut().chain(&mut self.parts.trace)
+    }
+}
+
+impl PortControl for Wrapped {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.closed).then(|| self.set.as_fd())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let spools = self.parts.capture.iter().chain(&self.parts.trace).filter_map(|r| r.spool.deadline());
+        spools.chain(self.inner.deadline()).chain(self.news).min()
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if self.closed {
+            return;
+        }
+        call::clear(&self.bell);
+        self.with(engine, |inner, engine| inner.handle(now, engine));
+        let epoch = engine.epoch();
+        self.recorders().for_each(|recorder| recorder.spool.handle(now, epoch));
+        let counts = self.parts.wire.is_some();
+        if counts && self.news.is_none_or(|at| at <= now) {
+            self.news = Some(now + NEWS);
+        }
+    }
+
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        self.with(engine, |inner, engine| inner.fault(now, fault, engine));
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.with(engine, |inner, engine| inner.close(engine));
+        let epoch = engine.epoch();
+        self.recorders().for_each(|recorder| recorder.spool.close(epoch));
+        (self.closed, self.news) = (true, None);
+    }
+
+    fn status(&self) -> PortStatus {
+        self.inner.status()
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        let mut details = self.inner.details();
+        for recorder in self.parts.capture.iter().chain(&self.parts.trace) {
+            recorder.details(&mut details);
+        }
+        if let Some(wire) = &self.parts.wire {
+            details.push(("fault-seed", wire.faults.seed.to_string()));
+            details.extend(wire.inward.details().chain(wire.outward.details()));
+        }
+        details
+    }
+}
+
+/// The engine as the inner port sees it.
+struct Wrapping<'a> {
+    engine: &'a mut dyn Attach,
+    parts: &'a Parts,
+    /// Why a queue could not be wrapped; then it was not started.
+    failure: Option<PortFault>,
+}
+
+impl Wrapping<'_> {
+    fn note<T>(&mut self, made: Result<T, PortFault>) -> Option<T> {
+        made.map_err(|fault| self.failure = Some(fault)).ok()
+    }
+}
+
+impl Attach for Wrapping<'_> {
+    fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
+        let wrapped = mem::with_kernel!(mem::copy::chosen(), K => self.parts.rx::<K>(pair, queue));
+        if let Some(queue) = self.note(wrapped) {
+            self.engine.start_rx(pair, queue);
+        }
+    }
+
+    fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
+        self.engine.stop_rx(pair)
+    }
+
+    fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
+        let wrapped = mem::with_kernel!(mem::copy::chosen(), K => self.parts.tx::<K>(pair, queue));
+        if let Some((queue, release)) = self.note(wrapped) {
+            self.engine.start_tx(pair, queue);
+            if let Some(release) = release {
+                self.engine.start_rx(RELEASE | pair, release);
+            }
+        }
+    }
+
+    fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
+        // It sends to the same ring, so it goes first; the late packets go with it.
+        drop(self.engine.stop_rx(RELEASE | pair));
+        self.engine.stop_tx(pair)
+    }
+
+    fn refresh(&mut self) {
+        self.engine.refresh();
+    }
+
+    fn inject(&mut self, frame: &[u8]) {
+        self.engine.inject(frame);
+    }
+
+    fn failure(&self) -> Option<PortFault> {
+        self.failure.clone().or_else(|| self.engine.failure())
+    }
+
+    fn epoch(&self) -> u64 {
+        self.engine.epoch()
+    }
+}
+
+/// A transmit queue, and the queue that sends its late packets.
+type Sending = (Box<dyn TxQueue>, Option<Box<dyn RxQueue>>);
+
+impl Parts {
+    fn rx<K: Kernel>(&self, pair: u16, mut queue: Box<dyn RxQueue>) -> Result<Box<dyn RxQueue>, PortFault> {
+        if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_in()) {
+            queue = Box::new(RecordRx::<K>::new(queue, capture.spool.feed()));
+        }
+        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_in()) {
+            queue = Box::new(FaultRx::<K>::new(queue, &wire.faults, pair, wire.inward.clone())?);
+        }
+        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.ways.has_in()) {
+            queue = Box::new(RecordRx::<K>::new(queue, trace.spool.feed()));
+        }
+        Ok(queue)
+    }
+
+    fn tx<K: Kernel>(&self, pair: u16, mut queue: Box<dyn TxQueue>) -> Result<Sending, PortFault> {
+        let mut release: Option<Box<dyn RxQueue>> = None;
+        if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_out()) {
+            queue = Box::new(RecordTx::<K>::new(queue, capture.spool.feed(), false));
+        }
+        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_out()) {
+            let (late, counts) = (Arc::new(Late::new(wire.faults.hold)?), wire.outward.clone());
+            release = Some(Box::new(Release::<K>::new(late.clone(), queue.fork(), counts.clone())));
+            queue = Box::new(FaultTx::<K>::new(queue, &wire.faults, pair, late, counts)?);
+        }
+        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.ways.has_out()) {
+            queue = Box::new(RecordTx::<K>::new(queue, trace.spool.feed(), true));
+        }
+        Ok((queue, release))
+    }
+}

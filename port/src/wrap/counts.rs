@@ -1,0 +1,66 @@
+//! How often each fault happened, for people. Workers add, control reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What can happen to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Happened {
+    Dropped,
+    Duplicated,
+    Reordered,
+    Corrupted,
+    Delayed,
+    /// The hold was full: it passed undelayed, or came once.
+    HoldFull,
+    /// It was late, and when it was due the port took no more.
+    LostLate,
+}
+
+const KINDS: usize = 7;
+const IN: [&str; KINDS] = [
+    "fault-in-dropped",
+    "fault-in-duplicated",
+    "fault-in-reordered",
+    "fault-in-corrupted",
+    "fault-in-delayed",
+    "fault-in-hold-full",
+    "fault-in-lost-late",
+];
+const OUT: [&str; KINDS] = [
+    "fault-out-dropped",
+    "fault-out-duplicated",
+    "fault-out-reordered",
+    "fault-out-corrupted",
+    "fault-out-delayed",
+    "fault-out-hold-full",
+    "fault-out-lost-late",
+];
+
+/// The counts of one way.
+#[derive(Debug)]
+pub(super) struct Counts {
+    names: &'static [&'static str; KINDS],
+    counts: [AtomicU64; KINDS],
+}
+
+impl Counts {
+    pub(super) fn inward() -> Self {
+        Self { names: &IN, counts: Default::default() }
+    }
+
+    pub(super) fn outward() -> Self {
+        Self { names: &OUT, counts: Default::default() }
+    }
+
+    pub(super) fn add(&self, what: Happened, n: u64) {
+        if n > 0 {
+            self.counts[what as usize].fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// What happened so far, by name; what never did is left out.
+    pub(super) fn details(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let read = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        self.names.iter().zip(read).filter(|(_, n)| *n > 0).map(|(name, n)| (*name, n.to_string()))
+    }
+}

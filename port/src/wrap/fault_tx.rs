@@ -1,0 +1,187 @@
+//! A transmit queue in front of a bad wire.
+//!
+//! What the dice let pass goes to the inner queue; what they lose is counted as a drop of this port. What is late goes
+//! into the hold that all handles of a queue share, and counts as sent: the wire has it. A `release` queue sends it when it
+//! is due. A packet with a turned bit goes by a burst of its own, in its place.
+
+use super::counts::{Counts, Happened};
+use super::dice::{Dice, Verdict};
+use super::hold::Hold;
+use super::options::Faults;
+use super::release::Late;
+use crate::{Burst, Capabilities, DropReason, PortFault, Tally, TxQueue};
+use mem::copy::Kernel;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A transmit queue with faults.
+pub(super) struct FaultTx<K> {
+    inner: Box<dyn TxQueue>,
+    faults: Faults,
+    dice: Dice,
+    /// What the dice said of a packet that found the queue full: it holds for the one that comes next.
+    said: Option<Verdict>,
+    late: Arc<Late>,
+    counts: Arc<Counts>,
+    /// Room for the packet whose bit is turned, and its burst.
+    own: Hold,
+    burst: Box<Burst>,
+    /// Number of this handle, and how many were forked off it.
+    number: u64,
+    forks: u64,
+    kernel: PhantomData<K>,
+}
+
+impl<K: Kernel> FaultTx<K> {
+    pub(super) fn new(
+        inner: Box<dyn TxQueue>,
+        faults: &Faults,
+        pair: u16,
+        late: Arc<Late>,
+        counts: Arc<Counts>,
+    ) -> Result<Self, PortFault> {
+        let number = u64::from(pair) << 1 | 1;
+        Self::numbered(inner, faults, number, late, counts)
+    }
+
+    fn numbered(
+        inner: Box<dyn TxQueue>,
+        faults: &Faults,
+        number: u64,
+        late: Arc<Late>,
+        counts: Arc<Counts>,
+    ) -> Result<Self, PortFault> {
+        Ok(Self {
+            inner,
+            dice: Dice::new(faults, number),
+            faults: faults.clone(),
+            said: None,
+            late,
+            counts,
+            own: Hold::new(1)?,
+            burst: Box::new(Burst::new()),
+            number,
+            forks: 0,
+            kernel: PhantomData,
+        })
+    }
+
+    /// One packet. `false`: the queue is full.
+    fn one(&mut self, burst: &Burst, pick: u8, tally: &mut Tally) -> Result<bool, PortFault> {
+        let verdict = self.said.take().unwrap_or_else(|| self.dice.roll());
+        if verdict.drop {
+            tally.drop(DropReason::Injected, 1);
+            self.counts.add(Happened::Dropped, 1);
+            return Ok(true);
+        }
+        if verdict.is_kept() && self.keep(&verdict, burst, pick) {
+            tally.packets += 1;
+            tally.bytes += burst.frame_len(pick.into()) as u64;
+            return Ok(true);
+        }
+        if !self.pass(&verdict, burst, pick, tally)? {
+            self.said = Some(verdict);
+            return Ok(false);
+        }
+        if verdict.duplicate {
+            let twice = self.late.put::<K>(burst, pick, 0, None);
+            self.counts.add(if twice { Happened::Duplicated } else { Happened::HoldFull }, 1);
+        }
+        Ok(true)
+    }
+
+    /// Makes the packet late, and its double as well. Whether there was room.
+    fn keep(&mut self, verdict: &Verdict, burst: &Burst, pick: u8) -> bool {
+        let Verdict { reorder, corrupt, delay, duplicate, .. } = *verdict;
+        let kept = if reorder {
+            self.late.put_behind::<K>(burst, pick, corrupt)
+        } else {
+            self.late.put::<K>(burst, pick, delay, corrupt)
+        };
+        if !kept {
+            self.counts.add(Happened::HoldFull, 1);
+            return false;
+        }
+        self.counts.add(if reorder { Happened::Reordered } else { Happened::Delayed }, 1);
+        self.counts.add(Happened::Corrupted, u64::from(corrupt.is_some()));
+        if duplicate {
+            let twice = self.late.put::<K>(burst, pick, delay, None);
+            self.counts.add(if twice { Happened::Duplicated } else { Happened::HoldFull }, 1);
+        }
+        true
+    }
+
+    /// Sends the packet now.
+    fn pass(
+        &mut self,
+        verdict: &Verdict,
+        burst: &Burst,
+        pick: u8,
+        tally: &mut Tally,
+    ) -> Result<bool, PortFault> {
+        let done = match verdict.corrupt {
+            None => self.inner.tx(burst, &[pick], tally)?,
+            Some(bit) => self.turned(bit, burst, pick, tally)?,
+        };
+        if done > 0 {
+            self.late.passed(burst.now().0);
+        }
+        Ok(done > 0)
+    }
+
+    fn turned(&mut self, bit: u64, burst: &Burst, pick: u8, tally: &mut Tally) -> Result<usize, PortFault> {
+        let (now, len) = (burst.now(), burst.frame_len(pick.into()));
+        if !self.own.put::<K>(0, &burst.frame(pick.into()), len, Some(bit)) {
+            self.counts.add(Happened::HoldFull, 1);
+            return self.inner.tx(burst, &[pick], tally);
+        }
+        self.burst.begin(0);
+        self.burst.set_now(now);
+        let (packets, _) = self.own.release(u64::MAX, &mut self.burst);
+        self.burst.load_heads::<K>();
+        let done = self.inner.tx(&self.burst, &[0], tally);
+        self.own.give_back(packets);
+        self.counts.add(Happened::Corrupted, u64::from(matches!(done, Ok(1))));
+        done
+    }
+}
+
+impl<K: Kernel> TxQueue for FaultTx<K> {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        for (done, &pick) in picks.iter().enumerate() {
+            if !self.one(burst, pick, tally)? {
+                return Ok(done);
+            }
+        }
+        Ok(picks.len())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn notify(&mut self) {
+        self.inner.notify();
+    }
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        self.forks += 1;
+        // Pairs are numbered below this.
+        let number = self.number + (self.forks << 20);
+        let (late, counts) = (self.late.clone(), self.counts.clone());
+        let inner = self.inner.fork();
+        match Self::numbered(inner, &self.faults, number, late, counts) {
+            Ok(fork) => Box::new(fork),
+            // Without memory for one packet there is none for faults: this handle has none.
+            Err(_) => self.inner.fork(),
+        }
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.inner.refresh()
+    }
+
+    fn base(&self) -> u32 {
+        self.inner.base()
+    }
+}

@@ -1,0 +1,147 @@
+//! Packets that are late: copies in memory of our own, with the time when each is due.
+//!
+//! Room for a fixed number of packets, taken when the hold is made; a full hold says so. Packets leave by a burst of
+//! their own, which pins the hold's memory, and their places are free again once that burst was completed: bursts are
+//! completed in the order in which they were filled.
+
+use crate::arena::Arena;
+use crate::spool::MOST;
+use crate::{Burst, Frame, Offload, PortFault};
+use mem::copy::Kernel;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Nanoseconds after which a packet that was to come behind a later one comes, though there is none.
+const PATIENCE: u64 = 100_000_000;
+
+/// What is known of a packet besides its bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    len: u32,
+    offload: Offload,
+}
+
+/// The packets of one queue that are late.
+pub(super) struct Hold {
+    arena: Arena,
+    held: Box<[Held]>,
+    free: Vec<u32>,
+    /// When each is due, the order in which it came, and its place.
+    due: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    /// Those that wait for a later one to pass, with the time at which they wait no more.
+    behind: VecDeque<(u64, u32)>,
+    /// Places in bursts that were not completed yet, in their order.
+    lent: VecDeque<u32>,
+    came: u64,
+    staging: Box<[u8]>,
+}
+
+impl Hold {
+    /// Room for `most` packets.
+    pub(super) fn new(most: u32) -> Result<Self, PortFault> {
+        let arena = Arena::new(most.max(1) as usize, MOST)?;
+        let places = arena.slots();
+        Ok(Self {
+            arena,
+            held: vec![Held::default(); places].into(),
+            free: (0..most).rev().collect(),
+            due: BinaryHeap::with_capacity(places),
+            behind: VecDeque::with_capacity(places),
+            lent: VecDeque::with_capacity(places),
+            came: 0,
+            staging: vec![0; MOST].into(),
+        })
+    }
+
+    /// Takes a copy of a packet that is due at `due`. `false`: there is no room.
+    pub(super) fn put<K: Kernel>(
+        &mut self,
+        due: u64,
+        frame: &Frame<'_>,
+        len: usize,
+        flip: Option<u64>,
+    ) -> bool {
+        let Some(place) = self.copy::<K>(frame, len, flip) else { return false };
+        self.make_due(due, place);
+        true
+    }
+
+    /// Takes a copy of a packet that is to come behind a later one. `false`: there is no room.
+    pub(super) fn put_behind<K: Kernel>(
+        &mut self,
+        now: u64,
+        frame: &Frame<'_>,
+        len: usize,
+        flip: Option<u64>,
+    ) -> bool {
+        let Some(place) = self.copy::<K>(frame, len, flip) else { return false };
+        self.behind.push_back((now + PATIENCE, place));
+        true
+    }
+
+    /// A packet has passed at `now`: what waited for one is due.
+    pub(super) fn passed(&mut self, now: u64) {
+        while let Some((_, place)) = self.behind.pop_front() {
+            self.make_due(now, place);
+        }
+    }
+
+    fn make_due(&mut self, due: u64, place: u32) {
+        self.due.push(Reverse((due, self.came, place)));
+        self.came += 1;
+    }
+
+    fn copy<K: Kernel>(&mut self, frame: &Frame<'_>, len: usize, flip: Option<u64>) -> Option<u32> {
+        if len > self.staging.len() {
+            return None;
+        }
+        let place = self.free.pop()?;
+        let bytes = &mut self.staging[..len];
+        let len = frame.copy_to::<K>(bytes);
+        if let Some(bit) = flip.filter(|_| len > 0) {
+            turn(&mut bytes[..len], bit);
+        }
+        let slot = self.arena.slot(place as usize);
+        // SAFETY: the arena holds its map; a slot has as many bytes as the staging.
+        unsafe { slot.copy_in::<K>(&self.staging[..len]) };
+        self.held[place as usize] = Held { len: len as u32, offload: frame.offload };
+        Some(place)
+    }
+
+    /// When the next packet is due.
+    pub(super) fn next(&self) -> Option<u64> {
+        let behind = self.behind.front().map(|(due, _)| *due);
+        self.due.peek().map(|Reverse((due, ..))| *due).into_iter().chain(behind).min()
+    }
+
+    /// Fills an empty burst with what is due. How many packets, and their bytes.
+    pub(super) fn release(&mut self, now: u64, burst: &mut Burst) -> (usize, u64) {
+        while self.behind.front().is_some_and(|(due, _)| *due <= now) {
+            let (due, place) = self.behind.pop_front().unwrap_or_default();
+            self.make_due(due, place);
+        }
+        burst.pin(self.arena.map());
+        let (mut packets, mut bytes) = (0, 0);
+        while packets < crate::BURST && self.due.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
+            let Some(Reverse((.., place))) = self.due.pop() else { break };
+            let held = self.held[place as usize];
+            burst.push_kept(self.arena.slot(place as usize).split_at(held.len as usize).0);
+            burst.set_offload(packets, held.offload);
+            self.lent.push_back(place);
+            packets += 1;
+            bytes += u64::from(held.len);
+        }
+        (packets, bytes)
+    }
+
+    /// The oldest burst of `packets` packets was completed.
+    pub(super) fn give_back(&mut self, packets: usize) {
+        self.free.extend(self.lent.drain(..packets.min(self.lent.len())));
+    }
+}
+
+/// Turns one bit over.
+pub(super) fn turn(bytes: &mut [u8], bit: u64) {
+    let bit = (bit % (bytes.len() as u64 * 8)) as usize;
+    bytes[bit / 8] ^= 1 << (bit % 8);
+}

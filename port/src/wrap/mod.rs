@@ -1,0 +1,28 @@
+//! What can be put around any port: a capture, a trace, faults.
+//!
+//! A wrapped port is a port: [`wrap`] takes its control side and gives one back, which hands the inner one an
+//! [`crate::Attach`] that wraps each queue on its way to the engine (`control`). A port without wrappers is not touched,
+//! and nothing on its way asks whether it has any.
+//!
+//! From the engine to the port: *trace*, *fault*, *capture*. Faults are those of a wire between the switch and the port,
+//! so a capture shows what really enters and leaves the port, and a trace what the switch sees: which of its packets were
+//! lost, and why.
+//!
+//! `record` watches queues for captures and traces; the files are `crate::spool`'s. `dice` decides on faults, `hold` is
+//! the memory of packets that are late, `fault_rx`, `fault_tx` and `release` are queues with faults. A wrapper may slow
+//! its own port's packets down, and must never lose one that nobody asked it to lose.
+
+mod control;
+mod counts;
+mod dice;
+mod fault_rx;
+mod fault_tx;
+mod hold;
+mod options;
+mod record;
+mod release;
+#[cfg(test)]
+mod tests;
+
+pub use control::{WrapError, wrap};
+pub use options::{Capture, Faults, Trace, Ways, Wrappers};

@@ -1,0 +1,162 @@
+//! Queues that are watched: what they move is spooled, for a capture or a trace.
+//!
+//! Only what was really sent is said to have been sent, so packets go to the inner queue one by one: which of several it
+//! lost, no queue says. A spool that is full costs records and never packets.
+
+use crate::spool::{Direction, Fate, Feed, Record};
+use crate::{Burst, Capabilities, DropReason, OFFLOAD_HEADER, PortFault, RxQueue, Tally, TxQueue};
+use mem::copy::Kernel;
+use rustix::fd::BorrowedFd;
+use std::marker::PhantomData;
+
+fn record(burst: &Burst, i: usize, direction: Direction, fate: Fate) -> Record {
+    let offload =
+        if burst.has_offloads() { burst.offload(i).header(burst.head(i)) } else { [0; OFFLOAD_HEADER] };
+    Record { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload }
+}
+
+/// A receive queue that is watched.
+pub(super) struct RecordRx<K> {
+    inner: Box<dyn RxQueue>,
+    feed: Feed,
+    kernel: PhantomData<K>,
+}
+
+impl<K: Kernel> RecordRx<K> {
+    pub(super) fn new(inner: Box<dyn RxQueue>, feed: Feed) -> Self {
+        Self { inner, feed, kernel: PhantomData }
+    }
+}
+
+impl<K: Kernel> RxQueue for RecordRx<K> {
+    fn prefetch(&self) {
+        self.inner.prefetch();
+    }
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let taken = self.inner.rx(burst, tally);
+        if !burst.is_empty() {
+            burst.load_heads::<K>();
+            for i in 0..burst.len() {
+                let record = record(burst, i, Direction::In, Fate::Moved);
+                self.feed.offer::<K>(&record, &burst.frame(i));
+            }
+            self.feed.tell();
+        }
+        taken
+    }
+
+    fn complete(&mut self, burst: &Burst) {
+        self.inner.complete(burst);
+    }
+
+    fn notify(&mut self) {
+        self.inner.notify();
+    }
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        self.inner.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.inner.disarm();
+    }
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.kick_fd()
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.inner.refresh()
+    }
+
+    fn base(&self) -> u32 {
+        self.inner.base()
+    }
+}
+
+/// A transmit queue that is watched.
+pub(super) struct RecordTx<K> {
+    inner: Box<dyn TxQueue>,
+    feed: Feed,
+    /// Whether what was lost is recorded as well.
+    losses: bool,
+    /// The packets that found the queue full last, by their burst's time and source and the first of them: they may
+    /// come again.
+    full: Option<(u64, usize, u8)>,
+    kernel: PhantomData<K>,
+}
+
+impl<K: Kernel> RecordTx<K> {
+    pub(super) fn new(inner: Box<dyn TxQueue>, feed: Feed, losses: bool) -> Self {
+        Self { inner, feed, losses, full: None, kernel: PhantomData }
+    }
+
+    fn record(&mut self, burst: &Burst, pick: u8, fate: Fate) {
+        let i = usize::from(pick);
+        self.feed.offer::<K>(&record(burst, i, Direction::Out, fate), &burst.frame(i));
+    }
+
+    /// `rest` found the queue full: recorded once, however often they are tried again.
+    fn record_full(&mut self, burst: &Burst, rest: &[u8]) {
+        let Some(&first) = rest.first().filter(|_| self.losses) else { return };
+        let which = (burst.now().0, burst.source(), first);
+        if self.full.replace(which) != Some(which) {
+            for &pick in rest {
+                self.record(burst, pick, Fate::Lost(DropReason::QueueFull));
+            }
+        }
+    }
+
+    fn send(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        for (done, &pick) in picks.iter().enumerate() {
+            let before = *tally;
+            if self.inner.tx(burst, &[pick], tally)? == 0 {
+                self.record_full(burst, &picks[done..]);
+                return Ok(done);
+            }
+            match fate(&before, tally) {
+                Fate::Lost(_) if !self.losses => {}
+                fate => self.record(burst, pick, fate),
+            }
+        }
+        Ok(picks.len())
+    }
+}
+
+/// What became of the one packet between two tallies.
+fn fate(before: &Tally, after: &Tally) -> Fate {
+    let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
+    match DropReason::ALL.iter().find(rose) {
+        Some(reason) if after.packets == before.packets => Fate::Lost(*reason),
+        _ => Fate::Moved,
+    }
+}
+
+impl<K: Kernel> TxQueue for RecordTx<K> {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        let sent = self.send(burst, picks, tally);
+        self.feed.tell();
+        sent
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn notify(&mut self) {
+        self.inner.notify();
+    }
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        Box::new(Self::new(self.inner.fork(), self.feed.another(), self.losses))
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.inner.refresh()
+    }
+
+    fn base(&self) -> u32 {
+        self.inner.base()
+    }
+}

@@ -1,0 +1,160 @@
+//! Packets on their way out that are late, and the queue that sends them when they are due.
+//!
+//! Every worker's handle of a transmit queue puts packets into one [`Late`], under a lock that nobody holds while sending.
+//! [`Release`] looks like a receive queue to the engine, so that one worker polls it, sleeps on its timer and takes it
+//! through every burst boundary; it brings no packets, but sends what is due by a handle of its own. While its worker
+//! sleeps the timer is set to the earliest packet: by `arm`, and by whoever puts an earlier one in.
+
+use super::counts::{Counts, Happened};
+use super::hold::Hold;
+use crate::timer::Timer;
+use crate::{BURST, Burst, PortFault, RxQueue, Tally, TxQueue};
+use mem::copy::Kernel;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+struct Inside {
+    hold: Hold,
+    timer: Timer,
+    /// The packet that the timer is set to; none while the worker is awake.
+    sleeps_until: Option<u64>,
+}
+
+/// The late packets of one transmit queue.
+pub(super) struct Late {
+    inside: Mutex<Inside>,
+    /// The timer, for the engine to wait for.
+    kick: OwnedFd,
+}
+
+impl Late {
+    /// Room for `most` packets.
+    pub(super) fn new(most: u32) -> Result<Self, PortFault> {
+        let timer = Timer::new()?;
+        let kick = timer.as_fd().try_clone_to_owned();
+        let kick = kick.map_err(|e| PortFault::BadDescriptor("timer", e.to_string()))?;
+        let inside = Inside { hold: Hold::new(most)?, timer, sleeps_until: None };
+        Ok(Self { inside: Mutex::new(inside), kick })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a packet that is due `delay` nanoseconds after its burst began. `false`: there is no room.
+    pub(super) fn put<K: Kernel>(&self, burst: &Burst, pick: u8, delay: u64, flip: Option<u64>) -> bool {
+        let (now, len) = (burst.now().0, burst.frame_len(pick.into()));
+        let mut inside = self.lock();
+        let put = inside.hold.put::<K>(now + delay, &burst.frame(pick.into()), len, flip);
+        inside.wake(now);
+        put
+    }
+
+    /// Takes a packet that is to leave behind a later one. `false`: there is no room.
+    pub(super) fn put_behind<K: Kernel>(&self, burst: &Burst, pick: u8, flip: Option<u64>) -> bool {
+        let (now, len) = (burst.now().0, burst.frame_len(pick.into()));
+        let mut inside = self.lock();
+        let put = inside.hold.put_behind::<K>(now, &burst.frame(pick.into()), len, flip);
+        inside.wake(now);
+        put
+    }
+
+    /// A packet was sent at `now`.
+    pub(super) fn passed(&self, now: u64) {
+        let mut inside = self.lock();
+        inside.hold.passed(now);
+        inside.wake(now);
+    }
+}
+
+impl Inside {
+    /// Sets the timer of a sleeping worker earlier where that is needed.
+    fn wake(&mut self, now: u64) {
+        let (Some(until), Some(next)) = (self.sleeps_until, self.hold.next()) else { return };
+        if next < until {
+            self.timer.set(next.saturating_sub(now));
+            self.sleeps_until = Some(next);
+        }
+    }
+}
+
+/// Sends late packets when they are due.
+pub(super) struct Release<K> {
+    late: Arc<Late>,
+    out: Box<dyn TxQueue>,
+    counts: Arc<Counts>,
+    burst: Box<Burst>,
+    now: u64,
+    kernel: PhantomData<K>,
+}
+
+impl<K: Kernel> Release<K> {
+    pub(super) fn new(late: Arc<Late>, out: Box<dyn TxQueue>, counts: Arc<Counts>) -> Self {
+        Self { late, out, counts, burst: Box::new(Burst::new()), now: 0, kernel: PhantomData }
+    }
+
+    fn send(&mut self) -> Result<(), PortFault> {
+        self.burst.begin(0);
+        self.burst.set_now(crate::Now(self.now));
+        let (packets, _) = self.late.lock().hold.release(self.now, &mut self.burst);
+        self.burst.load_heads::<K>();
+        let picks: [u8; BURST] = std::array::from_fn(|i| i as u8);
+        // They counted as sent when they became late.
+        let mut tally = Tally::default();
+        let sent = self.out.tx(&self.burst, &picks[..packets], &mut tally);
+        self.late.lock().hold.give_back(packets);
+        self.counts.add(Happened::LostLate, packets as u64 - tally.packets.min(packets as u64));
+        // As in the worker: what was published comes before the question whether anybody wants to be told.
+        fence(Ordering::SeqCst);
+        self.out.notify();
+        sent.map(drop)
+    }
+}
+
+impl<K: Kernel> RxQueue for Release<K> {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, _: &mut Tally) -> Result<(), PortFault> {
+        self.now = burst.now().0;
+        let next = self.late.lock().hold.next();
+        if next.is_some_and(|due| due <= self.now) { self.send() } else { Ok(()) }
+    }
+
+    /// It brings no packets.
+    fn complete(&mut self, _: &Burst) {}
+
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        let mut inside = self.late.lock();
+        let next = inside.hold.next().unwrap_or(u64::MAX);
+        if next <= self.now {
+            return Ok(true);
+        }
+        inside.sleeps_until = Some(next);
+        if next < u64::MAX {
+            inside.timer.set(next - self.now);
+        }
+        Ok(false)
+    }
+
+    fn disarm(&mut self) {
+        let mut inside = self.late.lock();
+        inside.sleeps_until = None;
+        inside.timer.clear();
+    }
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.late.kick.as_fd())
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.out.refresh()
+    }
+
+    fn base(&self) -> u32 {
+        0
+    }
+}

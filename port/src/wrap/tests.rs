@@ -1,0 +1,481 @@
+use super::*;
+use crate::pcap::{Options, Output, Pace, Pcap, Playing, Recording, Repeat};
+use crate::vhost_user::fake::FakeEngine;
+use crate::{Burst, DropReason, Now, PortControl, RxQueue, Tally, TxQueue};
+use mem::copy::Portable;
+use pcap_parser::{Block, OptionCode};
+use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The queue that sends late packets.
+const RELEASE: u16 = 0x8000;
+const MS: u64 = 1_000_000;
+
+/// A wrapped port of files, with what the engine would hold of it.
+struct Bench {
+    dir: tempfile::TempDir,
+    port: Box<dyn PortControl>,
+    engine: FakeEngine,
+    /// Bursts on their way, as a worker has them: two at most.
+    flying: VecDeque<Burst>,
+    received: Tally,
+    sent: Tally,
+    left_out: u64,
+}
+
+fn frame(i: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![i as u8; len];
+    bytes[..8].copy_from_slice(&(i as u64).to_be_bytes());
+    bytes
+}
+
+/// The number in front of a frame.
+fn number(bytes: &[u8]) -> usize {
+    usize::from_be_bytes(*bytes.first_chunk().unwrap())
+}
+
+/// A file that holds these frames, a microsecond apart.
+fn file(path: &Path, frames: &[Vec<u8>]) -> Recording {
+    let mut bytes = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 0, 1].map(u32::to_le_bytes).concat();
+    for (i, frame) in frames.iter().enumerate() {
+        let len = frame.len() as u32;
+        bytes.extend([0, i as u32 * 1_000, len, len].map(u32::to_le_bytes).concat());
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
+    Recording::read(path).unwrap()
+}
+
+impl Bench {
+    /// A port that brings `frames` as fast as they are taken, and writes what is sent.
+    fn new(frames: &[Vec<u8>], wrappers: impl FnOnce(&Path) -> Wrappers) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let playing = Playing::new(file(&dir.path().join("in.pcap"), frames));
+        let read = Some(Playing { pace: Pace::Fast, repeat: Repeat::Times(1), ..playing });
+        let write = Some(Output::new(dir.path().join("out.pcapng")));
+        let inner = Pcap::new(Options { name: "files".into(), read, write }).unwrap();
+        let wrappers = wrappers(dir.path());
+        let port = wrap(Box::new(inner), "red", &wrappers).unwrap();
+        let (received, sent) = <(Tally, Tally)>::default();
+        let engine = FakeEngine::default();
+        let mut bench = Self { dir, port, engine, flying: VecDeque::new(), received, sent, left_out: 0 };
+        bench.port.handle(Instant::now(), &mut bench.engine);
+        bench
+    }
+
+    fn faulty(frames: &[Vec<u8>], faults: Faults) -> Self {
+        Self::new(frames, |_| Wrappers { fault: Some(faults), ..Wrappers::default() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn rx(&mut self) -> &mut dyn RxQueue {
+        self.engine.rx.get_mut(&0).unwrap().as_mut()
+    }
+
+    fn tx(&mut self) -> &mut dyn TxQueue {
+        self.engine.tx.get_mut(&0).unwrap().as_mut()
+    }
+
+    fn release(&mut self) -> &mut dyn RxQueue {
+        self.engine.rx.get_mut(&RELEASE).unwrap().as_mut()
+    }
+
+    /// What one poll at `now` brings; the burst before the last one is completed.
+    fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
+        let (mut burst, mut tally) = (Burst::new(), Tally::default());
+        burst.begin(0);
+        burst.set_now(Now(now));
+        self.rx().rx(&mut burst, &mut tally).unwrap();
+        add(&mut self.received, &tally);
+        burst.load_heads::<Portable>();
+        let frames = (0..burst.len()).map(|i| whole(&burst, i)).collect();
+        if !burst.is_untouched() {
+            self.flying.push_back(burst);
+        }
+        if self.flying.len() > 2 {
+            self.complete();
+        }
+        frames
+    }
+
+    fn complete(&mut self) {
+        if let Some(burst) = self.flying.pop_front() {
+            self.rx().complete(&burst);
+        }
+    }
+
+    /// Polls at `now` until two polls bring nothing.
+    fn drain(&mut self, now: u64) -> Vec<Vec<u8>> {
+        let (mut frames, mut empty) = (Vec::new(), 0);
+        while empty < 2 {
+            let came = self.poll(now);
+            empty = if came.is_empty() { empty + 1 } else { 0 };
+            frames.extend(came);
+            if empty > 0 {
+                self.complete();
+            }
+        }
+        frames
+    }
+
+    /// Sends frames at `now`, a burst at a time.
+    fn send(&mut self, now: u64, frames: &[Vec<u8>]) {
+        for (round, some) in (0..).zip(frames.chunks(crate::BURST)) {
+            let dir = tempfile::tempdir().unwrap();
+            let playing = Playing::new(file(&dir.path().join("x"), some));
+            let read = Some(Playing { pace: Pace::Fast, ..playing });
+            let mut source = Pcap::new(Options { read, ..Options::default() }).unwrap();
+            let mut engine = FakeEngine::default();
+            source.handle(Instant::now(), &mut engine);
+            let (mut burst, mut tally) = (Burst::new(), Tally::default());
+            burst.begin(0);
+            burst.set_now(Now(now + round));
+            engine.rx.get_mut(&0).unwrap().rx(&mut burst, &mut tally).unwrap();
+            burst.load_heads::<Portable>();
+            let picks: Vec<u8> = (0..burst.len() as u8).collect();
+            let mut tally = Tally::default();
+            let done = self.tx().tx(&burst, &picks, &mut tally).unwrap();
+            self.left_out += (picks.len() - done) as u64;
+            add(&mut self.sent, &tally);
+        }
+    }
+
+    /// Lets what is late and due at `now` leave.
+    fn let_go(&mut self, now: u64) {
+        for _ in 0..100 {
+            let (mut burst, mut tally) = (Burst::new(), Tally::default());
+            burst.begin(0);
+            burst.set_now(Now(now));
+            self.release().rx(&mut burst, &mut tally).unwrap();
+            assert!(burst.is_untouched() && tally == Tally::default(), "it brings no packets");
+        }
+    }
+
+    /// Closes the port; what is in a file that it wrote.
+    fn close(&mut self) {
+        self.port.close(&mut self.engine);
+        assert!(self.engine.rx.is_empty() && self.engine.tx.is_empty());
+    }
+
+    /// The frames that left for good.
+    fn outside(&self) -> Vec<Vec<u8>> {
+        packets(&self.path("out.pcapng")).into_iter().map(|packet| packet.bytes).collect()
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let details = self.port.details();
+        details.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| n.parse().unwrap())
+    }
+}
+
+fn add(total: &mut Tally, tally: &Tally) {
+    total.packets += tally.packets;
+    total.bytes += tally.bytes;
+    total.drops.iter_mut().zip(tally.drops).for_each(|(total, n)| *total += n);
+}
+
+fn whole(burst: &Burst, i: usize) -> Vec<u8> {
+    let mut bytes = vec![0; burst.frame_len(i)];
+    burst.frame(i).copy_to::<Portable>(&mut bytes);
+    bytes
+}
+
+/// One packet of a file, as another's reader sees it.
+struct Packet {
+    bytes: Vec<u8>,
+    whole: u32,
+    time: u64,
+    flags: u32,
+    comment: Option<String>,
+}
+
+fn packets(path: &Path) -> Vec<Packet> {
+    let bytes = std::fs::read(path).unwrap();
+    let (mut rest, mut packets) = (&bytes[..], Vec::new());
+    while let Ok((behind, block)) = pcap_parser::parse_block_le(rest) {
+        if let Block::EnhancedPacket(block) = block {
+            let option = |code| {
+                block.options.iter().find(|o| o.code == OptionCode(code)).map(|o| &o.value[..o.len as usize])
+            };
+            packets.push(Packet {
+                bytes: block.data[..block.caplen as usize].to_vec(),
+                whole: block.origlen,
+                time: u64::from(block.ts_high) << 32 | u64::from(block.ts_low),
+                flags: option(2).map_or(0, |o| u32::from_le_bytes(o.try_into().unwrap())),
+                comment: option(1).map(|o| String::from_utf8(o.to_vec()).unwrap()),
+            });
+        }
+        rest = behind;
+    }
+    assert!(rest.is_empty(), "the file is whole");
+    packets
+}
+
+fn frames(n: usize, len: usize) -> Vec<Vec<u8>> {
+    (0..n).map(|i| frame(i, len)).collect()
+}
+
+/// How many bits differ.
+fn difference(one: &[u8], other: &[u8]) -> u32 {
+    assert_eq!(one.len(), other.len());
+    one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum()
+}
+
+fn is_readable(queue: &dyn RxQueue, seconds: i64) -> bool {
+    let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    poll(&mut [PollFd::from_borrowed_fd(queue.kick_fd().unwrap(), PollFlags::IN)], Some(&limit)).unwrap() == 1
+}
+
+#[test]
+fn a_port_without_wrappers_is_given_back_as_it_is() {
+    let inner: Box<dyn PortControl> = Box::new(Pcap::new(Options::default()).unwrap());
+    let before: *const dyn PortControl = &raw const *inner;
+    let after = wrap(inner, "red", &Wrappers::default()).unwrap();
+    assert!(std::ptr::addr_eq(before, &raw const *after));
+}
+
+#[test]
+fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
+    for (ways, snap) in [(Ways::Both, None), (Ways::In, Some(20)), (Ways::Out, Some(200))] {
+        let capture = |dir: &Path| Capture { output: Output::new(dir.join("c.pcapng")), snap, ways };
+        let mut bench = Bench::new(&frames(70, 300), |dir| Wrappers {
+            capture: Some(capture(dir)),
+            ..Wrappers::default()
+        });
+        let came = bench.drain(5 * MS);
+        assert_eq!(came, frames(70, 300), "a capture changes nothing");
+        bench.send(9 * MS, &frames(3, 60));
+        bench.close();
+        assert_eq!(bench.outside(), frames(3, 60));
+        let expected = came.iter().map(|f| (1, f)).filter(|_| ways != Ways::Out);
+        let left = frames(3, 60);
+        let expected: Vec<_> =
+            expected.chain(left.iter().map(|f| (2, f)).filter(|_| ways != Ways::In)).collect();
+        let captured = packets(&bench.path("c.pcapng"));
+        assert_eq!(captured.len(), expected.len());
+        for (packet, (flags, frame)) in captured.iter().zip(expected) {
+            let kept = frame.len().min(snap.unwrap_or(9999) as usize);
+            assert_eq!((packet.flags, packet.whole as usize), (flags, frame.len()));
+            assert_eq!(
+                (&packet.bytes[..], packet.time),
+                (&frame[..kept], if flags == 1 { 5 } else { 9 } * MS)
+            );
+            assert_eq!(packet.comment, None);
+        }
+        assert_eq!((bench.count("captured"), bench.count("capture-missed")), (captured.len() as u64, 0));
+    }
+}
+
+#[test]
+fn a_capture_that_cannot_keep_pace_counts_what_it_misses_and_no_packet_is_lost() {
+    let many = frames(100, 65_550);
+    let mut bench = Bench::new(&many, |dir| Wrappers {
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Ways::Both }),
+        ..Wrappers::default()
+    });
+    assert_eq!(bench.drain(1).len(), 100);
+    bench.close();
+    let captured = packets(&bench.path("c")).len() as u64;
+    assert!(captured > 0 && bench.count("capture-missed") == 100 - captured && captured < 100, "{captured}");
+}
+
+#[test]
+fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
+    let faults = Faults { drop: 0.5, ways: Ways::Out, ..Faults::default() };
+    let mut bench = Bench::new(&frames(1, 60), |dir| Wrappers {
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Ways::Out }),
+        trace: Some(Trace { output: Output::new(dir.join("t")), ways: Ways::Both }),
+        fault: Some(faults),
+    });
+    // The 64th of these finds the spool of the inner port full.
+    bench.send(1, &frames(200, 65_550));
+    bench.close();
+    let sent = bench.sent.packets;
+    assert_eq!(packets(&bench.path("c")).len() as u64, sent);
+    let trace = std::fs::read_to_string(bench.path("t")).unwrap();
+    let lines = |end: &str| trace.lines().filter(|line| line.ends_with(end)).count() as u64;
+    assert_eq!(lines(", sent"), sent);
+    assert_eq!(lines(", lost: injected"), bench.sent.drops[DropReason::Injected as usize]);
+    assert_eq!(lines(", lost: queue-full"), bench.left_out);
+    assert!(bench.left_out > 0 && trace.lines().count() == 200, "{trace}");
+}
+
+#[test]
+fn a_file_that_is_there_stops_the_wrapping_before_anything_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("c"), "dear").unwrap();
+    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Ways::Both };
+    let inner = Box::new(Pcap::new(Options::default()).unwrap());
+    let wrapped = wrap(inner, "red", &Wrappers { capture: Some(capture), ..Wrappers::default() });
+    let error = wrapped.err().unwrap().to_string();
+    assert!(error.starts_with("capture: ") && error.contains("exists already"), "{error}");
+}
+
+#[test]
+fn a_turned_bit_is_one_bit_of_a_copy_and_the_order_stays() {
+    for len in [60, 1514] {
+        let original = frames(200, len);
+        let mut bench = Bench::faulty(&original, Faults { corrupt: 0.3, ..Faults::default() });
+        let came = bench.drain(1);
+        assert_eq!(came.len(), 200);
+        let turned: u32 = came.iter().zip(&original).map(|(a, b)| difference(a, b).min(2)).sum();
+        assert!(came.iter().zip(&original).all(|(a, b)| difference(a, b) <= 1), "one bit, and in its place");
+        assert_eq!(u64::from(turned), bench.count("fault-in-corrupted"));
+        bench.send(1, &original);
+        bench.close();
+        let outside = bench.outside();
+        assert!(outside.iter().zip(&original).all(|(a, b)| difference(a, b) <= 1));
+        let turned = outside.iter().zip(&original).filter(|(a, b)| a != b).count() as u64;
+        assert_eq!((outside.len(), turned), (200, bench.count("fault-out-corrupted")));
+        assert!((30..90).contains(&turned), "{turned}");
+    }
+}
+
+#[test]
+fn late_packets_come_when_they_are_due_and_wake_a_sleeper() {
+    let delay = (Duration::from_millis(2), Duration::from_millis(2));
+    let original = frames(100, 700);
+    let mut bench = Bench::faulty(&original, Faults { delay, ..Faults::default() });
+    assert!(bench.drain(MS).is_empty());
+    assert_eq!(bench.received, Tally::default(), "they are on the wire");
+    assert!(!bench.rx().arm().unwrap());
+    assert!(is_readable(bench.rx(), 60), "the timer of the hold wakes");
+    bench.rx().disarm();
+    assert!(!is_readable(bench.rx(), 0));
+    assert!(bench.drain(3 * MS - 1).is_empty());
+    assert_eq!(bench.drain(3 * MS), original);
+    assert_eq!(bench.received.packets, 100);
+    bench.send(10 * MS, &original);
+    assert_eq!(bench.sent.packets, 100, "the wire has them");
+    bench.let_go(12 * MS - 1);
+    assert!(!bench.release().arm().unwrap());
+    assert!(is_readable(bench.release(), 60));
+    bench.release().disarm();
+    bench.let_go(12 * MS + 1);
+    bench.close();
+    assert_eq!(bench.outside(), original);
+    assert_eq!((bench.count("fault-in-delayed"), bench.count("fault-out-delayed")), (100, 100));
+}
+
+#[test]
+fn a_sleeper_is_woken_for_what_becomes_late_while_it_sleeps() {
+    let delay = (Duration::from_millis(1), Duration::from_millis(1));
+    let mut bench = Bench::faulty(&frames(1, 60), Faults { delay, ..Faults::default() });
+    bench.let_go(MS);
+    assert!(!bench.release().arm().unwrap());
+    assert!(!is_readable(bench.release(), 0));
+    bench.send(2 * MS, &frames(1, 60));
+    assert!(is_readable(bench.release(), 60), "another worker set the timer");
+}
+
+#[test]
+fn a_packet_that_comes_behind_a_later_one_comes_though_there_is_none() {
+    let mut bench = Bench::faulty(&frames(1, 60), Faults { reorder: 1.0, ..Faults::default() });
+    assert!(bench.drain(MS).is_empty());
+    assert_eq!(bench.drain(101 * MS), frames(1, 60));
+    bench.send(MS, &frames(1, 60));
+    bench.let_go(101 * MS);
+    bench.close();
+    assert_eq!(bench.outside(), frames(1, 60));
+}
+
+#[test]
+fn reordered_packets_come_behind_later_ones() {
+    let mut bench = Bench::faulty(&frames(300, 60), Faults { reorder: 0.1, ..Faults::default() });
+    let came: Vec<_> = bench.drain(MS).iter().map(|bytes| number(bytes)).collect();
+    let late = came.iter().enumerate().filter(|(at, n)| came[..*at].iter().any(|before| before > n)).count();
+    assert_eq!(came.len(), 300);
+    assert!(late as u64 >= bench.count("fault-in-reordered") && late > 10, "{late}");
+}
+
+#[test]
+fn a_full_hold_lets_packets_pass_and_says_so() {
+    let delay = (Duration::from_millis(1), Duration::from_millis(1));
+    let faults = Faults { delay, duplicate: 1.0, hold: 3, ..Faults::default() };
+    let mut bench = Bench::faulty(&frames(20, 60), faults);
+    assert_eq!(bench.drain(MS).len(), 18, "two are late, one of them twice");
+    assert_eq!(bench.drain(9 * MS).len(), 3);
+    assert_eq!(bench.count("fault-in-hold-full"), 18 + 19);
+    bench.send(MS, &frames(20, 60));
+    bench.let_go(9 * MS);
+    bench.close();
+    assert_eq!(bench.outside().len(), 21);
+    assert_eq!((bench.sent.packets, bench.count("fault-out-duplicated")), (20, 1));
+}
+
+#[test]
+fn equal_seeds_lose_the_same_packets() {
+    let run = |seed| {
+        let faults =
+            Faults { seed, drop: 0.3, duplicate: 0.2, reorder: 0.1, corrupt: 0.1, ..Faults::default() };
+        let mut bench = Bench::faulty(&frames(500, 200), faults);
+        let came = bench.drain(MS);
+        bench.send(MS, &frames(500, 200));
+        bench.let_go(MS);
+        bench.close();
+        (came, bench.outside())
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
+
+/// A count lies within six standard deviations of its mean.
+fn is_likely(count: u64, n: f64, chance: f64) -> bool {
+    (count as f64 - n * chance).abs() <= 6.0 * (n * chance * (1.0 - chance)).sqrt() + 1e-9
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever goes wrong: every packet is somewhere, as often as it was asked for.
+    #[test]
+    fn sums_agree(
+        seed: u64,
+        chances in prop::array::uniform4(prop_oneof![Just(0.0), 0.0_f64..0.5]),
+        delay in prop_oneof![Just((0, 0)), (0_u64..3_000, 0_u64..3_000)],
+        len in 14_usize..400,
+        hold in prop_oneof![Just(4096_u32), 0_u32..40],
+    ) {
+        const N: usize = 1_000;
+        let [drop, duplicate, reorder, corrupt] = chances;
+        let delay = (Duration::from_micros(delay.0), Duration::from_micros(delay.0 + delay.1));
+        let faults = Faults { seed, drop, duplicate, reorder, corrupt, delay, hold, ways: Ways::Both };
+        let mut bench = Bench::faulty(&frames(N, len), faults);
+        let mut came = Vec::new();
+        for now in 0..300 {
+            came.extend(bench.poll(now * MS));
+        }
+        let (n, in_dropped) = (N as u64, bench.received.drops[DropReason::Injected as usize]);
+        prop_assert_eq!(bench.received.packets, came.len() as u64 + in_dropped);
+        prop_assert_eq!(bench.received.bytes, bench.received.packets * len as u64);
+        prop_assert_eq!(bench.received.packets, n + bench.count("fault-in-duplicated"));
+        prop_assert_eq!(in_dropped, bench.count("fault-in-dropped"));
+        prop_assert!(is_likely(in_dropped, N as f64, drop), "{in_dropped}");
+        bench.send(300 * MS, &frames(N, len));
+        for now in 300..500 {
+            bench.let_go(now * MS);
+        }
+        bench.close();
+        let (out_dropped, outside) = (bench.sent.drops[DropReason::Injected as usize], bench.outside());
+        prop_assert_eq!(bench.sent.packets + out_dropped, n, "each ends once");
+        prop_assert_eq!(outside.len() as u64, bench.sent.packets + bench.count("fault-out-duplicated"));
+        prop_assert_eq!(bench.count("fault-out-lost-late"), 0);
+        prop_assert!(is_likely(out_dropped, N as f64, drop));
+        if hold > 4000 {
+            let kept = (N as u64 - in_dropped) as f64;
+            prop_assert!(is_likely(bench.count("fault-in-duplicated"), kept, duplicate));
+            prop_assert!(is_likely(bench.count("fault-in-reordered"), kept, reorder));
+            prop_assert!(is_likely(bench.count("fault-in-corrupted"), kept, corrupt));
+            let kept = bench.sent.packets as f64;
+            prop_assert!(is_likely(bench.count("fault-out-duplicated"), kept, duplicate));
+            prop_assert!(is_likely(bench.count("fault-out-reordered"), kept, reorder));
+            prop_assert!(is_likely(bench.count("fault-out-corrupted"), kept, corrupt));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! An `AF_XDP` port's receive queue.
+//!
+//! A frame stays where the kernel put it until its burst is completed; then its memory goes back to the fill ring, in
+//! the order in which it came. There are as many frames as the fill ring has entries, so it is never full.
+
+use super::rings::{CONTINUED, Consumer, Piece, Producer};
+use super::socket::{Made, Socket};
+use super::umem::Umem;
+use super::unfinished;
+use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
+use mem::Seg;
+use ring::Token;
+use rustix::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// Shortest frame: an Ethernet header.
+const SHORTEST: usize = 14;
+
+pub(super) struct Rx {
+    received: Consumer<Piece>,
+    fill: Producer<u64>,
+    socket: Arc<Socket>,
+    umem: Arc<Umem>,
+    /// The number of this queue's first frame, from which tokens count.
+    first: u32,
+    /// Whether frames may come with checksums that are not finished.
+    local: bool,
+}
+
+impl Rx {
+    /// The queue, with all of its frames in the fill ring.
+    pub(super) fn new(queue: u16, umem: &Arc<Umem>, made: Made, local: bool) -> (Self, super::tx::Parts) {
+        let Made { socket, received, mut fill, to_send, sent } = made;
+        let (frames, to_send_from) = umem.frames(queue);
+        let first = frames.start;
+        for frame in frames {
+            fill.put(umem.address(frame));
+        }
+        fill.publish();
+        let parts = super::tx::Parts {
+            to_send,
+            sent,
+            socket: socket.clone(),
+            umem: umem.clone(),
+            frames: to_send_from,
+        };
+        (Self { received, fill, socket, umem: umem.clone(), first, local }, parts)
+    }
+
+    #[inline(always)]
+    fn token(&self, piece: Piece) -> Token {
+        Token { id: (self.umem.frame_of(piece.address).wrapping_sub(self.first)) as u16, slots: 1 }
+    }
+
+    /// A packet in one frame.
+    #[inline(always)]
+    fn plain(&self, piece: Piece, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let frame = self.umem.received(piece.address, piece.len)?;
+        frame.prefetch_read(0);
+        tally.packets += 1;
+        tally.bytes += u64::from(piece.len);
+        if frame.len() >= SHORTEST {
+            burst.push(self.token(piece), frame);
+        } else {
+            tally.drop(DropReason::TooShort, 1);
+            burst.give_back(self.token(piece));
+        }
+        Ok(())
+    }
+
+    /// A packet in several frames, the first of them entry number `at`. How many there were; none where the burst has
+    /// no room for all of them, or the kernel has not shown all of them.
+    #[cold]
+    fn pieces(&mut self, at: u32, n: u32, burst: &mut Burst, tally: &mut Tally) -> Result<u32, PortFault> {
+        let more = (at..n).take_while(|&i| self.received.peek(i).options & CONTINUED != 0).count();
+        let span = more as u32 + 1;
+        if at + span > n {
+            return Ok(0);
+        }
+        let mut pieces = [Seg::EMPTY; BURST];
+        for (i, piece) in (at..at + span).zip(&mut pieces) {
+            let entry = self.received.peek(i);
+            *piece = self.umem.received(entry.address, entry.len)?;
+        }
+        let pieces = &pieces[..span as usize];
+        tally.packets += 1;
+        tally.bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        burst.push_chain(self.token(self.received.peek(at)), pieces);
+        for i in at + 1..at + span {
+            burst.give_back(self.token(self.received.peek(i)));
+        }
+        Ok(span)
+    }
+}
+
+/// Says what is left to be done for each packet.
+fn look_for_work(burst: &mut Burst) {
+    mem::with_kernel!(mem::copy::chosen(), K => burst.load_heads::<K>());
+    for i in 0..burst.len() {
+        burst.set_offload(i, unfinished::work(burst.head(i), burst.frame_len(i)));
+    }
+}
+
+impl RxQueue for Rx {
+    fn prefetch(&self) {
+        self.received.prefetch();
+    }
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        if self.socket.is_owed() {
+            self.socket.settle();
+        }
+        if self.received.available() == 0 {
+            if self.socket.polls() {
+                self.socket.receive();
+            }
+            return Ok(());
+        }
+        burst.pin(self.umem.map());
+        let n = self.received.available().min(burst.room() as u32);
+        let mut at = 0;
+        while at < n {
+            let piece = self.received.peek(at);
+            if piece.options & CONTINUED == 0 {
+                self.plain(piece, burst, tally)?;
+                at += 1;
+            } else {
+                match self.pieces(at, n, burst, tally)? {
+                    0 => break,
+                    span => at += span,
+                }
+            }
+        }
+        self.received.release(at);
+        if self.local {
+            look_for_work(burst);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, burst: &Burst) {
+        for token in burst.tokens() {
+            self.fill.put(self.umem.address(self.first + u32::from(token.id)));
+        }
+        self.fill.publish();
+    }
+
+    fn notify(&mut self) {
+        if self.fill.wants_wakeup() {
+            self.socket.receive();
+        }
+    }
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        if let Some(errno) = self.socket.error() {
+            return Err(PortFault::Interface(format!("its AF_XDP socket says {errno}")));
+        }
+        // The descriptor is readable as long as there are frames, so nothing is lost between here and sleeping. What
+        // the transmit ring is owed nobody would call for in our sleep.
+        Ok(self.received.refresh() > 0 || self.socket.is_owed())
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some((*self.socket).as_fd())
+    }
+
+    /// The memory is the port's own and stays as it is.
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    /// Each opening begins with fresh rings, so nobody asks where old ones stopped.
+    fn base(&self) -> u32 {
+        0
+    }
+}

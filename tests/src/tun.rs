@@ -1,0 +1,75 @@
+//! A TAP interface in the hands of a story: frames go into a namespace's kernel and come out of it, byte for byte.
+
+use std::io::{Error, ErrorKind};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::netns::Netns;
+
+/// Bytes of the header in front of each frame that is written to an interface with one.
+pub const HEADER: usize = 10;
+const LONGEST: usize = 1 << 17;
+
+/// An interface that exists as long as this does.
+#[derive(Debug)]
+pub struct Tun(OwnedFd);
+
+impl Tun {
+    /// A new interface `name` in `netns`; with `header`, a virtio-net header stands in front of each frame.
+    pub fn new(netns: &Netns, name: &str, header: bool) -> Tun {
+        let place = rustix::fs::open(netns.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let (place, name) = (place.unwrap_or_else(|error| panic!("{netns:?}: {error}")), name.to_owned());
+        // A thread of its own, because there is no need to find the way back.
+        let made = std::thread::spawn(move || -> std::io::Result<OwnedFd> {
+            move_into_link_name_space(std::os::fd::AsFd::as_fd(&place), Some(LinkNameSpaceType::Network))?;
+            open(&name, header)
+        });
+        match made.join() {
+            Ok(Ok(tun)) => Tun(tun),
+            other => panic!("no TAP interface: {other:?}"),
+        }
+    }
+
+    /// Gives the kernel what one system call can carry.
+    pub fn send(&self, bytes: &[u8]) {
+        let written = rustix::io::write(&self.0, bytes);
+        assert_eq!(written, Ok(bytes.len()), "the kernel refused {} bytes", bytes.len());
+    }
+
+    /// The next frame that the kernel sends; `None` when there is none for so long.
+    pub fn receive(&self, patience: Duration) -> Option<Vec<u8>> {
+        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+        let mut waits = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut waits, Some(&wait)).unwrap_or_else(|error| panic!("poll: {error}"));
+        let mut bytes = vec![0; LONGEST];
+        match rustix::io::read(&self.0, &mut bytes) {
+            Ok(n) => {
+                bytes.truncate(n);
+                Some(bytes)
+            }
+            Err(error) if Error::from(error).kind() == ErrorKind::WouldBlock => None,
+            Err(error) => panic!("read: {error}"),
+        }
+    }
+}
+
+fn open(name: &str, header: bool) -> std::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let tun = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
+    // SAFETY: a structure of integers and arrays of them, for which zeros are a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from.cast_signed();
+    }
+    let kind = libc::IFF_TAP | libc::IFF_NO_PI | if header { libc::IFF_VNET_HDR } else { 0 };
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(kind).map_err(Error::other)?;
+    // SAFETY: the request is a whole `ifreq` that outlives the call.
+    if unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
+        return Err(Error::last_os_error());
+    }
+    Ok(tun)
+}

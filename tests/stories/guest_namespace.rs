@@ -1,0 +1,149 @@
+//! A QEMU guest at a vhost-user port and a network namespace at a TAP port: both leave checksums and segments to be done,
+//! and each takes the other's as they are; a guest that does nothing itself gets finished packets.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use linerate_tests::netns::Netns;
+use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::vm::{Image, Plug, Vm};
+use linerate_tests::{folder, wait};
+use serde_json::Value;
+
+const PING: Duration = Duration::from_mins(1);
+const TRANSFER: Duration = Duration::from_mins(3);
+const REACTION: Duration = Duration::from_secs(30);
+const GUEST: [&str; 2] = ["10.0.0.1", "fd00::1"];
+const OTHER: [&str; 2] = ["10.0.0.9", "fd00::9"];
+
+/// The switch, a guest and a namespace.
+struct Stage {
+    switch: Switch,
+    guest: Vm,
+    netns: Netns,
+}
+
+impl Stage {
+    /// `offloads`: whether the guest's card may leave work to be done.
+    fn start(folder: &Path, image: &Image, offloads: bool) -> Stage {
+        let (netns, socket) = (Netns::new(), folder.join("guest"));
+        let text = format!(
+            "[[worker]]\n[[port]]\nname = \"guest\"\nsocket = \"{}\"\noffloads = {offloads}\n\
+             [[port]]\nname = \"host\"\nkind = \"tap\"\ninterface = \"eth0\"\nnetns = \"{}\"\n",
+            socket.display(),
+            netns.name()
+        );
+        fs::write(folder.join("switch.toml"), text).expect("the story's own folder");
+        let switch = Switch::restart(folder);
+        let plug = Plug { socket: &socket, server: false, packed: false, number: 1 };
+        let mut guest = Vm::start(folder, "guest", image, &plug);
+        switch.wait_state("host", "connected", REACTION);
+        for address in OTHER {
+            let prefix = if address.contains(':') { 64 } else { 24 };
+            netns.ip(&format!("address add {address}/{prefix} dev eth0"));
+        }
+        guest.ready();
+        guest.succeed(&format!("ip -6 address add {}/64 dev eth0", GUEST[1]), PING);
+        Stage { switch, guest, netns }
+    }
+
+    fn set_mtu(&mut self, mtu: u16) {
+        self.netns.ip(&format!("link set eth0 mtu {mtu}"));
+        self.guest.succeed(&format!("ip link set eth0 mtu {mtu}"), PING);
+    }
+
+    /// Asks until there is an answer, then large questions of which each is answered.
+    fn ping(&mut self, size: u16) {
+        for address in OTHER {
+            let once =
+                format!("for i in $(seq 30); do ping -c 1 -W 1 {address} && exit 0; sleep 1; done; exit 1");
+            self.guest.succeed(&format!("({once})"), PING);
+            self.guest.succeed(&format!("ping -c 3 -i 0.2 -s {size} -W 5 {address}"), PING);
+        }
+    }
+
+    /// iperf3 from the guest to the namespace, or the reverse; bytes that arrived.
+    fn iperf(&mut self, folder: &Path, address: &str, more: &str) -> u64 {
+        let mut server = self.netns.spawn(folder, "iperf", "iperf3", &["-s", "-1", "-B", address]);
+        let listens =
+            || self.netns.run("ss", &["-Hltn", "sport", "=", "5201"]).contains("5201").then_some(());
+        wait::until(REACTION, listens).expect("iperf3 listens");
+        let said = self.guest.succeed(&format!("iperf3 -c {address} -J -n 4M {more}"), TRANSFER);
+        server.finish(REACTION);
+        let from = said.find('{').expect("iperf3 reports");
+        let report: Value = serde_json::from_str(&said[from..]).expect("iperf3 reports in JSON");
+        let end = &report["end"];
+        let sum = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };
+        sum["bytes"].as_u64().expect("bytes were counted")
+    }
+
+    /// A file of 16 MiB of noise, fetched by the guest.
+    fn fetch(&mut self, folder: &Path) {
+        let command = "head -c 16777216 /dev/urandom > noise; exec busybox httpd -f -p 8080 -h .";
+        let home = folder.join("served");
+        fs::create_dir_all(&home).expect("the story's own folder");
+        let line = format!("cd {}; {command}", home.display());
+        let _server = self.netns.spawn(folder, "httpd", "sh", &["-c", &line]);
+        let fetch = format!("wget -q -O - http://{}:8080/noise | sha256sum", OTHER[0]);
+        let retried = format!(
+            "(for i in $(seq 20); do {fetch} >/tmp/sum && [ \"$(wc -c </tmp/sum)\" = 68 ] && \
+             ! grep -q e3b0c44298fc1c14 /tmp/sum && exit 0; sleep 0.5; done; exit 1)"
+        );
+        self.guest.succeed(&retried, TRANSFER);
+        let ours = self.netns.run("sha256sum", &[home.join("noise").display().to_string()]);
+        let theirs = self.guest.succeed("cat /tmp/sum", PING);
+        assert_eq!(ours[..64], theirs[..64], "the file changed on its way");
+    }
+
+    fn end(self) {
+        let counters = self.switch.settled(&["guest", "host"]);
+        assert_sums_agree(&counters);
+        drop(self.guest);
+        self.switch.stop();
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU, a kernel, iperf3 and root: run by `cargo xtask test`"]
+fn a_guest_and_a_namespace_talk_over_both_versions_in_ordinary_and_jumbo_frames() {
+    let (folder, image) = (folder(), Image::with(&["iperf3"]));
+    let folder = folder.path();
+    let mut stage = Stage::start(folder, &image, true);
+    for feature in ["csum", "host-tso4", "guest-tso4"] {
+        assert!(stage.switch.has_feature("guest", feature), "{}", stage.switch.port("guest"));
+    }
+    stage.ping(1400);
+    stage.fetch(folder);
+    for mtu in [1500, 9000] {
+        stage.set_mtu(mtu);
+        stage.ping(mtu - 48);
+        for address in OTHER {
+            for more in ["", "-R", "-u -b 20M -l 1200"] {
+                let bytes = stage.iperf(folder, address, more);
+                assert!(bytes > 1 << 20, "{bytes} bytes over {address} with MTU {mtu} {more}");
+            }
+        }
+    }
+    let large = stage.switch.counters("guest");
+    assert!(large.rx_bytes / large.rx_packets > 1514 / 4, "segments were left to be cut: {large:?}");
+    stage.end();
+}
+
+#[test]
+#[ignore = "needs QEMU, a kernel, iperf3 and root: run by `cargo xtask test`"]
+fn a_guest_that_does_nothing_itself_gets_finished_packets() {
+    let (folder, image) = (folder(), Image::with(&["iperf3"]));
+    let folder = folder.path();
+    let mut stage = Stage::start(folder, &image, false);
+    assert!(!stage.switch.has_feature("guest", "csum"), "{}", stage.switch.port("guest"));
+    stage.ping(1400);
+    stage.fetch(folder);
+    for address in OTHER {
+        let bytes = stage.iperf(folder, address, "-R");
+        assert!(bytes > 1 << 20, "{bytes} bytes over {address}");
+    }
+    let counters = stage.switch.counters("host");
+    assert!(counters.replicated > 100, "packets of the namespace were cut here: {counters:?}");
+    stage.end();
+}

@@ -1,0 +1,116 @@
+//! The IPv6 header (RFC 8200 section 3) and the extension headers that stand between it and the payload.
+
+/// Bytes of the fixed header.
+pub const IPV6_HEADER: usize = 40;
+
+/// Most extension headers that are followed: real packets have at most a few.
+const MOST_EXTENSIONS: usize = 8;
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION: u8 = 60;
+
+/// A packet whose fixed IPv6 header is complete.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv6<'a> {
+    header: &'a [u8; IPV6_HEADER],
+    after: &'a [u8],
+}
+
+/// What stands behind the extension headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpperLayer {
+    /// Its protocol, as IANA numbers it.
+    pub protocol: u8,
+    /// Where it begins, counted from the fixed header.
+    pub at: usize,
+    /// Whether a fragment header stands in front of it.
+    pub is_fragment: bool,
+}
+
+impl<'a> Ipv6<'a> {
+    /// Checks the version. What follows the fixed header may be cut off.
+    pub fn new(packet: &'a [u8]) -> Option<Self> {
+        let (header, after) = packet.split_first_chunk::<IPV6_HEADER>()?;
+        (header[0] >> 4 == 6).then_some(Self { header, after })
+    }
+
+    /// Bytes behind the fixed header, as it says.
+    pub fn payload_len(&self) -> u16 {
+        u16::from_be_bytes([self.header[4], self.header[5]])
+    }
+
+    /// Source and destination, as they stand in the header.
+    pub fn addresses(&self) -> &'a [u8; 32] {
+        // The header has forty bytes, so its last thirty-two exist.
+        self.header.last_chunk().unwrap_or(&[0; 32])
+    }
+
+    /// The source, then the destination.
+    pub fn source_and_destination(&self) -> (std::net::Ipv6Addr, std::net::Ipv6Addr) {
+        let half = |at: usize| self.addresses()[at..].first_chunk::<16>().copied().unwrap_or_default();
+        (half(0).into(), half(16).into())
+    }
+
+    /// Follows the extension headers; `None` where they are cut off or there are too many.
+    pub fn upper_layer(&self) -> Option<UpperLayer> {
+        let (mut protocol, mut at, mut is_fragment) = (self.header[6], 0, false);
+        for _ in 0..MOST_EXTENSIONS {
+            let len = match protocol {
+                HOP_BY_HOP | ROUTING | DESTINATION => 8 + usize::from(*self.after.get(at + 1)?) * 8,
+                FRAGMENT => 8,
+                _ => return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment }),
+            };
+            is_fragment |= protocol == FRAGMENT;
+            protocol = *self.after.get(at)?;
+            at += len;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packet(next: u8, after: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, after.len() as u8, next, 64];
+        packet.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        packet.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        packet.extend(after);
+        packet
+    }
+
+    #[test]
+    fn without_extensions_the_payload_follows_the_header() {
+        let bytes = packet(6, &[0; 20]);
+        let view = Ipv6::new(&bytes).unwrap();
+        assert_eq!(view.upper_layer(), Some(UpperLayer { protocol: 6, at: 40, is_fragment: false }));
+        assert_eq!(view.payload_len(), 20);
+        assert_eq!(view.source_and_destination().1.to_string(), "fe80::2");
+    }
+
+    #[test]
+    fn extensions_are_followed() {
+        let mut after = vec![FRAGMENT, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        after.extend([17, 0, 0, 0, 0, 0, 0, 0]);
+        let bytes = packet(HOP_BY_HOP, &after);
+        let upper = Ipv6::new(&bytes).unwrap().upper_layer();
+        assert_eq!(upper, Some(UpperLayer { protocol: 17, at: 64, is_fragment: true }));
+        assert_eq!(Ipv6::new(&bytes[..41]).unwrap().upper_layer(), None, "cut off");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(prop_oneof![Just(0x60_u8), Just(0), Just(60), any::<u8>()], 0..120)) {
+            if let Some(view) = Ipv6::new(&bytes) {
+                let _ = (view.payload_len(), view.source_and_destination());
+                if let Some(upper) = view.upper_layer() {
+                    prop_assert!(upper.at >= IPV6_HEADER);
+                }
+            }
+        }
+    }
+}

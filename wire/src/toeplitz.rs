@@ -1,0 +1,180 @@
+//! The Toeplitz hash of receive-side scaling ("Verifying the RSS Hash Calculation", Microsoft; VIRTIO 1.2 section
+//! 5.1.6.4.3): packets of one flow have one hash.
+//!
+//! The key is expanded into one table of 256 words for each byte of the input, so that a byte costs one look-up. With a
+//! key whose 16-bit words repeat, exchanging source and destination does not change the hash ("Scalable TCP session
+//! monitoring with symmetric receive-side scaling", Woo and Park, 2012), so both directions of a flow meet.
+
+use crate::Layers;
+
+/// Bytes of a key: enough for the 36 bytes of IPv6 addresses with ports, and four.
+pub const KEY_LEN: usize = 40;
+
+/// Most bytes of input.
+const LONGEST: usize = 36;
+
+/// The key with which the published examples are made, and which network cards begin with.
+pub const USUAL_KEY: [u8; KEY_LEN] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
+
+/// A key under which both directions of a flow have one hash.
+pub const SYMMETRIC_KEY: [u8; KEY_LEN] = symmetric();
+
+const fn symmetric() -> [u8; KEY_LEN] {
+    let mut key = [0x5a; KEY_LEN];
+    let mut at = 0;
+    while at < KEY_LEN {
+        key[at] = 0x6d;
+        at += 2;
+    }
+    key
+}
+
+/// A key, ready to hash with.
+#[derive(Clone)]
+pub struct Toeplitz {
+    tables: Vec<[u32; 256]>,
+}
+
+impl std::fmt::Debug for Toeplitz {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Toeplitz").finish_non_exhaustive()
+    }
+}
+
+impl Toeplitz {
+    /// Expands a key: 36 KiB of tables.
+    pub fn new(key: &[u8; KEY_LEN]) -> Self {
+        let mut tables = vec![[0; 256]; LONGEST];
+        for (at, table) in tables.iter_mut().enumerate() {
+            for (byte, word) in table.iter_mut().enumerate() {
+                *word = (0..8)
+                    .filter(|bit| byte >> (7 - bit) & 1 == 1)
+                    .map(|bit| window(key, at * 8 + bit))
+                    .fold(0, |a, b| a ^ b);
+            }
+        }
+        Self { tables }
+    }
+
+    /// The hash of up to 36 bytes; more are not looked at.
+    pub fn hash(&self, input: impl IntoIterator<Item = u8>) -> u32 {
+        self.tables.iter().zip(input).fold(0, |hash, (table, byte)| hash ^ table[usize::from(byte)])
+    }
+
+    /// The hash of the flow that a frame belongs to: addresses, and ports where there are any. Frames of no Internet
+    /// protocol have none.
+    pub fn of_frame(&self, frame: &[u8]) -> Option<u32> {
+        let layers = Layers::of(frame)?;
+        let ports = layers.ports(frame).into_iter().flatten();
+        Some(self.hash(layers.addresses(frame).iter().chain(ports).copied()))
+    }
+}
+
+/// The hash under [`SYMMETRIC_KEY`], in two tables of 256 words. That key repeats itself every sixteen bits, so the
+/// words of the input can be added up first, without carries, and only their sum is hashed.
+#[derive(Clone)]
+pub struct Symmetric {
+    tables: Box<[[u32; 256]; 2]>,
+}
+
+impl std::fmt::Debug for Symmetric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Symmetric").finish_non_exhaustive()
+    }
+}
+
+impl Default for Symmetric {
+    fn default() -> Self {
+        let whole = Toeplitz::new(&SYMMETRIC_KEY);
+        Self { tables: Box::new([whole.tables[0], whole.tables[1]]) }
+    }
+}
+
+impl Symmetric {
+    /// The hash of whole 16-bit words.
+    pub fn hash<'a>(&self, words: impl IntoIterator<Item = &'a [u8; 2]>) -> u32 {
+        let [high, low] = words.into_iter().fold([0; 2], |sum, word| [sum[0] ^ word[0], sum[1] ^ word[1]]);
+        self.tables[0][usize::from(high)] ^ self.tables[1][usize::from(low)]
+    }
+
+    /// As [`Toeplitz::of_frame`].
+    pub fn of_frame(&self, frame: &[u8]) -> Option<u32> {
+        let layers = Layers::of(frame)?;
+        let ports = layers.ports(frame).map_or(&[][..], |ports| ports.as_chunks().0);
+        Some(self.hash(layers.addresses(frame).as_chunks().0.iter().chain(ports)))
+    }
+}
+
+/// The 32 bits of the key from bit `at` on.
+fn window(key: &[u8; KEY_LEN], at: usize) -> u32 {
+    let byte = |i: usize| u64::from(key.get(at / 8 + i).copied().unwrap_or(0));
+    let wide = (0..5).fold(0, |wide, i| wide << 8 | byte(i));
+    (wide >> (8 - at % 8)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The input of a published example: addresses, and ports.
+    fn published(
+        source: &str,
+        source_port: u16,
+        destination: &str,
+        destination_port: u16,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let bytes = |text: &str| match text.parse::<std::net::IpAddr>().unwrap() {
+            std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
+            std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        let addresses = [bytes(source), bytes(destination)].concat();
+        let ports = [source_port.to_be_bytes(), destination_port.to_be_bytes()].concat();
+        (addresses, ports)
+    }
+
+    #[test]
+    fn the_published_examples() {
+        let hash = Toeplitz::new(&USUAL_KEY);
+        for (source, from, destination, to, addresses_only, with_ports) in [
+            ("66.9.149.187", 2794, "161.142.100.80", 1766, 0x323e_8fc2, 0x51cc_c178),
+            ("199.92.111.2", 14230, "65.69.140.83", 4739, 0xd718_262a, 0xc626_b0ea),
+            ("3ffe:2501:200:1fff::7", 2794, "3ffe:2501:200:3::1", 1766, 0x2cc1_8cd5, 0x4020_7d3d),
+        ] {
+            let (addresses, ports) = published(source, from, destination, to);
+            assert_eq!(hash.hash(addresses.iter().copied()), addresses_only, "{source}");
+            assert_eq!(hash.hash([addresses, ports].concat()), with_ports, "{source}");
+        }
+    }
+
+    /// Bit by bit, as the specification says it.
+    fn textbook(key: &[u8; KEY_LEN], input: &[u8]) -> u32 {
+        (0..input.len() * 8)
+            .filter(|bit| input[bit / 8] >> (7 - bit % 8) & 1 == 1)
+            .fold(0, |hash, bit| hash ^ window(key, bit))
+    }
+
+    proptest! {
+        #[test]
+        fn tables_and_bits_agree(key in prop::array::uniform32(any::<u8>()), input in prop::collection::vec(any::<u8>(), 0..=36)) {
+            let mut long = [7; KEY_LEN];
+            long[..32].copy_from_slice(&key);
+            prop_assert_eq!(Toeplitz::new(&long).hash(input.iter().copied()), textbook(&long, &input));
+        }
+
+        #[test]
+        fn both_directions_meet_under_the_symmetric_key(a in any::<[u8; 4]>(), b in any::<[u8; 4]>(), p in any::<[u8; 2]>(), q in any::<[u8; 2]>()) {
+            let hash = Toeplitz::new(&SYMMETRIC_KEY);
+            let there = [&a[..], &b, &p, &q].concat();
+            let back = [&b[..], &a, &q, &p].concat();
+            prop_assert_eq!(hash.hash(there.clone()), hash.hash(back.clone()));
+            let short = Symmetric::default();
+            prop_assert_eq!(short.hash(there.as_chunks().0), hash.hash(there));
+            prop_assert_eq!(short.hash(back.as_chunks().0), hash.hash(back));
+        }
+    }
+}
