@@ -114,14 +114,21 @@ impl<T: Copy> Producer<T> {
         Ok(Self { ring, next, taken })
     }
 
-    /// Writes an entry. `false`: the ring is full, which it never is where there are no more frames than entries.
+    /// Whether `n` more entries can be written, as far as the kernel has shown what it took.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, n: u32) -> bool {
+        let size = self.ring.mask + 1;
+        if self.next.wrapping_sub(self.taken) + n > size {
+            self.taken = self.ring.consumer().load(Ordering::Acquire);
+        }
+        self.next.wrapping_sub(self.taken) + n <= size
+    }
+
+    /// Writes an entry. `false`: there is no room.
     #[inline(always)]
     pub(super) fn put(&mut self, entry: T) -> bool {
-        if self.next.wrapping_sub(self.taken) > self.ring.mask {
-            self.taken = self.ring.consumer().load(Ordering::Acquire);
-            if self.next.wrapping_sub(self.taken) > self.ring.mask {
-                return false;
-            }
+        if !self.has_room(1) {
+            return false;
         }
         // SAFETY: the entry lies in the ring and is ours until it is published; nobody else writes it.
         unsafe { self.ring.entry(self.next).write(entry) };
@@ -250,6 +257,7 @@ mod tests {
         producer.publish();
         assert_eq!(consumer.available(), 4);
         consumer.release(1);
+        assert!(!producer.has_room(2) && producer.has_room(1));
         assert!(producer.put(4) && !producer.put(5));
     }
 

@@ -44,7 +44,7 @@ start_linerate() {
             printf '[[port]]\nname = "p%s"\nkind = "%s"\ninterface = "lan%s"\n' "$n" "$SUBJECT" "$n"
         done
     } > "$FOLDER/switch.toml"
-    in_host "$LINERATE" --control "$FOLDER/c.sock" run "$FOLDER/switch.toml" > "$FOLDER/linerate.log" 2>&1 &
+    in_host nice -n -20 "$LINERATE" --control "$FOLDER/c.sock" run "$FOLDER/switch.toml" > "$FOLDER/linerate.log" 2>&1 &
 }
 
 start_ovs() {
@@ -56,7 +56,7 @@ start_ovs() {
     ovs-vsctl --db="$DB" --no-wait init
     ovs-vsctl --db="$DB" --no-wait set Open_vSwitch . \
         other_config:pmd-cpu-mask="$(printf '0x%x' $((1 << SWITCH_CPU)))"
-    in_host taskset -c "$SWITCH_CPU" ovs-vswitchd --detach --no-chdir --pidfile="$FOLDER/vswitchd.pid" \
+    in_host nice -n -20 taskset -c "$SWITCH_CPU" ovs-vswitchd --detach --no-chdir --pidfile="$FOLDER/vswitchd.pid" \
         --log-file="$FOLDER/vswitchd.log" "$DB" 2> /dev/null
     ovs-vsctl --db="$DB" add-br br0 -- set bridge br0 datapath_type=netdev
     for n in 1 2; do
@@ -85,7 +85,7 @@ case "$SUBJECT" in
     # The load arrives as frames of XDP, which a veth interface without a program takes only where it gathers.
     packet | system) in_host ethtool -K lan1 gro on ;;
 esac
-ip netns exec "$LEFT" taskset -c "$LOAD_CPU" "$FLOOD" eth0 "$TARGET" --seconds $((SECONDS_EACH + 3)) &
+ip netns exec "$LEFT" nice -n -20 taskset -c "$LOAD_CPU" timeout $((SECONDS_EACH + 5)) "$FLOOD" eth0 "$TARGET" &
 sleep 2
 
 arrived=$(count "$RIGHT" eth0) sent=$(count "$HOST" lan1) began=$(date +%s%N)
