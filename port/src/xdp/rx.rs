@@ -159,7 +159,9 @@ impl RxQueue for Rx {
         // For a moment the kernel has shown a frame as received and has not yet shown that it took it from the fill ring.
         // A frame that finds no place then waits for the next burst.
         let late = std::mem::take(&mut self.late);
-        late.iter().for_each(|&address| self.give_back(address));
+        for address in late {
+            self.give_back(address);
+        }
         for token in burst.tokens() {
             self.give_back(self.umem.address(self.first + u32::from(token.id)));
         }
