@@ -165,8 +165,8 @@ fn walk(steps: &[Step], forked: bool) {
             }
         }
     }
-    for way in 0..2 {
-        arrived[way].extend(drain(joined.way(way, 0).1));
+    for (way, arrived) in arrived.iter_mut().enumerate() {
+        arrived.extend(drain(joined.way(way, 0).1));
     }
     assert!(arrived == expected, "frames were lost, doubled, changed or turned round");
 }

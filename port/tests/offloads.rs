@@ -91,7 +91,9 @@ fn bad_words_cost_their_packet_alone_and_its_buffer_comes_back() {
 /// The header that a guest finds in front of a frame with this work left.
 fn told(features: u64, buffers: &[(u64, u32)], forked: bool, offload: Offload) -> Vec<u8> {
     let mut guest = Guest::new(false, features);
-    buffers.iter().for_each(|&buffer| guest.offer(&[buffer], WRITE));
+    for &buffer in buffers {
+        guest.offer(&[buffer], WRITE);
+    }
     let mut burst = burst_of(&[frame(LEN, 3)]);
     burst.set_offload(0, offload);
     let mut tx = guest.tx();

@@ -39,6 +39,7 @@ impl Netns {
 
     /// Takes the name away and gives it to a new namespace, after `meanwhile`. What was inside lives on for as long as
     /// anybody holds it.
+    #[must_use]
     pub fn replace(self, meanwhile: impl FnOnce()) -> Netns {
         let name = self.name.clone();
         self.vanish();
@@ -241,7 +242,7 @@ mod tests {
         right.ping("fd09::1", 2, &[]);
         assert!(right.statistic("eth0", "rx_packets") >= 2);
         let folder = crate::folder();
-        let report = crate::iperf::iperf(folder.path(), &left, &right, "10.9.0.2", &["--bytes", "1M"]);
+        let report = crate::iperf::iperf(folder.path(), &left, &right, "10.9.0.2", &["--bytes", "4M"]);
         assert!(crate::iperf::received(&report) >= 1 << 20);
         let path = right.path();
         right.vanish();

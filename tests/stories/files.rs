@@ -129,7 +129,8 @@ fn what_other_tools_wrote_is_played_and_what_is_written_they_read() {
 #[test]
 #[ignore = "needs tcpdump and tshark: cargo xtask test"]
 fn a_guest_returns_what_was_played_and_a_capture_shows_both_ways() {
-    const N: usize = 2_000;
+    // Fewer than its ring has entries, so that a guest that is not scheduled for a while loses none.
+    const N: usize = 500;
     let port = "name = \"guest\"\nsocket = \"DIR/guest.sock\"\ntrace = \"DIR/guest.log\"\n\
                 capture = { file = \"DIR/guest.pcapng\", snap = 128 }";
     let stage = Stage::new("queue_full = \"wait\"", &[port], |dir| capture(&dir.join("in"), N, 20));

@@ -1,8 +1,9 @@
-//! Ports over Linux interfaces, by AF_XDP and by packet sockets: network namespaces that reach each other through the
+//! Ports over Linux interfaces, by `AF_XDP` and by packet sockets: network namespaces that reach each other through the
 //! switch, and what happens when an interface is not what it should be.
 //!
 //! The switch's ends of the cables are in a namespace of their own, so that each story also shows that a port finds an
 //! interface elsewhere.
+#![allow(clippy::unwrap_used, reason = "a failure here is the story's")]
 
 use std::fs;
 use std::path::Path;

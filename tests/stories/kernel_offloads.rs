@@ -74,7 +74,7 @@ fn sample(random: &mut Random) -> Sample {
     let payload: Vec<u8> = {
         // The kernel takes at most 128 datagrams of one packet (`UDP_MAX_SEGMENTS`), and packets of 64 KiB.
         let most = if cut { (segment * 40).min(60_000) } else { 1400 };
-        (0..1 + random.below(most)).map(|_| random.below(256) as u8).collect()
+        (0..=random.below(most)).map(|_| random.below(256) as u8).collect()
     };
     let (proto, field) = if udp { (protocol::UDP, 6) } else { (protocol::TCP, 16) };
     let mut segment_header = transport(random, udp, payload.len());

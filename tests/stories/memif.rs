@@ -15,7 +15,7 @@ const NAMES: [&str; 2] = ["left", "right"];
 /// Around the edges that matter, and frames of several buffers.
 const SIZES: [usize; 6] = [60, 64, 128, 129, 1514, 2000];
 const CARRIED: u64 = 20_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const REACTION: Duration = Duration::from_secs(30);
 const SWITCH_CPU: usize = 0;
 const GUEST_CPU: usize = 1;
@@ -170,7 +170,9 @@ fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
                 let _ = std::fs::remove_file(socket);
             }
             let mut guest = case.guest(folder.path(), name);
-            NAMES.iter().for_each(|name| plugged(&switch, name, 1));
+            for name in NAMES {
+                plugged(&switch, name, 1);
+            }
             carry(&mut guest, 64);
             guest.kill();
             for port in NAMES {
@@ -191,7 +193,9 @@ fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
         let folder = folder();
         let first = case.switch(folder.path());
         let mut guest = case.guest(folder.path(), "guest");
-        NAMES.iter().for_each(|name| plugged(&first, name, 1));
+        for name in NAMES {
+            plugged(&first, name, 1);
+        }
         carry(&mut guest, 64);
         first.kill();
         let second = Switch::restart(folder.path());
@@ -200,7 +204,9 @@ fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
             guest.say("port stop all");
             guest.say("port start all");
         }
-        NAMES.iter().for_each(|name| plugged(&second, name, 1));
+        for name in NAMES {
+            plugged(&second, name, 1);
+        }
         carry(&mut guest, 1514);
         assert_sums_agree(&second.settled(&NAMES));
         guest.quit();
@@ -233,7 +239,9 @@ fn memif_and_vhost_user_meet_on_one_bridge() {
     };
     let mut guest = Testpmd::mixed(folder.path(), "guest", GUEST_CPU, &memif, &virtio);
     guest.ready();
-    NAMES.iter().for_each(|name| plugged(&switch, name, 1));
+    for name in NAMES {
+        plugged(&switch, name, 1);
+    }
     for size in [64, 1514] {
         carry(&mut guest, size);
     }
@@ -261,7 +269,9 @@ fn two_bridges_are_joined_by_a_pair() {
     ];
     let switch = Switch::start_with(folder.path(), &text.concat());
     let mut guest = PLAIN.guest(folder.path(), "guest");
-    ["left", "there", "back", "right"].iter().for_each(|name| plugged(&switch, name, 1));
+    for name in ["left", "there", "back", "right"] {
+        plugged(&switch, name, 1);
+    }
     for size in [64, 1514, 2000] {
         carry(&mut guest, size);
     }

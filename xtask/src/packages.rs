@@ -45,7 +45,7 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
-    Need::new(Probe::Program("ethtool"), &["ethtool"]),
+    ETHTOOL,
     SYSCTL,
     PING,
     IPERF,
@@ -57,12 +57,13 @@ pub(crate) const TESTS: &[Need] = &[
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
 /// What the bench of interfaces drives.
-pub(crate) const INTERFACES: &[Need] = &[TESTPMD, OVS_IN_USER_SPACE, IP, SYSCTL];
+pub(crate) const INTERFACES: &[Need] = &[OVS_IN_USER_SPACE, IP, SYSCTL, ETHTOOL];
 
 /// What carries a stream between network namespaces, and who is measured beside.
 pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, OVS_IN_USER_SPACE];
 
 const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
+const ETHTOOL: Need = Need::new(Probe::Program("ethtool"), &["ethtool"]);
 const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);
 const PING: Need = Need::new(Probe::Program("ping"), &["iputils-ping"]);
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);

@@ -56,7 +56,10 @@ fn reflect(
         burst.begin(1);
         burst.pin(&slots);
         let seg = slots.regions().first().and_then(|region| region.seg(0, frame as u32));
-        (0..BURST).for_each(|_| drop(seg.map(|seg| burst.push_kept(seg))));
+        if let Some(seg) = seg {
+            // As long as the burst has room.
+            while burst.push_kept(seg) {}
+        }
         mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
         ensure!(tx.tx(&burst, &picks, &mut Tally::default())? == BURST, "the ring is too short");
     }

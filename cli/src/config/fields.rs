@@ -98,7 +98,7 @@ impl<'a, 'n> Fields<'a, 'n> {
     pub(crate) fn texts(&mut self, key: &'static str, wanted: &str) -> Vec<String> {
         let Some(node) = self.node(key) else { return Vec::new() };
         let text = |node: &Node| match &node.value {
-            Value::Text(text) => Some(text.to_string()),
+            Value::Text(text) => Some(text.clone()),
             _ => None,
         };
         let texts = match &node.value {

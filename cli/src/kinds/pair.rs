@@ -38,7 +38,7 @@ impl Kind for Pair {
     fn judge(&self, judging: &mut Judging<'_>) {
         judging.no_mtu();
         let own = judging.port();
-        if self.options(own).memory() > MAX_MEMORY {
+        if Self::options(own).memory() > MAX_MEMORY {
             judging.wrong(
                 "",
                 "its rings and buffers would take more than a port may share",
@@ -58,14 +58,14 @@ impl Kind for Pair {
     }
 
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-        let made = room::Pair::new(&port.name, &self.peer, self.options(port), &EXCHANGE);
+        let made = room::Pair::new(&port.name, &self.peer, Self::options(port), &EXCHANGE);
         Ok(Box::new(made.map_err(PlantError::said)?))
     }
 }
 
 impl Pair {
     /// The settings in the words of the room that makes the port.
-    fn options(&self, port: &PortSettings) -> Options {
+    fn options(port: &PortSettings) -> Options {
         Options { queue_pairs: port.queue_pairs, ..Options::default() }
     }
 
@@ -74,7 +74,6 @@ impl Pair {
         let (there, here) = (&other.name, &own.name);
         let names_us = matches!(&other.kind, PortKind::Pair(pair) if pair.peer == *here);
         match (self.peer == *there, names_us) {
-            (false, false) => None,
             (false, true) => Some((
                 format!("port \"{there}\" is paired with this one, and this one with \"{}\"", self.peer),
                 format!("write peer = \"{there}\", or change that one's"),
@@ -87,7 +86,7 @@ impl Pair {
                 format!("both ends are on bridge \"{}\", where frames would go round for ever", own.bridge),
                 "put one end on another bridge".into(),
             )),
-            (true, true) => None,
+            (false, false) | (true, true) => None,
         }
     }
 }

@@ -211,7 +211,7 @@ impl fmt::Display for Pcap {
             match self.pace.map(Pace::pace) {
                 Some(room::Pace::Fast) => f.write_str(" as fast as it goes")?,
                 Some(room::Pace::Recorded(factor)) if self.is_scaled() => {
-                    write!(f, " {factor} times as fast")?
+                    write!(f, " {factor} times as fast")?;
                 }
                 _ => {}
             }

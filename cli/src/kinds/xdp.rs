@@ -1,4 +1,4 @@
-//! `kind = "xdp"`: a network card, or one end of a veth pair, over AF_XDP.
+//! `kind = "xdp"`: a network card, or one end of a veth pair, over `AF_XDP`.
 
 use super::{Claim, InterfaceSettings, Kind};
 use crate::config::{Fields, Judging};
@@ -43,7 +43,7 @@ pub(crate) enum Attach {
     Generic,
 }
 
-/// What an AF_XDP port has of its own.
+/// What an `AF_XDP` port has of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Xdp {
     #[serde(flatten)]
@@ -87,7 +87,7 @@ impl Kind for Xdp {
         judging.no_mtu();
         match self.rules() {
             Err(bad) => {
-                judging.wrong("to_kernel", format!("`to_kernel`: `{}` names no frames", bad.0), RULES)
+                judging.wrong("to_kernel", format!("`to_kernel`: `{}` names no frames", bad.0), RULES);
             }
             Ok(_) if self.to_kernel.len() > room::MAX_RULES => {
                 let reason = format!("`to_kernel` has {} rules", self.to_kernel.len());

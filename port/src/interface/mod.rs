@@ -1,11 +1,13 @@
 //! What ports over Linux interfaces have in common: a name in a namespace, facts about it, and a life.
 //!
-//! `sys` asks the kernel, [`Watch`] notices when the interface goes, `life` opens a port, runs it and tries again when
+//! `sys` asks the kernel, `bell` is what a worker sleeps on, [`Watch`] notices when the interface goes, `life` opens a port, runs it and tries again when
 //! it was lost. What a kind of port puts on the interface is its own: it implements [`Kind`].
 
+mod bell;
 mod life;
 pub(crate) mod sys;
 
+pub(crate) use bell::Bell;
 pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
 
 use crate::PortFault;

@@ -1,4 +1,4 @@
-//! The blocks of a TPACKET_V3 ring (Documentation/networking/packet_mmap.rst): the one unsafe room of this port's
+//! The blocks of a `TPACKET_V3` ring (`Documentation/networking/packet_mmap.rst`): the one unsafe room of this port's
 //! receive queue.
 //!
 //! Protocol: a block belongs to the kernel or to us, and its status word says to whom. The kernel fills it with frames
@@ -166,8 +166,12 @@ mod tests {
 
     fn header(words: &[(usize, u32)], halves: &[(usize, u16)]) -> [u8; HEADER] {
         let mut header = [0; HEADER];
-        words.iter().for_each(|&(at, word)| header[at..at + 4].copy_from_slice(&word.to_ne_bytes()));
-        halves.iter().for_each(|&(at, half)| header[at..at + 2].copy_from_slice(&half.to_ne_bytes()));
+        for &(at, word) in words {
+            header[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        for &(at, half) in halves {
+            header[at..at + 2].copy_from_slice(&half.to_ne_bytes());
+        }
         header
     }
 

@@ -5,9 +5,10 @@ use super::rx::Rx;
 use super::socket::{self, Made};
 use super::sys;
 use super::tx::Tx;
-use crate::PortControl;
-use crate::interface::{InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::interface::{Bell, InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::{PortControl, RxQueue, TxQueue};
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 use std::cell::Cell;
 
 /// Puts a port onto its interface. Its queues run once the engine has it.
@@ -47,7 +48,7 @@ impl Kind for Packet {
                 before.set(before.get() + since);
                 before.get()
             }),
-            pairs: made.into_iter().map(pair).collect(),
+            pairs: pairs(made).map_err(self.options.place.refused("making an epoll set"))?,
             features,
             size: self.options.blocks,
             memory: (regions, bytes * regions as u64),
@@ -56,7 +57,10 @@ impl Kind for Packet {
     }
 }
 
-fn pair(made: Made) -> Pair {
-    let tx = Tx::new(made.socket.clone());
-    (Box::new(Rx::new(made)), Box::new(tx))
+fn pairs(made: Vec<Made>) -> Result<Vec<Pair>, Errno> {
+    let pair = |made: Made| {
+        let tx = Tx::new(made.socket.clone());
+        Ok((Box::new(Rx::new(made, Bell::new()?)) as Box<dyn RxQueue>, Box::new(tx) as Box<dyn TxQueue>))
+    };
+    made.into_iter().map(pair).collect()
 }

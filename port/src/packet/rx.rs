@@ -6,6 +6,7 @@
 
 use super::blocks::{Blocks, Entry, put_tag};
 use super::socket::Made;
+use crate::interface::Bell;
 use crate::{BURST, Burst, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue, Tally};
 use mem::Seg;
 use ring::Token;
@@ -20,6 +21,7 @@ const LONGEST: u32 = 65_550;
 pub(super) struct Rx {
     blocks: Blocks,
     socket: Arc<OwnedFd>,
+    bell: Bell,
     /// The block that is read, or comes next.
     block: u16,
     /// Where in it the next header is, and how many there are still.
@@ -32,10 +34,10 @@ pub(super) struct Rx {
 }
 
 impl Rx {
-    pub(super) fn new(made: Made) -> Self {
+    pub(super) fn new(made: Made, bell: Bell) -> Self {
         let out = vec![0; usize::from(made.blocks.count())].into();
         let tags = Vec::with_capacity(BURST);
-        Self { blocks: made.blocks, socket: made.socket, block: 0, at: 0, left: 0, out, tags }
+        Self { blocks: made.blocks, socket: made.socket, bell, block: 0, at: 0, left: 0, out, tags }
     }
 
     /// Opens the next block, if the kernel has handed it over.
@@ -172,13 +174,18 @@ impl RxQueue for Rx {
         // An interface that was brought down is reported as an error, once, and until it is taken the descriptor stays
         // readable. When it is up again the socket goes on; when it is gone somebody else finds out.
         let _ = rustix::net::sockopt::socket_error(&self.socket);
+        self.bell.arm((*self.socket).as_fd()).map_err(|errno| {
+            PortFault::Interface(format!("its packet socket cannot be waited for: {errno}"))
+        })?;
         Ok(self.left > 0 || self.blocks.is_ours(self.block))
     }
 
-    fn disarm(&mut self) {}
+    fn disarm(&mut self) {
+        self.bell.disarm((*self.socket).as_fd());
+    }
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some((*self.socket).as_fd())
+        Some(self.bell.as_fd())
     }
 
     /// The blocks stay as they are.
@@ -246,7 +253,7 @@ mod tests {
         let region = Region::of_bytes(bytes.into()).unwrap();
         let map = Arc::new(Map::new(vec![Arc::new(region)]).unwrap());
         let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        Rx::new(Made { socket: Arc::new(socket), blocks: Blocks::new(map, 4) })
+        Rx::new(Made { socket: Arc::new(socket), blocks: Blocks::new(map, 4) }, Bell::new().unwrap())
     }
 
     fn receive(rx: &mut Rx) -> (Burst, Tally) {

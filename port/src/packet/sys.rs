@@ -67,7 +67,7 @@ pub(super) struct Messages {
     pieces: Vec<libc::iovec>,
     /// Pieces of each message.
     counts: Vec<usize>,
-    messages: Vec<libc::mmsghdr>,
+    ready: Vec<libc::mmsghdr>,
 }
 
 // SAFETY: the pointers in here are set and used within one call of `send` and are nothing between calls.
@@ -79,7 +79,7 @@ impl Messages {
             headers: Vec::with_capacity(BURST),
             pieces: Vec::with_capacity(3 * BURST),
             counts: Vec::with_capacity(BURST),
-            messages: Vec::with_capacity(BURST),
+            ready: Vec::with_capacity(BURST),
         }
     }
 
@@ -92,7 +92,7 @@ impl Messages {
         picks: &[u8],
     ) -> Result<usize, Errno> {
         self.gather(burst, picks);
-        let (at, n) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
+        let (at, n) = (self.ready.as_mut_ptr(), self.ready.len() as u32);
         // SAFETY: `gather` laid out `n` messages over pieces, headers and heads that outlive this call, and over
         // segments of the map that the burst has pinned. The kernel only reads them, and what others write to the
         // segments meanwhile is the contents of their own packet.
@@ -113,12 +113,12 @@ impl Messages {
             self.pieces.extend(frame.rest().map(|seg| piece(seg.as_ptr(), seg.len())));
             self.counts.push(self.pieces.len() - before);
         }
-        self.messages.clear();
+        self.ready.clear();
         let mut at = 0;
         for (header, &count) in self.headers.iter().zip(&self.counts) {
             let pieces = &mut self.pieces[at..at + count];
             pieces[0].iov_base = header.as_ptr().cast_mut().cast();
-            self.messages.push(message(pieces));
+            self.ready.push(message(pieces));
             at += count;
         }
     }

@@ -24,3 +24,6 @@ pub use control::Tap;
 pub use error::TapError;
 pub use namespace::namespace_path;
 pub use options::{Io, MAX_MTU, MAX_NAME, MAX_QUEUE_PAIRS, MIN_MTU, Options};
+
+#[cfg(test)]
+mod tests;

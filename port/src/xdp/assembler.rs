@@ -166,7 +166,7 @@ impl Assembler {
     pub(super) fn finish(mut self) -> Vec<Instruction> {
         for (at, Label(label)) in self.jumps {
             let target = self.labels[label].unwrap_or(at);
-            self.code[at].offset = (target as i64 - at as i64 - 1) as i16;
+            self.code[at].offset = (target.cast_signed() - at.cast_signed() - 1) as i16;
         }
         self.code
     }

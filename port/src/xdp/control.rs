@@ -1,4 +1,4 @@
-//! Putting an AF_XDP port onto its interface: memory, sockets, program, in that order, so that no frame is steered to
+//! Putting an `AF_XDP` port onto its interface: memory, sockets, program, in that order, so that no frame is steered to
 //! a socket that cannot take it. Everything goes again when the port lets go of it, and with the process at the
 //! latest.
 
@@ -9,8 +9,8 @@ use super::socket::{self, Made, Socket};
 use super::sys::{self, Hook};
 use super::tx;
 use super::umem::Umem;
-use crate::PortControl;
-use crate::interface::{self, InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::interface::{self, Bell, InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::{PortControl, RxQueue};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -67,15 +67,18 @@ impl Kind for Xdp {
             features: features(options, &umem, hook, zero_copy),
             size: options.ring,
             memory: (1, umem.extent().1),
-            pairs: (0..).zip(made).map(|(queue, made)| pair(queue, &umem, made, local)).collect(),
+            pairs: pairs(made, &umem, local).map_err(place.refused("making an epoll set"))?,
             keep: Keep::new(Standing { _link: link, _map: map, _promiscuous: promiscuous }),
         })
     }
 }
 
-fn pair(queue: u16, umem: &Arc<Umem>, made: Made, local: bool) -> Pair {
-    let (rx, parts) = Rx::new(queue, umem, made, local);
-    (Box::new(rx), tx::start(parts))
+fn pairs(made: Vec<Made>, umem: &Arc<Umem>, local: bool) -> Result<Vec<Pair>, Errno> {
+    let pair = |(queue, made)| {
+        let (rx, parts) = Rx::new(queue, umem, made, Bell::new()?, local);
+        Ok((Box::new(rx) as Box<dyn RxQueue>, tx::start(parts)))
+    };
+    (0..).zip(made).map(pair).collect()
 }
 
 fn sockets(options: &Options, watch: &Watch, umem: &Umem) -> Result<Vec<Made>, InterfaceError> {

@@ -1,4 +1,4 @@
-//! AF_XDP: a network card, or one end of a veth pair, as a port.
+//! `AF_XDP`: a network card, or one end of a veth pair, as a port.
 //!
 //! `control` puts the port onto its interface: memory (`umem`) that the kernel places received frames in, one `socket`
 //! for each queue of the interface with its four `rings`, and a `program` that steers frames into the sockets and

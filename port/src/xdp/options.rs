@@ -1,4 +1,4 @@
-//! How an AF_XDP port is configured, and what is out of range.
+//! How an `AF_XDP` port is configured, and what is out of range.
 
 use super::rules::Rule;
 use crate::interface::{InterfaceError, Place};

@@ -145,7 +145,15 @@ fn match_ports(a: &mut Assembler, rules: &[Rule], pass: Label, redirect: Label) 
 mod tests {
     use super::super::sys;
     use super::*;
-    use rustix::fd::AsFd;
+    use rustix::fd::{AsFd, AsRawFd};
+
+    use Verdict::{Kernel, Socket};
+
+    #[derive(Debug, PartialEq, Eq, Clone, Copy)]
+    enum Verdict {
+        Socket,
+        Kernel,
+    }
 
     /// What the loaded program for `rules` answers, or nothing where this process may not load one.
     fn run(rules: &[&str], frames: &[Vec<u8>]) -> Option<Vec<Verdict>> {
@@ -154,7 +162,6 @@ mod tests {
             Err(rustix::io::Errno::PERM) => return None,
             map => map.unwrap(),
         };
-        use rustix::fd::AsRawFd;
         // No socket stands in the map, so what goes to a socket shows by what is done where there is none.
         let code = compile(&rules, map.as_raw_fd(), Action::Drop);
         let program = sys::load(&code, false).unwrap();
@@ -165,13 +172,6 @@ mod tests {
         };
         Some(frames.iter().map(answer).collect())
     }
-
-    #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-    enum Verdict {
-        Socket,
-        Kernel,
-    }
-    use Verdict::{Kernel, Socket};
 
     fn judge(rules: &[&str], frame: Vec<u8>, expected: Verdict) {
         if let Some(answers) = run(rules, &[frame]) {
@@ -269,7 +269,6 @@ mod tests {
     fn a_program_with_as_many_rules_as_a_port_may_have_is_accepted() {
         let rules: Vec<Rule> = (1..=64).map(|port| Rule::Port { protocol: 17, port }).collect();
         if let Ok(map) = sys::create_map(1) {
-            use rustix::fd::AsRawFd;
             assert!(sys::load(&compile(&rules, map.as_raw_fd(), Action::Pass), true).is_ok());
         }
     }

@@ -1,6 +1,6 @@
-//! The four rings of an AF_XDP socket: one side of each is ours, the other the kernel's.
+//! The four rings of an `AF_XDP` socket: one side of each is ours, the other the kernel's.
 //!
-//! Protocol (Documentation/networking/af_xdp.rst): entries between consumer and producer are the consumer's. The
+//! Protocol (`Documentation/networking/af_xdp.rst`): entries between consumer and producer are the consumer's. The
 //! producer writes entries and then the producer index, with release; that pairs with the consumer's acquire load of
 //! it. The consumer reads entries and then writes the consumer index, with release, so that its reads are over; that
 //! pairs with the producer's acquire load. Each index has one writer and wraps at 2^32. Ours are kept in private and
@@ -64,16 +64,24 @@ impl<T: Copy> Ring<T> {
         })
     }
 
+    /// The index that the producer writes.
     #[inline(always)]
-    fn load(&self, index: NonNull<AtomicU32>, order: Ordering) -> u32 {
-        // SAFETY: the index lies in the mapping that `self` holds; an atomic may change under a reference.
-        unsafe { index.as_ref() }.load(order)
+    fn producer(&self) -> &AtomicU32 {
+        // SAFETY: it lies in the mapping that `self` holds; an atomic may change under a reference.
+        unsafe { self.producer.as_ref() }
+    }
+
+    /// The index that the consumer writes.
+    #[inline(always)]
+    fn consumer(&self) -> &AtomicU32 {
+        // SAFETY: as in `producer`.
+        unsafe { self.consumer.as_ref() }
     }
 
     #[inline(always)]
-    fn store(&self, index: NonNull<AtomicU32>, value: u32) {
-        // SAFETY: as in `load`. Pairs with the kernel's acquire load of the same index.
-        unsafe { index.as_ref() }.store(value, Ordering::Release);
+    fn flags(&self) -> &AtomicU32 {
+        // SAFETY: as in `producer`.
+        unsafe { self.flags.as_ref() }
     }
 
     #[inline(always)]
@@ -102,18 +110,25 @@ impl<T: Copy> Producer<T> {
     ) -> Result<Self, Errno> {
         let ring = Ring::map(socket, offset, parts, size)?;
         let (next, taken) =
-            (ring.load(ring.producer, Ordering::Relaxed), ring.load(ring.consumer, Ordering::Acquire));
+            (ring.producer().load(Ordering::Relaxed), ring.consumer().load(Ordering::Acquire));
         Ok(Self { ring, next, taken })
     }
 
-    /// Writes an entry. `false`: the ring is full, which it never is where there are no more frames than entries.
+    /// Whether `n` more entries can be written, as far as the kernel has shown what it took.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, n: u32) -> bool {
+        let size = self.ring.mask + 1;
+        if self.next.wrapping_sub(self.taken) + n > size {
+            self.taken = self.ring.consumer().load(Ordering::Acquire);
+        }
+        self.next.wrapping_sub(self.taken) + n <= size
+    }
+
+    /// Writes an entry. `false`: there is no room.
     #[inline(always)]
     pub(super) fn put(&mut self, entry: T) -> bool {
-        if self.next.wrapping_sub(self.taken) > self.ring.mask {
-            self.taken = self.ring.load(self.ring.consumer, Ordering::Acquire);
-            if self.next.wrapping_sub(self.taken) > self.ring.mask {
-                return false;
-            }
+        if !self.has_room(1) {
+            return false;
         }
         // SAFETY: the entry lies in the ring and is ours until it is published; nobody else writes it.
         unsafe { self.ring.entry(self.next).write(entry) };
@@ -124,19 +139,20 @@ impl<T: Copy> Producer<T> {
     /// Shows the kernel everything written so far.
     #[inline(always)]
     pub(super) fn publish(&mut self) {
-        self.ring.store(self.ring.producer, self.next);
+        // Pairs with the kernel's acquire load.
+        self.ring.producer().store(self.next, Ordering::Release);
     }
 
     /// How many entries the kernel has not taken yet.
     pub(super) fn waiting(&mut self) -> u32 {
-        self.taken = self.ring.load(self.ring.consumer, Ordering::Acquire);
+        self.taken = self.ring.consumer().load(Ordering::Acquire);
         self.next.wrapping_sub(self.taken)
     }
 
     /// Whether the kernel has to be called to look at this ring.
     #[inline(always)]
     pub(super) fn wants_wakeup(&self) -> bool {
-        self.ring.load(self.ring.flags, Ordering::Relaxed) & NEED_WAKEUP != 0
+        self.ring.flags().load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
 }
 
@@ -158,7 +174,7 @@ impl<T: Copy> Consumer<T> {
         size: u32,
     ) -> Result<Self, Errno> {
         let ring = Ring::map(socket, offset, parts, size)?;
-        let next = ring.load(ring.consumer, Ordering::Relaxed);
+        let next = ring.consumer().load(Ordering::Relaxed);
         Ok(Self { ring, next, filled: next })
     }
 
@@ -166,7 +182,7 @@ impl<T: Copy> Consumer<T> {
     #[inline(always)]
     pub(super) fn available(&mut self) -> u32 {
         if self.filled == self.next {
-            self.filled = self.ring.load(self.ring.producer, Ordering::Acquire);
+            self.filled = self.ring.producer().load(Ordering::Acquire);
         }
         self.filled.wrapping_sub(self.next)
     }
@@ -174,7 +190,7 @@ impl<T: Copy> Consumer<T> {
     /// Asks the kernel again, whatever is left. How many entries can be read now.
     #[inline(always)]
     pub(super) fn refresh(&mut self) -> u32 {
-        self.filled = self.ring.load(self.ring.producer, Ordering::Acquire);
+        self.filled = self.ring.producer().load(Ordering::Acquire);
         self.filled.wrapping_sub(self.next)
     }
 
@@ -191,7 +207,8 @@ impl<T: Copy> Consumer<T> {
     pub(super) fn release(&mut self, n: u32) {
         if n > 0 {
             self.next = self.next.wrapping_add(n);
-            self.ring.store(self.ring.consumer, self.next);
+            // Pairs with the kernel's acquire load: what it writes next it writes after our reads.
+            self.ring.consumer().store(self.next, Ordering::Release);
         }
     }
 
@@ -240,6 +257,7 @@ mod tests {
         producer.publish();
         assert_eq!(consumer.available(), 4);
         consumer.release(1);
+        assert!(!producer.has_room(2) && producer.has_room(1));
         assert!(producer.put(4) && !producer.put(5));
     }
 

@@ -1,12 +1,13 @@
-//! An AF_XDP port's receive queue.
+//! An `AF_XDP` port's receive queue.
 //!
 //! A frame stays where the kernel put it until its burst is completed; then its memory goes back to the fill ring, in
-//! the order in which it came. There are as many frames as the fill ring has entries, so it is never full.
+//! the order in which it came. There are as many frames as the fill ring has entries.
 
 use super::rings::{CONTINUED, Consumer, Piece, Producer};
 use super::socket::{Made, Socket};
 use super::umem::Umem;
 use super::unfinished;
+use crate::interface::Bell;
 use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::Seg;
 use ring::Token;
@@ -20,16 +21,25 @@ pub(super) struct Rx {
     received: Consumer<Piece>,
     fill: Producer<u64>,
     socket: Arc<Socket>,
+    bell: Bell,
     umem: Arc<Umem>,
     /// The number of this queue's first frame, from which tokens count.
     first: u32,
     /// Whether frames may come with checksums that are not finished.
     local: bool,
+    /// Frames that found no place in the fill ring.
+    late: Vec<u64>,
 }
 
 impl Rx {
     /// The queue, with all of its frames in the fill ring.
-    pub(super) fn new(queue: u16, umem: &Arc<Umem>, made: Made, local: bool) -> (Self, super::tx::Parts) {
+    pub(super) fn new(
+        queue: u16,
+        umem: &Arc<Umem>,
+        made: Made,
+        bell: Bell,
+        local: bool,
+    ) -> (Self, super::tx::Parts) {
         let Made { socket, received, mut fill, to_send, sent } = made;
         let (frames, to_send_from) = umem.frames(queue);
         let first = frames.start;
@@ -44,7 +54,14 @@ impl Rx {
             umem: umem.clone(),
             frames: to_send_from,
         };
-        (Self { received, fill, socket, umem: umem.clone(), first, local }, parts)
+        (Self { received, fill, socket, bell, umem: umem.clone(), first, local, late: Vec::new() }, parts)
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, address: u64) {
+        if !self.fill.put(address) {
+            self.late.push(address);
+        }
     }
 
     #[inline(always)]
@@ -139,8 +156,14 @@ impl RxQueue for Rx {
     }
 
     fn complete(&mut self, burst: &Burst) {
+        // For a moment the kernel has shown a frame as received and has not yet shown that it took it from the fill ring.
+        // A frame that finds no place then waits for the next burst.
+        let late = std::mem::take(&mut self.late);
+        for address in late {
+            self.give_back(address);
+        }
         for token in burst.tokens() {
-            self.fill.put(self.umem.address(self.first + u32::from(token.id)));
+            self.give_back(self.umem.address(self.first + u32::from(token.id)));
         }
         self.fill.publish();
     }
@@ -155,15 +178,19 @@ impl RxQueue for Rx {
         if let Some(errno) = self.socket.error() {
             return Err(PortFault::Interface(format!("its AF_XDP socket says {errno}")));
         }
-        // The descriptor is readable as long as there are frames, so nothing is lost between here and sleeping. What
-        // the transmit ring is owed nobody would call for in our sleep.
+        self.bell.arm((*self.socket).as_fd()).map_err(|errno| {
+            PortFault::Interface(format!("its AF_XDP socket cannot be waited for: {errno}"))
+        })?;
+        // What the transmit ring is owed nobody would call for in our sleep.
         Ok(self.received.refresh() > 0 || self.socket.is_owed())
     }
 
-    fn disarm(&mut self) {}
+    fn disarm(&mut self) {
+        self.bell.disarm((*self.socket).as_fd());
+    }
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some((*self.socket).as_fd())
+        Some(self.bell.as_fd())
     }
 
     /// The memory is the port's own and stays as it is.

@@ -1,4 +1,4 @@
-//! One AF_XDP socket: made, bound to a queue of its interface, and called when the kernel has work to do.
+//! One `AF_XDP` socket: made, bound to a queue of its interface, and called when the kernel has work to do.
 
 use super::options::{BusyPoll, Mode, Options};
 use super::rings::{Consumer, Piece, Producer};

@@ -1,7 +1,7 @@
-//! The system calls of AF_XDP that nobody wraps: five commands of bpf(2), and the mapping of rings.
+//! The system calls of `AF_XDP` that nobody wraps: five commands of bpf(2), and the mapping of rings.
 //!
-//! Each command passes the address of an attribute block of our own, laid out as the prefix of the kernel's `union
-//! bpf_attr` that the command reads, and of buffers that outlive the call. Descriptors that come back are new and
+//! Each command passes the address of an attribute block of our own, laid out as the prefix of the kernel's
+//! `union bpf_attr` that the command reads, and of buffers that outlive the call. Descriptors that come back are new and
 //! close on exec.
 
 use super::assembler::Instruction;
@@ -27,7 +27,7 @@ const AT_XDP: u32 = 37;
 /// `BPF_F_XDP_HAS_FRAGS`
 const HAS_FRAGMENTS: u32 = 1 << 5;
 
-/// How a program is attached (`XDP_FLAGS_*_MODE` of linux/if_link.h).
+/// How a program is attached (`XDP_FLAGS_*_MODE` of `linux/if_link.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hook {
     /// By the kernel, for any driver.

@@ -1,4 +1,4 @@
-//! An AF_XDP port's transmit queue.
+//! An `AF_XDP` port's transmit queue.
 //!
 //! A packet is written into a free frame, and the frame's address into the transmit ring; the kernel is called once
 //! for everything of a round. What was sent comes back through the completion ring. The frame that came back last is
@@ -6,7 +6,8 @@
 //!
 //! One worker owns the queue outright, without a lock; after [`TxQueue::fork`] several share it. Then frames are taken
 //! under a lock, written outside of it, and put into the ring under it again: the kernel does not mind in which order
-//! frames of different workers come, so nobody waits for another's turn.
+//! frames of different workers come, so nobody waits for another's turn. The kernel is called outside of the lock, but
+//! for when no frame is free: then nobody could go on anyway.
 
 use super::rings::{CONTINUED, Consumer, Piece, Producer};
 use super::socket::Socket;
@@ -63,9 +64,15 @@ impl Core {
         }
     }
 
-    /// Puts the frames of one packet into the ring; there is room, because there are no more frames than entries.
+    /// Puts the frames of one packet into the ring. There are no more frames than entries, but while another worker has
+    /// the kernel send, it shows a frame as free before its entry; then there may be no room, and the frames are free
+    /// again.
     #[inline(always)]
-    fn post(&mut self, frames: &[u32], len: usize, umem: &Umem) {
+    fn post(&mut self, frames: &[u32], len: usize, umem: &Umem) -> bool {
+        if !self.to_send.has_room(frames.len() as u32) {
+            self.free.extend_from_slice(frames);
+            return false;
+        }
         let (size, mut left) = (umem.frame_size() as usize, len);
         for &frame in frames {
             let here = left.min(size);
@@ -73,6 +80,7 @@ impl Core {
             let options = if left > 0 { CONTINUED } else { 0 };
             self.to_send.put(Piece { address: umem.address(frame), len: here as u32, options });
         }
+        true
     }
 }
 
@@ -142,7 +150,7 @@ impl<K: Kernel> Tx<K> {
 
     /// Writes the packets. Nobody else has their frames.
     #[inline(always)]
-    fn write(&mut self, burst: &Burst, tally: &mut Tally) {
+    fn write(&mut self, burst: &Burst) {
         let mut at = 0;
         for &(pick, n) in &self.work {
             let (packet, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
@@ -152,19 +160,22 @@ impl<K: Kernel> Tx<K> {
             }
             self.umem.fill::<K>(&self.frames[at..end], &packet, len);
             at = end;
-            tally.packets += 1;
-            tally.bytes += len as u64;
         }
     }
 
     /// Shows the packets to the kernel.
     #[inline(always)]
-    fn post(&mut self, core: &mut Core, burst: &Burst) {
+    fn post(&mut self, core: &mut Core, burst: &Burst, tally: &mut Tally) {
         self.dirty |= !self.work.is_empty();
         let mut at = 0;
         for (pick, n) in self.work.drain(..) {
-            let end = at + usize::from(n);
-            core.post(&self.frames[at..end], burst.frame_len(pick as usize), &self.umem);
+            let (end, len) = (at + usize::from(n), burst.frame_len(pick as usize));
+            if core.post(&self.frames[at..end], len, &self.umem) {
+                tally.packets += 1;
+                tally.bytes += len as u64;
+            } else {
+                tally.drop(DropReason::QueueFull, 1);
+            }
             at = end;
         }
         self.frames.clear();
@@ -178,14 +189,14 @@ impl<K: Kernel> TxQueue for Tx<K> {
         let done = match &mut hold {
             Hold::Alone(core) => {
                 let done = self.take(core, burst, picks, tally);
-                self.write(burst, tally);
-                self.post(core, burst);
+                self.write(burst);
+                self.post(core, burst, tally);
                 done
             }
             Hold::Shared(common) => {
                 let done = self.take(&mut lock(common), burst, picks, tally);
-                self.write(burst, tally);
-                self.post(&mut lock(common), burst);
+                self.write(burst);
+                self.post(&mut lock(common), burst, tally);
                 done
             }
             Hold::Nobody => 0,

@@ -1,7 +1,7 @@
 //! Checksums that the sender's kernel left to its interface.
 //!
 //! A frame that never left the machine (out of a container, over a veth pair) comes with its TCP, UDP or SCTP checksum
-//! unfinished, and the kernel's note of it does not reach an AF_XDP socket. But it can be seen: the field holds the sum
+//! unfinished, and the kernel's note of it does not reach an `AF_XDP` socket. But it can be seen: the field holds the sum
 //! of the pseudo header alone (zero for SCTP), where a finished one holds the complement of the sum of everything. The
 //! two are the same for one whole packet in 65536, and finishing that one again makes the same checksum of it. A frame
 //! that was *damaged* after its checksum was finished is taken for an unfinished one just as rarely, and then its

@@ -29,6 +29,9 @@ pub(crate) struct NetArguments {
     /// Whom to measure beside [default: all]
     #[arg(long = "peer", value_enum)]
     against: Vec<Peer>,
+    /// The CPU of our worker
+    #[arg(long, default_value_t = 0)]
+    host_cpu: usize,
     /// Lines for our ports' sections, such as `io = "calls"`
     #[arg(long, default_value = "", value_name = "TOML")]
     port: String,
@@ -132,10 +135,12 @@ fn round(arguments: &NetArguments, row: &mut Row, number: usize, progress: &Prog
 /// Bits per second that arrived through one switch.
 fn reading(arguments: &NetArguments, switch: &str) -> Result<f64> {
     let logs = tempfile::tempdir().context("no temporary folder")?;
+    let file = logs.path().join("net.sh");
+    fs::write(&file, SCRIPT).with_context(|| format!("cannot write {}", file.display()))?;
     let mut script = Command::new("bash");
-    script.args(["-c", SCRIPT]).env("SWITCH", switch).env("LOGS", logs.path());
+    script.arg(&file).env("SWITCH", switch).env("LOGS", logs.path());
     script.env("LINERATE", command::linerate()).env("PORT", &arguments.port);
-    script.env("SECONDS_LONG", arguments.seconds.to_string());
+    script.env("CPU", arguments.host_cpu.to_string()).env("SECONDS_LONG", arguments.seconds.to_string());
     let said = command::output(&mut script).with_context(|| logs_of(logs.path()))?;
     let report: Value = serde_json::from_str(&said).with_context(|| format!("iperf3 said {said}"))?;
     let rate = report["end"]["sum_received"]["bits_per_second"].as_f64();
@@ -165,9 +170,11 @@ fn publish(arguments: &NetArguments, rows: &[Row]) -> Result<()> {
 fn table(rows: &[Row]) -> String {
     let heading = ["peer", "rounds", "ours Gbit/s", "theirs Gbit/s", "ratio", "target", "result"];
     let lines = std::iter::once(heading.map(str::to_owned)).chain(rows.iter().map(Row::cells));
-    lines
-        .map(|[peer, rest @ ..]| format!("{peer:<8}{}\n", rest.map(|cell| format!("{cell:>14}")).concat()))
-        .collect()
+    let line = |[peer, rest @ ..]: [String; 7]| {
+        let cells = rest.map(|cell| format!("{cell:>14}")).concat();
+        format!("{peer:<8}{cells}\n")
+    };
+    lines.map(line).collect::<Vec<_>>().concat()
 }
 
 impl Row {

@@ -34,6 +34,7 @@ until_there() {
 ours() {
     cat >switch.toml <<END
 [[worker]]
+cpu = $CPU
 [[bridge]]
 name = "lan"
 [[port]]
@@ -59,8 +60,9 @@ bridge() {
     ip -netns $middle link add lan type bridge
     ip -netns $middle link set lan up
     for netns in $left $right; do
-        ip -netns $middle link add $netns type veth peer name eth0 netns $netns
-        ip -netns $middle link set $netns master lan up
+        port=port${netns##*-}
+        ip -netns $middle link add $port type veth peer name eth0 netns $netns
+        ip -netns $middle link set $port master lan up
     done
 }
 
@@ -71,13 +73,13 @@ ovs() {
     ovsdb-server conf.db --remote=punix:"$LOGS/db.sock" --unixctl="$LOGS/db.ctl" >db.log 2>&1 &
     while [ ! -S db.sock ]; do sleep 0.05; done
     ovs-vsctl --no-wait init
-    /usr/lib/openvswitch-switch/ovs-vswitchd unix:"$LOGS/db.sock" --unixctl="$LOGS/ovs.ctl" >ovs.log 2>&1 &
+    ip netns exec $middle /usr/lib/openvswitch-switch/ovs-vswitchd unix:"$LOGS/db.sock" --unixctl="$LOGS/ovs.ctl" >ovs.log 2>&1 &
     ovs-vsctl --timeout=20 add-br lan -- set bridge lan datapath_type=netdev
-    for port in l$$ r$$; do
+    for netns in $left $right; do
+        port=port${netns##*-}
         ovs-vsctl --timeout=20 add-port lan $port -- set Interface $port type=tap
+        ip -netns $middle link set $port netns $netns name eth0
     done
-    ip link set l$$ netns $left name eth0
-    ip link set r$$ netns $right name eth0
 }
 
 $SWITCH

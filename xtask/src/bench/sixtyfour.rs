@@ -1,9 +1,11 @@
-//! `cargo xtask bench sixtyfour`: frames of 64 bytes between two veth pairs, through our ports over AF_XDP and over
+//! `cargo xtask bench sixtyfour`: frames of 64 bytes between two veth pairs, through our ports over `AF_XDP` and over
 //! packet sockets, and through Open vSwitch's. All four in turn, round by round, on the same CPUs: the switch on one,
 //! the load on the other. A script (`sixtyfour.sh`) makes one reading.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -11,10 +13,11 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::Output;
-use crate::command;
+use crate::command::{self, cargo};
 use crate::packages;
 
 const SCRIPT: &str = include_str!("sixtyfour.sh");
+const BUILD: Duration = Duration::from_mins(30);
 /// Longer than any reading takes.
 const LIMIT: &str = "90";
 
@@ -96,6 +99,7 @@ pub(crate) fn sixtyfour(arguments: &SixtyFourArguments) -> Result<()> {
     }
     packages::ensure(packages::INTERFACES)?;
     command::build_linerate()?;
+    command::run(&cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "flood"]), BUILD)?;
     let mut readings = Readings::new();
     for round in 1..=arguments.rounds {
         for subject in Subject::ALL {
@@ -122,6 +126,7 @@ fn read(arguments: &SixtyFourArguments, subject: Subject) -> Result<Reading> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", LIMIT, "bash", "-c", SCRIPT]);
     command.env("SUBJECT", subject.name()).env("LINERATE", command::linerate());
+    command.env("FLOOD", command::target().join("release/flood"));
     command
         .env("SWITCH_CPU", arguments.switch_cpu.to_string())
         .env("LOAD_CPU", arguments.load_cpu.to_string());
@@ -160,12 +165,13 @@ fn table(readings: &Readings) -> String {
     let mut text = format!("{:<28}{:>14}{:>14}\n", "64-byte frames, kpps", "forwarded", "offered");
     for subject in Subject::ALL {
         let (arrived, sent) = (rate(readings, subject, |r| r.arrived), rate(readings, subject, |r| r.sent));
-        text += &format!("{:<28}{arrived:>14.0}{sent:>14.0}\n", subject.title());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{:<28}{arrived:>14.0}{sent:>14.0}", subject.title());
     }
     for (ours, theirs, target) in PAIRS {
         let found = ratio(readings, ours, theirs);
         let word = if found >= target { "met" } else { "missed" };
-        text += &format!("{} over {}: {found:.2}, target {target} {word}\n", ours.name(), theirs.name());
+        let _ = writeln!(text, "{} over {}: {found:.2}, target {target} {word}", ours.name(), theirs.name());
     }
     text
 }

@@ -1,0 +1,216 @@
+//! The queues over a socket that keeps packets apart, as TUN does, so that they are proved without an interface and
+//! without root. Whole ports are in the stories.
+
+use super::options::Io;
+use super::slots::{LONGEST, SLOTS};
+use super::{rx, tx, uring};
+use crate::{BURST, Burst, Capabilities, DropReason, OFFLOAD_HEADER, Offload, RxQueue, Tally, TxQueue};
+use mem::copy::Portable;
+use mem::{Map, Region, RegionSpec};
+use ring::Token;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::sync::Arc;
+
+/// A socket in the place of an interface's descriptors, and its other end.
+fn pair() -> (Arc<[OwnedFd]>, OwnedFd) {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (ours, other) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    for end in [&ours, &other] {
+        rustix::net::sockopt::set_socket_send_buffer_size(end, 1 << 21).unwrap();
+    }
+    (vec![ours].into(), other)
+}
+
+/// Every way of receiving that this kernel has.
+fn receivers(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn RxQueue>> {
+    let mut all = vec![rx::start(queues, 0).unwrap()];
+    if uring::probe().is_ok() {
+        all.push(uring::start_rx(queues, 0, false).unwrap());
+        all.push(uring::start_rx(queues, 0, true).unwrap());
+    }
+    all
+}
+
+fn senders(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn TxQueue>> {
+    let ways: &[Io] = if uring::probe().is_ok() { &[Io::Calls, Io::Uring] } else { &[Io::Calls] };
+    ways.iter().map(|io| tx::start(queues, Capabilities::ALL, *io).unwrap()).collect()
+}
+
+fn packet(header: [u8; OFFLOAD_HEADER], frame: &[u8]) -> Vec<u8> {
+    [&header[..], frame].concat()
+}
+
+/// Receives until `n` packets were counted, sleeping between as a worker does.
+fn receive(
+    queue: &mut dyn RxQueue,
+    burst: &mut Burst,
+    tally: &mut Tally,
+    n: u64,
+    mut each: impl FnMut(&Burst),
+) {
+    for _ in 0..1000 {
+        burst.begin(0);
+        queue.rx(burst, tally).unwrap();
+        burst.load_heads::<Portable>();
+        each(burst);
+        queue.complete(burst);
+        if tally.packets >= n {
+            return;
+        }
+        if !queue.arm().unwrap() {
+            let kick = queue.kick_fd().unwrap();
+            let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+            poll(&mut [PollFd::new(&kick, PollFlags::IN)], Some(&second)).unwrap();
+        }
+        queue.disarm();
+    }
+    panic!("{} of {n} packets came", tally.packets);
+}
+
+#[test]
+fn what_comes_is_judged_and_its_slots_are_used_again() {
+    let work = Offload::with_checksum(34, 16);
+    let frame = [7; 60];
+    for n in 0..receivers(&pair().0).len() {
+        let (queues, other) = pair();
+        let mut queue = receivers(&queues).swap_remove(n);
+        let (mut burst, mut tally, mut good, mut sent) = (Burst::new(), Tally::default(), 0, 0);
+        while sent < 3 * SLOTS as u64 {
+            for bytes in [
+                packet(work.header(&frame), &frame),
+                packet(Offload::with_checksum(60, 16).header(&frame), &frame),
+                packet([0; OFFLOAD_HEADER], &frame[..13]),
+            ] {
+                rustix::net::send(&other, &bytes, rustix::net::SendFlags::empty()).unwrap();
+                sent += 1;
+            }
+            receive(queue.as_mut(), &mut burst, &mut tally, sent, |burst| {
+                for i in 0..burst.len() {
+                    assert_eq!((burst.head(i), burst.offload(i)), (&frame[..], work));
+                    good += 1;
+                }
+            });
+        }
+        assert_eq!(good, sent / 3);
+        assert_eq!(tally.drops[DropReason::BadOffload as usize], sent / 3);
+        assert_eq!(tally.drops[DropReason::TooShort as usize], sent / 3);
+    }
+}
+
+#[test]
+fn the_longest_frame_comes_and_a_longer_one_is_counted() {
+    for n in 0..receivers(&pair().0).len() {
+        let (queues, other) = pair();
+        let mut queue = receivers(&queues).swap_remove(n);
+        let (mut burst, mut tally, mut lengths) = (Burst::new(), Tally::default(), vec![]);
+        for len in [LONGEST, LONGEST + 1, LONGEST + 200, 14] {
+            let bytes = packet([0; OFFLOAD_HEADER], &vec![1; len]);
+            rustix::net::send(&other, &bytes, rustix::net::SendFlags::empty()).unwrap();
+        }
+        receive(queue.as_mut(), &mut burst, &mut tally, 4, |burst| {
+            lengths.extend((0..burst.len()).map(|i| burst.frame_len(i)));
+        });
+        assert_eq!(lengths, [LONGEST, 14]);
+        assert_eq!(tally.drops[DropReason::TooLong as usize], 2);
+    }
+}
+
+/// A burst of `n` packets that begin with their number, of 300 bytes each in `pieces` pieces of `map`.
+fn burst(map: &Arc<Map>, n: usize, pieces: usize) -> Burst {
+    let mut burst = Burst::new();
+    burst.begin(0);
+    burst.pin(map);
+    for i in 0..n {
+        let segs: Vec<_> = (0..pieces)
+            .map(|piece| {
+                let len = if piece == 0 { 300 - (pieces - 1) } else { 1 };
+                map.regions()[0].seg((4096 * i + 512 * piece.min(1)) as u64, len as u32).unwrap()
+            })
+            .collect();
+        burst.push_chain(Token::default(), &segs);
+    }
+    burst.load_heads::<Portable>();
+    for i in 0..n {
+        burst.head_mut(i)[0] = i as u8;
+        burst.set_offload(i, Offload::with_checksum(34, 16));
+    }
+    burst
+}
+
+#[test]
+fn a_burst_goes_out_in_order_with_headers_whatever_its_pieces() {
+    let map = Arc::new(Map::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
+    for pieces in [1, 2, 40, 150] {
+        for n in 0..senders(&pair().0).len() {
+            let (queues, other) = pair();
+            let mut queue = senders(&queues).swap_remove(n);
+            let (burst, mut tally) = (burst(&map, BURST, pieces), Tally::default());
+            let picks: Vec<u8> = (0..BURST as u8).rev().collect();
+            assert_eq!(queue.tx(&burst, &picks, &mut tally).unwrap(), BURST);
+            assert_eq!((tally.packets, tally.bytes, tally.dropped()), (64, 64 * 300, 0));
+            for pick in picks {
+                let mut got = [0; 1000];
+                let len = rustix::io::read(&other, &mut got).unwrap();
+                let header = Offload::with_checksum(34, 16).header(&[]);
+                assert_eq!((len, &got[..10], got[10]), (310, &header[..], pick), "in {pieces} pieces");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_loses_what_does_not_fit_and_says_so() {
+    let map = Arc::new(Map::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
+    for n in 0..senders(&pair().0).len() {
+        let (queues, _other) = pair();
+        let mut queue = senders(&queues).swap_remove(n);
+        let (burst, mut tally, mut offered, mut done) = (burst(&map, BURST, 1), Tally::default(), 0, 0);
+        let picks: Vec<u8> = (0..BURST as u8).collect();
+        while tally.dropped() == 0 && done == offered {
+            offered += BURST;
+            done += queue.tx(&burst, &picks, &mut tally).unwrap();
+        }
+        assert_eq!(tally.packets + tally.dropped(), done as u64);
+        assert_eq!(tally.dropped(), tally.drops[DropReason::QueueFull as usize]);
+    }
+}
+
+#[test]
+fn memory_that_its_source_took_away_costs_only_the_packets_that_lay_there() {
+    for n in 0..senders(&pair().0).len() {
+        let (queues, other) = pair();
+        let mut queue = senders(&queues).swap_remove(n);
+        let file = rustix::fs::memfd_create("cut", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4096 * 8).unwrap();
+        let region =
+            Region::map(file.as_fd(), RegionSpec { guest: 0, user: 0, len: 4096 * 8, offset: 0 }).unwrap();
+        let map = Arc::new(Map::new(vec![Arc::new(region)]).unwrap());
+        let (burst, mut tally) = (burst(&map, 8, 2), Tally::default());
+        rustix::fs::ftruncate(&file, 4096 * 4).unwrap();
+        assert_eq!(queue.tx(&burst, &[0, 1, 2, 3, 4, 5, 6, 7], &mut tally).unwrap(), 8);
+        assert_eq!((tally.packets, tally.drops[DropReason::Refused as usize]), (4, 4));
+        let mut got = [0; 1000];
+        let seen: Vec<_> =
+            std::iter::from_fn(|| rustix::io::read(&other, &mut got).ok().map(|_| got[10])).collect();
+        assert_eq!(seen, [0, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn each_worker_has_a_descriptor_of_its_own_where_there_are_as_many() {
+    let (one, first) = pair();
+    let (two, second) = pair();
+    let both: Vec<OwnedFd> = [&one[0], &two[0]].map(|fd| fd.try_clone().unwrap()).into();
+    let mut queue = tx::start(&both.into(), Capabilities::ALL, Io::Calls).unwrap();
+    let (mut other, mut third) = (queue.fork(), queue.fork());
+    let map = Arc::new(Map::new(vec![Arc::new(Region::heap(0, 0, 4096))]).unwrap());
+    let (burst, mut tally) = (burst(&map, 1, 1), Tally::default());
+    for handle in [&mut queue, &mut other, &mut third] {
+        assert_eq!(handle.tx(&burst, &[0], &mut tally).unwrap(), 1);
+    }
+    let waiting = |end: &OwnedFd| std::iter::from_fn(|| rustix::io::read(end, &mut [0; 400]).ok()).count();
+    assert_eq!((waiting(&first), waiting(&second)), (2, 1));
+}
