@@ -4,4 +4,5 @@
 //! can be fed and measured without a virtual machine. A tool here may read clocks and start threads; it must never
 //! be needed by the product.
 
+pub mod cache;
 pub mod guest;

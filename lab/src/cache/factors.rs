@@ -1,0 +1,1 @@
+//! Placeholder while the list is written.

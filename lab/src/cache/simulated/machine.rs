@@ -1,0 +1,355 @@
+//! The machine: cores over shared caches and memory, and what each access of a core does.
+//!
+//! Two kinds of events exist: a core issues its next instruction, and the head of a core's store buffer becomes visible. [`Machine::next`]
+//! says which is earliest; whoever drives the machine must take them in that order and no other.
+
+use super::core::{Core, State};
+use super::counters::{Counters, Source};
+use super::directory::Directory;
+use super::profile::{Profile, Protocol};
+use super::stores::Store;
+use super::tags::Tags;
+use super::values::Values;
+use super::{TICKS, Time};
+use crate::cache::memory::{Address, Cleaning, Copying, LINE, Width};
+use crate::cache::model::config::Prefetchers;
+
+/// A profile's constants, in ticks.
+#[derive(Clone, Debug)]
+pub(super) struct Timing {
+    pub(super) protocol: Protocol,
+    pub(super) issue: Time,
+    pub(super) reorder_buffer: u64,
+    store_buffer: usize,
+    pub(super) fill_buffers: usize,
+    mispredict: Time,
+    store: Time,
+    store_l2: Time,
+    pub(super) l1_bytes: u64,
+    pub(super) l1_ways: u64,
+    pub(super) l1: Time,
+    pub(super) l2_bytes: u64,
+    pub(super) l2_ways: u64,
+    pub(super) l2: Time,
+    pub(super) llc: Time,
+    pub(super) dram: Time,
+    pub(super) dram_interval: Time,
+    pub(super) core_clean: Time,
+    pub(super) core_modified: Time,
+    pub(super) upgrade: Time,
+    pub(super) hold: Time,
+    drain: Time,
+}
+
+impl Timing {
+    fn new(profile: &Profile) -> Timing {
+        let transfer = &profile.transfer;
+        Timing {
+            protocol: profile.protocol,
+            issue: (TICKS as f64 / profile.core.width.value).round() as Time,
+            reorder_buffer: profile.core.reorder_buffer.value as u64,
+            store_buffer: profile.core.store_buffer.value as usize,
+            fill_buffers: profile.core.fill_buffers.value as usize,
+            mispredict: Profile::cycles(&profile.core.mispredict),
+            store: Profile::cycles(&profile.core.store),
+            store_l2: Profile::cycles(&profile.core.store_l2),
+            l1_bytes: profile.l1.bytes.value as u64,
+            l1_ways: profile.l1.ways.value as u64,
+            l1: Profile::cycles(&profile.l1.latency),
+            l2_bytes: profile.l2.bytes.value as u64,
+            l2_ways: profile.l2.ways.value as u64,
+            l2: Profile::cycles(&profile.l2.latency),
+            llc: Profile::cycles(&profile.llc.latency),
+            dram: profile.nanoseconds(&transfer.dram),
+            dram_interval: profile.nanoseconds(&transfer.dram_interval),
+            core_clean: profile.nanoseconds(&transfer.core_clean),
+            core_modified: profile.nanoseconds(&transfer.core_modified),
+            upgrade: profile.nanoseconds(&transfer.upgrade),
+            hold: profile.nanoseconds(&transfer.hold),
+            drain: profile.nanoseconds(&transfer.drain),
+        }
+    }
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This core's oldest store becomes visible
+    Commit(usize),
+    /// This core asks for a line that a store will need
+    Ahead(usize),
+    /// This core issues
+    Run(usize),
+    /// All cores are done
+    Finished,
+    /// Every core that is not done waits for another
+    Stuck,
+}
+
+/// The simulated machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub(super) timing: Timing,
+    pub(super) cores: Vec<Core>,
+    pub(super) directory: Directory,
+    pub(super) llc: Tags,
+    pub(super) prefetchers: Prefetchers,
+    pub(super) memory_free: Time,
+    values: Values,
+    frequency: f64,
+}
+
+impl Machine {
+    /// A machine of so many cores (at most 32) over an arena of so many bytes.
+    pub fn new(profile: &Profile, cores: usize, bytes: u64, prefetchers: Prefetchers) -> Machine {
+        let timing = Timing::new(profile);
+        Machine {
+            cores: (0..cores).map(|_| Core::new(&timing)).collect(),
+            directory: Directory::new(bytes / LINE + 2),
+            llc: Tags::new(profile.llc.bytes.value as u64, profile.llc.ways.value as u64, true),
+            prefetchers,
+            memory_free: 0,
+            values: Values::new(bytes),
+            frequency: profile.frequency.value,
+            timing,
+        }
+    }
+
+    /// What a core counted so far.
+    pub fn counters(&self, core: usize) -> Counters {
+        Counters { time: self.cores[core].clock, ..self.cores[core].counters }
+    }
+
+    /// Seconds in so much virtual time.
+    pub fn seconds(&self, time: Time) -> f64 {
+        time as f64 / TICKS as f64 / self.frequency * 1e-9
+    }
+
+    /// A value as it was stored last, for whoever looks from outside.
+    pub fn peek(&self, at: Address, width: Width) -> u64 {
+        self.values.load(at, width.bytes())
+    }
+
+    /// Puts a value where it lies before the program begins: no cache takes part.
+    pub fn poke(&mut self, at: Address, width: Width, value: u64) {
+        self.values.store(at, width.bytes(), value);
+    }
+
+    /// Which event is earliest; at the same time a store becomes visible before a line is asked for ahead, and that comes
+    /// before an instruction.
+    pub(super) fn next(&self) -> Next {
+        let mut best: Option<(Time, u8, Next)> = None;
+        let mut offer = |time: Time, rank: u8, next: Next| {
+            if best.is_none_or(|(other, other_rank, _)| (time, rank) < (other, other_rank)) {
+                best = Some((time, rank, next));
+            }
+        };
+        for (id, core) in self.cores.iter().enumerate() {
+            if let Some(due) = core.stores.due(self.timing.store) {
+                offer(due, 0, Next::Commit(id));
+            }
+            if let Some(due) = core.want_due() {
+                offer(due, 1, Next::Ahead(id));
+            }
+            if core.state == State::Running {
+                offer(core.clock, 2, Next::Run(id));
+            }
+        }
+        let idle = || {
+            if self.cores.iter().all(|core| core.state == State::Done) { Next::Finished } else { Next::Stuck }
+        };
+        best.map_or_else(idle, |(_, _, next)| next)
+    }
+
+    /// The head of a core's store buffer becomes visible, or is put off until it can.
+    pub(super) fn commit(&mut self, id: usize) {
+        let (Some(now), Some(store)) =
+            (self.cores[id].stores.due(self.timing.store), self.cores[id].stores.head().copied())
+        else {
+            return;
+        };
+        if store.past {
+            self.commit_past(id, store, now);
+            return;
+        }
+        let entry = *self.directory.at(store.line());
+        if entry.owned_by(id) && entry.owned_from > now {
+            self.cores[id].stores.postpone(entry.owned_from);
+        } else if entry.owned_by(id) {
+            self.commit_owned(id, store, now);
+        } else if let Some(from) = self.cores[id].grace(store.line(), now) {
+            if from > now { self.cores[id].stores.postpone(from) } else { self.visible(id, now) }
+        } else {
+            let fill = self.access(id, store.line(), true, now);
+            let counters = &mut self.cores[id].counters;
+            counters.rfo_demand += 1;
+            counters.rfo_time += fill.ready - now;
+            self.cores[id].stores.postpone(fill.ready);
+        }
+    }
+
+    fn commit_owned(&mut self, id: usize, store: Store, now: Time) {
+        self.directory.at(store.line()).dirty = true;
+        let near = self.cores[id].l1.has(store.line());
+        self.visible(id, now);
+        if !near {
+            self.access(id, store.line(), true, now);
+            self.cores[id].stores.committed += self.timing.store_l2 - self.timing.store;
+        }
+    }
+
+    /// A store past the caches takes a fill buffer for each line until it has drained.
+    fn commit_past(&mut self, id: usize, store: Store, now: Time) {
+        if self.cores[id].past != Some(store.line()) {
+            let free = self.cores[id].fill_free(now);
+            if free > now {
+                self.cores[id].stores.postpone(free);
+                return;
+            }
+            self.cores[id].past = Some(store.line());
+            self.purge(store.line(), now);
+            self.memory_free = self.memory_free.max(now) + self.timing.dram_interval;
+            self.cores[id].take_fill(now, now + self.timing.drain);
+        }
+        self.visible(id, now);
+    }
+
+    /// The store leaves the buffer and everybody can see it.
+    fn visible(&mut self, id: usize, now: Time) {
+        let Some(store) = self.cores[id].stores.pop(now) else { return };
+        if let Some(value) = store.value {
+            self.values.store(store.at, store.bytes, value);
+        }
+        self.directory.at(store.line()).version += 1;
+        self.cores[id].counters.stores += 1;
+        if self.cores[id].state == State::Full {
+            let core = &mut self.cores[id];
+            core.state = State::Running;
+            core.counters.stall_stores += now.saturating_sub(core.clock);
+            core.clock = core.clock.max(now);
+        }
+        for other in (0..self.cores.len()).filter(|other| *other != id) {
+            self.wake(other, store.line(), now);
+        }
+    }
+
+    /// Whether the core can take another store; if not, it waits for the oldest to leave.
+    pub(super) fn has_room(&mut self, id: usize) -> bool {
+        let room = self.cores[id].stores.len() < self.timing.store_buffer;
+        if !room {
+            self.cores[id].state = State::Full;
+        }
+        room
+    }
+
+    /// A load of a value.
+    pub(super) fn load(&mut self, id: usize, at: Address, width: Width) -> u64 {
+        self.cores[id].issue(1, &self.timing);
+        self.cores[id].counters.loads += 1;
+        let now = self.cores[id].clock;
+        let line = at / LINE;
+        if let Some(value) = self.cores[id].stores.forward(at, width.bytes()) {
+            self.cores[id].load_completes(now + self.timing.l1, Source::L1);
+            return value;
+        }
+        self.demand(id, line, now);
+        self.cores[id].seen = (line, self.directory.at(line).version);
+        self.values.load(at, width.bytes())
+    }
+
+    /// A load of bytes that nobody asks for.
+    pub(super) fn touch(&mut self, id: usize, at: Address) {
+        self.cores[id].issue(1, &self.timing);
+        self.cores[id].counters.loads += 1;
+        let now = self.cores[id].clock.max(self.cores[id].depends);
+        self.demand(id, at / LINE, now);
+    }
+
+    fn demand(&mut self, id: usize, line: u64, now: Time) {
+        let modified = {
+            let entry = self.directory.at(line);
+            entry.dirty && !entry.shared_by(id)
+        };
+        let fill = self.access(id, line, false, now);
+        let counters = &mut self.cores[id].counters;
+        let level = fill.source as u64;
+        counters.l1_misses += u64::from(level >= Source::L2 as u64);
+        counters.l2_misses += u64::from(level >= Source::Llc as u64);
+        counters.llc_misses += u64::from(fill.source == Source::Dram);
+        counters.hits_modified += u64::from(modified && fill.source == Source::Core);
+        self.cores[id].load_completes(fill.ready, fill.source);
+    }
+
+    /// A store; its line is asked for at once, ahead of its turn.
+    pub(super) fn store(&mut self, id: usize, at: Address, bytes: u64, value: Option<u64>, past: bool) {
+        self.cores[id].issue(1, &self.timing);
+        let core = &self.cores[id];
+        let now = if value.is_some() { core.clock } else { core.clock.max(core.depends) };
+        let ready = now.max(core.retired);
+        self.cores[id].stores.push(Store { at, bytes, value, ready, past });
+        if !past {
+            self.cores[id].want(at / LINE, now);
+        }
+    }
+
+    /// Asks for the next line that a store on its way out will need, unless the core has it by now.
+    pub(super) fn ask_ahead(&mut self, id: usize) {
+        let (Some(now), Some(line)) = (self.cores[id].want_due(), self.cores[id].next_wanted()) else {
+            return;
+        };
+        if !self.directory.at(line).owned_by(id) {
+            self.cores[id].counters.rfo_ahead += 1;
+            self.access(id, line, true, now);
+        }
+    }
+
+    /// Moves bytes: loads and stores as wide as the kind of copy has them.
+    pub(super) fn move_step(&mut self, id: usize, from: Address, to: Address, bytes: u64, how: Copying) {
+        self.touch(id, from);
+        self.store(id, to, bytes, None, how == Copying::NonTemporal);
+    }
+
+    /// A prefetch by the program.
+    pub(super) fn prefetch(&mut self, id: usize, at: Address, write: bool) {
+        self.cores[id].issue(1, &self.timing);
+        let now = self.cores[id].clock.max(self.cores[id].depends);
+        self.access(id, at / LINE, write, now);
+    }
+
+    /// A line is sent away.
+    pub(super) fn clean(&mut self, id: usize, at: Address, how: Cleaning) {
+        self.cores[id].issue(1, &self.timing);
+        let now = self.cores[id].clock;
+        match how {
+            Cleaning::Flush => self.purge(at / LINE, now),
+            Cleaning::WriteBack => self.directory.at(at / LINE).dirty = false,
+            Cleaning::Demote => {}
+        }
+    }
+
+    /// Instructions without memory.
+    pub(super) fn work(&mut self, id: usize, instructions: u64) {
+        self.cores[id].issue(instructions, &self.timing);
+    }
+
+    /// What follows needs the last load's value to be addressed.
+    pub(super) fn follows(&mut self, id: usize) {
+        self.cores[id].follow();
+    }
+
+    /// What was loaded from here was not what was wanted: waits until the line changes.
+    pub(super) fn pause(&mut self, id: usize, at: Address) {
+        let line = at / LINE;
+        self.cores[id].resolve(self.timing.mispredict);
+        let version = self.directory.at(line).version;
+        let unchanged = self.cores[id].seen == (line, version);
+        if unchanged && self.cores[id].l2.has(line) {
+            self.cores[id].state = State::Parked(line);
+        }
+    }
+
+    /// The core's thread has ended.
+    pub(super) fn finish(&mut self, id: usize) {
+        self.cores[id].state = State::Done;
+    }
+}

@@ -1,0 +1,33 @@
+//! Simulated memory: a multi-core cache and coherence simulator with a virtual clock.
+//!
+//! Threads are ordinary code over [`crate::cache::memory::Memory`], each on a core and a stack of its own ([`run`]). At any moment the core whose
+//! clock is earliest acts, so accesses happen in the order of virtual time and a run is the same each time. The
+//! [`machine`] keeps who has which line (`transaction`), each core's caches (`tags`), the window of instructions in
+//! flight and the stores on their way out (`core`, `stores`), and what was stored (`values`). Constants come from a
+//! [`profile`].
+//!
+//! What it leaves out, by choice: instruction fetch, address translation, the topology of the interconnect (one
+//! latency for each kind of transfer), the directory's own capacity, and wrong-path accesses.
+
+mod core;
+pub mod counters;
+mod directory;
+pub mod machine;
+mod prefetch;
+pub mod profile;
+pub mod run;
+mod stores;
+mod tags;
+mod transaction;
+mod values;
+
+pub use counters::{Counters, Source};
+pub use machine::Machine;
+pub use profile::Profile;
+pub use run::{Simulated, Stuck, run};
+
+/// Virtual time, in sixteenths of a cycle, so that four instructions a cycle have a time each.
+pub type Time = u64;
+
+/// How many a cycle has.
+pub const TICKS: Time = 16;

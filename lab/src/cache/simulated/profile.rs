@@ -1,0 +1,192 @@
+//! A processor as data: every constant of the simulator with where it was taken from.
+//!
+//! Profiles are TOML files; those that come with the laboratory are in `lab/profiles`. A constant without a source is
+//! refused, and so is a profile with more than three free (fitted) ones.
+
+use serde::Deserialize;
+
+use super::{TICKS, Time};
+
+/// One constant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constant {
+    /// In the unit that its field says
+    pub value: f64,
+    /// Where it was taken from
+    pub source: String,
+    /// Fitted, not taken from anywhere
+    #[serde(default)]
+    pub free: bool,
+}
+
+/// A cache's size and speed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConstants {
+    /// Bytes
+    pub bytes: Constant,
+    /// Ways
+    pub ways: Constant,
+    /// Cycles from a load to its value
+    pub latency: Constant,
+}
+
+/// The core.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreConstants {
+    /// Instructions issued a cycle
+    pub width: Constant,
+    /// Instructions in flight
+    pub reorder_buffer: Constant,
+    /// Stores on their way out
+    pub store_buffer: Constant,
+    /// Lines on their way in
+    pub fill_buffers: Constant,
+    /// Cycles lost to a branch that was foreseen wrongly
+    pub mispredict: Constant,
+    /// Cycles between two stores to a line of the first level
+    pub store: Constant,
+    /// The same for a line of the second level
+    pub store_l2: Constant,
+}
+
+/// What goes between cores and to memory, in nanoseconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransferConstants {
+    /// A line from memory
+    pub dram: Constant,
+    /// Between two lines from memory
+    pub dram_interval: Constant,
+    /// A line that another core has, unchanged
+    pub core_clean: Constant,
+    /// A line that another core has changed
+    pub core_modified: Constant,
+    /// The right to write a line that is here and elsewhere
+    pub upgrade: Constant,
+    /// How long a line that was just won stays
+    pub hold: Constant,
+    /// How long a buffer is taken by a line that is written past the caches
+    pub drain: Constant,
+}
+
+/// Which states a line can have beside modified, exclusive, shared and invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Protocol {
+    /// Forward: one sharer answers for the others; a changed line is written back when it is shared
+    Mesif,
+    /// Owned: a changed line can be shared without being written back
+    Moesi,
+}
+
+/// A processor.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// As people call it
+    pub name: String,
+    /// GHz
+    pub frequency: Constant,
+    /// The states of a line
+    pub protocol: Protocol,
+    /// The core
+    pub core: CoreConstants,
+    /// First level
+    pub l1: CacheConstants,
+    /// Second level
+    pub l2: CacheConstants,
+    /// The shared cache, which takes what the second levels evict
+    pub llc: CacheConstants,
+    /// Between cores and to memory
+    pub transfer: TransferConstants,
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// Not TOML, or not of this shape
+    #[error("the profile cannot be read: {0}")]
+    Shape(#[from] toml::de::Error),
+    /// A constant without a source
+    #[error("`{0}` has no source, so its results would mean nothing: say where it was taken from")]
+    NoSource(&'static str),
+    /// A constant that is no size or time
+    #[error("`{name}` is {value}, which no processor has: it must be above zero")]
+    NotPositive {
+        /// Which
+        name: &'static str,
+        /// What it says
+        value: f64,
+    },
+    /// More free constants than a fit can bear
+    #[error("{0} constants are free; at most three may be, or anything fits")]
+    TooFree(usize),
+}
+
+const STUDY: &str = include_str!("../../../profiles/i9-7940x.toml");
+
+impl Profile {
+    /// The published study's processor.
+    pub fn study() -> Profile {
+        // A test reads every profile that comes with the laboratory, so this one can be read.
+        Profile::parse(STUDY).unwrap_or_else(|error| unreachable!("the study's profile: {error}"))
+    }
+
+    /// Reads and judges a profile.
+    pub fn parse(text: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile = toml::from_str(text)?;
+        for (name, constant) in profile.constants() {
+            if constant.source.trim().is_empty() {
+                return Err(ProfileError::NoSource(name));
+            }
+            if constant.value <= 0.0 {
+                return Err(ProfileError::NotPositive { name, value: constant.value });
+            }
+        }
+        let free = profile.constants().iter().filter(|(_, constant)| constant.free).count();
+        if free > 3 { Err(ProfileError::TooFree(free)) } else { Ok(profile) }
+    }
+
+    /// All constants by name.
+    pub fn constants(&self) -> Vec<(&'static str, &Constant)> {
+        vec![
+            ("frequency", &self.frequency),
+            ("core.width", &self.core.width),
+            ("core.reorder_buffer", &self.core.reorder_buffer),
+            ("core.store_buffer", &self.core.store_buffer),
+            ("core.fill_buffers", &self.core.fill_buffers),
+            ("core.mispredict", &self.core.mispredict),
+            ("core.store", &self.core.store),
+            ("core.store_l2", &self.core.store_l2),
+            ("l1.bytes", &self.l1.bytes),
+            ("l1.ways", &self.l1.ways),
+            ("l1.latency", &self.l1.latency),
+            ("l2.bytes", &self.l2.bytes),
+            ("l2.ways", &self.l2.ways),
+            ("l2.latency", &self.l2.latency),
+            ("llc.bytes", &self.llc.bytes),
+            ("llc.ways", &self.llc.ways),
+            ("llc.latency", &self.llc.latency),
+            ("transfer.dram", &self.transfer.dram),
+            ("transfer.dram_interval", &self.transfer.dram_interval),
+            ("transfer.core_clean", &self.transfer.core_clean),
+            ("transfer.core_modified", &self.transfer.core_modified),
+            ("transfer.upgrade", &self.transfer.upgrade),
+            ("transfer.hold", &self.transfer.hold),
+            ("transfer.drain", &self.transfer.drain),
+        ]
+    }
+
+    /// Ticks in so many cycles.
+    pub(super) fn cycles(constant: &Constant) -> Time {
+        (constant.value * TICKS as f64).round() as Time
+    }
+
+    /// Ticks in so many nanoseconds.
+    pub(super) fn nanoseconds(&self, constant: &Constant) -> Time {
+        (constant.value * self.frequency.value * TICKS as f64).round() as Time
+    }
+}

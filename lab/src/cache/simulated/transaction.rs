@@ -1,0 +1,237 @@
+//! How a core comes to a line: the coherence protocol, one whole transaction at a time.
+//!
+//! Rights change hands when a request is taken up, in the order of virtual time; bytes and the right to use them come
+//! with the latency. A line that was just won is held: the next request is served when that is over, and until then
+//! its loser goes on using it (`directory`).
+
+use super::Time;
+use super::core::State;
+use super::counters::Source;
+use super::directory::NOBODY;
+use super::machine::Machine;
+use super::profile::Protocol;
+
+/// When a line is there, and where from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fill {
+    pub(super) ready: Time,
+    pub(super) source: Source,
+}
+
+impl Machine {
+    /// Brings a line to a core, with the right to write if so asked.
+    pub(super) fn access(&mut self, core: usize, line: u64, write: bool, now: Time) -> Fill {
+        let may = !write || self.directory.at(line).owned_by(core);
+        let l1_latency = self.timing.l1;
+        if let Some(entry) = self.cores[core].l1.find(line).filter(|_| may) {
+            let ready = entry.ready.max(now + l1_latency);
+            let source = if entry.ready > now + l1_latency { entry.source } else { Source::L1 };
+            return Fill { ready, source };
+        }
+        let start = self.cores[core].fill_free(now);
+        let fill = self.beyond_l1(core, line, write, start);
+        self.cores[core].take_fill(start, fill.ready);
+        self.enter_l1(core, line, fill);
+        fill
+    }
+
+    fn beyond_l1(&mut self, core: usize, line: u64, write: bool, start: Time) -> Fill {
+        let may = !write || self.directory.at(line).owned_by(core);
+        let latency = self.timing.l2;
+        if let Some(entry) = self.cores[core].l2.find(line).filter(|_| may) {
+            entry.unused = false;
+            let pending = entry.ready > start + latency;
+            let fill = Fill {
+                ready: entry.ready.max(start + latency),
+                source: if pending { entry.source } else { Source::L2 },
+            };
+            self.stream(core, line, start);
+            return fill;
+        }
+        let fill = self.obtain(core, line, write, start);
+        self.enter_l2(core, line, fill, false);
+        if self.prefetchers.adjacent {
+            self.fetch_ahead(core, line ^ 1, start);
+        }
+        self.stream(core, line, start);
+        fill
+    }
+
+    fn stream(&mut self, core: usize, line: u64, now: Time) {
+        if let Some(next) = self.cores[core].streams.access(line).filter(|_| self.prefetchers.stream) {
+            self.fetch_ahead(core, next, now);
+        }
+    }
+
+    /// The processor's prefetcher brings a line into the second level.
+    fn fetch_ahead(&mut self, core: usize, line: u64, now: Time) {
+        if self.directory.covers(line) && !self.cores[core].l2.has(line) {
+            let fill = self.obtain(core, line, false, now);
+            self.enter_l2(core, line, fill, true);
+        }
+    }
+
+    /// Asks the directory: the line leaves or is shared by whoever has it.
+    pub(super) fn obtain(&mut self, core: usize, line: u64, write: bool, now: Time) -> Fill {
+        let start = self.serve_from(core, line, now);
+        let fill = self.source(core, line, write, start);
+        self.hand_over(core, line, write, start);
+        let hold = self.timing.hold;
+        let entry = self.directory.at(line);
+        entry.winner = core as u8;
+        entry.held = fill.ready + hold;
+        if entry.owned_by(core) {
+            entry.owned_from = fill.ready;
+        }
+        fill
+    }
+
+    /// When a request can be taken up: a line that another just won is not given away yet.
+    fn serve_from(&mut self, core: usize, line: u64, now: Time) -> Time {
+        let entry = self.directory.at(line);
+        if entry.winner == NOBODY || usize::from(entry.winner) == core || entry.held <= now {
+            return now;
+        }
+        let entry = *entry;
+        if entry.exclusive {
+            self.cores[usize::from(entry.owner)].grant(line, entry.owned_from, entry.held);
+        }
+        entry.held
+    }
+
+    /// Where the bytes, or the right, come from and when.
+    fn source(&mut self, core: usize, line: u64, write: bool, start: Time) -> Fill {
+        let entry = *self.directory.at(line);
+        let others = entry.sharers & !(1 << core);
+        if entry.shared_by(core) {
+            // The bytes are here; only the right to write is missing, and it takes a word with the others.
+            let ready = start + self.timing.upgrade;
+            return Fill { ready, source: Source::Core };
+        }
+        if entry.exclusive || (entry.dirty && others != 0) {
+            let latency = if entry.dirty { self.timing.core_modified } else { self.timing.core_clean };
+            return Fill { ready: start + latency, source: Source::Core };
+        }
+        let near = self.llc.has(line);
+        if others != 0 {
+            let forwarded = near || self.timing.protocol == Protocol::Mesif;
+            let data = if near && !write { self.timing.llc } else { self.timing.core_clean };
+            if forwarded || write {
+                let source = if near && !write { Source::Llc } else { Source::Core };
+                return Fill { ready: start + data, source };
+            }
+        }
+        if near {
+            return Fill { ready: start + self.timing.llc, source: Source::Llc };
+        }
+        Fill { ready: self.from_memory(start), source: Source::Dram }
+    }
+
+    /// Memory gives one line at a time.
+    fn from_memory(&mut self, start: Time) -> Time {
+        let begins = self.memory_free.max(start);
+        self.memory_free = begins + self.timing.dram_interval;
+        begins + self.timing.dram
+    }
+
+    /// Who has the line from now on.
+    fn hand_over(&mut self, core: usize, line: u64, write: bool, start: Time) {
+        let entry = *self.directory.at(line);
+        let others = entry.sharers & !(1 << core);
+        if write || others == 0 {
+            let dirty = self.llc.remove(line).is_some_and(|old| old.dirty);
+            self.take_from_others(core, line, others, start);
+            let mine = self.directory.at(line);
+            mine.sharers = 1 << core;
+            mine.owner = core as u8;
+            mine.exclusive = true;
+            mine.dirty |= dirty;
+            return;
+        }
+        let writes_back = entry.dirty && self.timing.protocol == Protocol::Mesif;
+        if writes_back {
+            self.enter_llc(line, true);
+        }
+        let mine = self.directory.at(line);
+        mine.sharers |= 1 << core;
+        mine.exclusive = false;
+        if !entry.dirty || writes_back {
+            mine.owner = core as u8;
+            mine.dirty = false;
+        }
+    }
+
+    fn take_from_others(&mut self, core: usize, line: u64, others: u32, start: Time) {
+        for other in (0..self.cores.len()).filter(|other| *other != core && others & (1 << other) != 0) {
+            self.cores[other].l1.remove(line);
+            self.cores[other].l2.remove(line);
+            self.cores[other].counters.lost_lines += 1;
+            self.wake(other, line, start);
+        }
+    }
+
+    /// A core that waits for a change of this line asks again.
+    pub(super) fn wake(&mut self, core: usize, line: u64, now: Time) {
+        let woken = &mut self.cores[core];
+        if woken.state != State::Parked(line) {
+            return;
+        }
+        woken.state = State::Running;
+        let now = now.max(woken.clock);
+        let spun = now - woken.clock;
+        woken.counters.spin += spun;
+        // A loop of load, compare and branch goes once for each first-level latency.
+        woken.counters.instructions += 3 * spun / self.timing.l1;
+        woken.clock = now;
+    }
+
+    fn enter_l1(&mut self, core: usize, line: u64, fill: Fill) {
+        let own = &mut self.cores[core];
+        if !own.l1.has(line) {
+            own.counters.l1_replacements += 1;
+        }
+        own.l1.insert(line, fill.ready, fill.source, false);
+    }
+
+    fn enter_l2(&mut self, core: usize, line: u64, fill: Fill, ahead: bool) {
+        let Some((gone, entry)) = self.cores[core].l2.insert(line, fill.ready, fill.source, ahead) else {
+            return;
+        };
+        // The second level includes the first.
+        self.cores[core].l1.remove(gone);
+        let left = self.directory.at(gone);
+        let newest = left.leave(core);
+        let alone = left.sharers == 0;
+        let counters = &mut self.cores[core].counters;
+        if newest {
+            counters.l2_non_silent += 1;
+        } else {
+            counters.l2_silent += 1;
+        }
+        counters.l2_useless += u64::from(entry.unused);
+        if newest || alone {
+            self.enter_llc(gone, newest);
+        }
+    }
+
+    /// The shared cache takes what a second level evicted or a sharer wrote back.
+    fn enter_llc(&mut self, line: u64, dirty: bool) {
+        let pushed = self.llc.insert(line, 0, Source::Llc, false);
+        if let Some(entry) = self.llc.find(line) {
+            entry.dirty |= dirty;
+        }
+        if pushed.is_some_and(|(_, old)| old.dirty) {
+            self.memory_free += self.timing.dram_interval;
+        }
+    }
+
+    /// Removes a line from every cache; what was newest is written to memory.
+    pub(super) fn purge(&mut self, line: u64, now: Time) {
+        let sharers = self.directory.at(line).sharers;
+        self.take_from_others(usize::MAX, line, sharers, now);
+        self.llc.remove(line);
+        let entry = self.directory.at(line);
+        entry.sharers = 0;
+        (entry.owner, entry.exclusive, entry.dirty) = (NOBODY, false, false);
+    }
+}
