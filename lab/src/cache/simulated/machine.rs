@@ -272,11 +272,12 @@ impl Machine {
         };
         let fill = self.access(id, line, false, now);
         let counters = &mut self.cores[id].counters;
-        let level = fill.source as u64;
+        // A load that waits for bytes that are on their way is no miss of its own.
+        let level = if fill.pending { 0 } else { fill.source as u64 };
         counters.l1_misses += u64::from(level >= Source::L2 as u64);
         counters.l2_misses += u64::from(level >= Source::Llc as u64);
-        counters.llc_misses += u64::from(fill.source == Source::Dram);
-        counters.hits_modified += u64::from(modified && fill.source == Source::Core);
+        counters.llc_misses += u64::from(level == Source::Dram as u64);
+        counters.hits_modified += u64::from(modified && level == Source::Core as u64);
         self.cores[id].load_completes(fill.ready, fill.source);
     }
 

@@ -16,6 +16,8 @@ use super::profile::Protocol;
 pub(super) struct Fill {
     pub(super) ready: Time,
     pub(super) source: Source,
+    /// It was on its way already: another access waits for the same bytes
+    pub(super) pending: bool,
 }
 
 impl Machine {
@@ -24,9 +26,10 @@ impl Machine {
         let may = !write || self.directory.at(line).owned_by(core);
         let l1_latency = self.timing.l1;
         if let Some(entry) = self.cores[core].l1.find(line).filter(|_| may) {
+            let pending = entry.ready > now + l1_latency;
             let ready = entry.ready.max(now + l1_latency);
-            let source = if entry.ready > now + l1_latency { entry.source } else { Source::L1 };
-            return Fill { ready, source };
+            let source = if pending { entry.source } else { Source::L1 };
+            return Fill { ready, source, pending };
         }
         let start = self.cores[core].fill_free(now);
         let fill = self.beyond_l1(core, line, write, start);
@@ -44,6 +47,7 @@ impl Machine {
             let fill = Fill {
                 ready: entry.ready.max(start + latency),
                 source: if pending { entry.source } else { Source::L2 },
+                pending: false,
             };
             self.stream(core, line, start);
             return fill;
@@ -106,11 +110,11 @@ impl Machine {
         if entry.shared_by(core) {
             // The bytes are here; only the right to write is missing, and it takes a word with the others.
             let ready = start + self.timing.upgrade;
-            return Fill { ready, source: Source::Core };
+            return Fill { ready, source: Source::Core, pending: false };
         }
         if entry.exclusive || (entry.dirty && others != 0) {
             let latency = if entry.dirty { self.timing.core_modified } else { self.timing.core_clean };
-            return Fill { ready: start + latency, source: Source::Core };
+            return Fill { ready: start + latency, source: Source::Core, pending: false };
         }
         let near = self.llc.has(line);
         if others != 0 {
@@ -118,13 +122,13 @@ impl Machine {
             let data = if near && !write { self.timing.llc } else { self.timing.core_clean };
             if forwarded || write {
                 let source = if near && !write { Source::Llc } else { Source::Core };
-                return Fill { ready: start + data, source };
+                return Fill { ready: start + data, source, pending: false };
             }
         }
         if near {
-            return Fill { ready: start + self.timing.llc, source: Source::Llc };
+            return Fill { ready: start + self.timing.llc, source: Source::Llc, pending: false };
         }
-        Fill { ready: self.from_memory(start), source: Source::Dram }
+        Fill { ready: self.from_memory(start), source: Source::Dram, pending: false }
     }
 
     /// Memory gives one line at a time.
