@@ -12,11 +12,14 @@ use std::time::Duration;
 
 use linerate_tests::iperf::{iperf, received};
 use linerate_tests::netns::Netns;
+use linerate_tests::noise::{self, Noise};
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::testpmd::Testpmd;
 use linerate_tests::{binary, folder, wait};
 
 const LIMIT: Duration = Duration::from_secs(20);
+/// The MTU of frames of 9216 bytes, counted with their Ethernet header and without their checksum.
+const JUMBO: u32 = 9202;
 
 /// Two stations, and the namespace in which the switch's ends of their cables are.
 struct Site {
@@ -103,7 +106,10 @@ fn exchange(site: &Site, folder: &Path, switch: &Switch) {
     right.ping("fd09::1", 3, &[]);
     // Packets of every size up to the largest.
     let mtu = left.link("eth0").unwrap()["mtu"].as_u64().unwrap();
+    let before = switch.settled(&["p1"])[0].rx_bytes;
     left.ping("10.9.0.2", 2, &["-M", "do", "-s", &(mtu - 28).to_string()]);
+    let grown = switch.settled(&["p1"])[0].rx_bytes - before;
+    assert!(grown >= 2 * (mtu + 14), "{grown} bytes of frames with MTU {mtu}");
     for address in ["10.9.0.2", "fd09::2"] {
         let tcp = iperf(folder, left, right, address, &["--bytes", "20M", "--parallel", "4"]);
         // The client stops counting when it has sent everything.
@@ -132,10 +138,41 @@ fn two_stations_reach_each_other_over_af_xdp() {
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn packets_longer_than_a_frame_cross_over_af_xdp() {
-    let (folder, site) = (folder(), Site::new(1, 9000));
+    let (folder, site) = (folder(), Site::new(1, JUMBO));
     let switch = site.switch(folder.path(), "xdp", "");
     assert!(switch.has_feature("p1", "multi-buffer"));
     exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+/// Memory for ordinary packets is cut into frames that hold one each, and the kernel was told that no packet has several.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    site.host.set_mtu("lan1", JUMBO);
+    site.left.set_mtu("eth0", JUMBO);
+    let switch = site.switch(folder.path(), "xdp", "");
+    assert!(switch.has_feature("p1", "multi-buffer") && !switch.has_feature("p2", "multi-buffer"));
+    site.left.ping("10.9.0.2", 2, &[]);
+    let long = ["-n", "-q", "-c", "3", "-i", "0.1", "-W", "1", "-M", "do", "-s", "9174", "10.9.0.2"];
+    assert!(site.left.attempt("ping", &long).is_err(), "no packet of 9202 bytes fits the other interface");
+    let drops = switch.port("p2")["drops"].clone();
+    assert!(drops["buffer-too-small"].as_u64().is_some_and(|lost| lost >= 3), "{drops}");
+    site.left.ping("10.9.0.2", 2, &["-M", "do", "-s", "1472"]);
+    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_large_file_arrives_as_it_was_over_af_xdp() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = site.switch(folder.path(), "xdp", "");
+    Noise::make(folder.path(), noise::LARGE).send(folder.path(), &site.left, &site.right, "10.9.0.1");
+    let sent = switch.counters("p1").rx_bytes;
+    assert!(sent > noise::LARGE, "{sent} bytes went through the switch");
+    assert_sums_agree(&switch.settled(&["p1", "p2"]));
     switch.stop();
 }
 
@@ -179,7 +216,7 @@ fn two_stations_reach_each_other_over_packet_sockets() {
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn several_packet_sockets_share_an_interface_with_long_packets() {
-    let (folder, site) = (folder(), Site::new(1, 9000));
+    let (folder, site) = (folder(), Site::new(1, JUMBO));
     let switch = site.switch(folder.path(), "packet", "queue_pairs = 2");
     assert!(switch.has_feature("p1", "fanout"));
     exchange(&site, folder.path(), &switch);
