@@ -9,6 +9,7 @@ mod arena;
 mod burst;
 mod fault;
 pub mod finish;
+mod header;
 pub mod interface;
 pub mod memif;
 mod memory;

@@ -13,7 +13,6 @@ pub mod fake;
 mod fill;
 #[doc(hidden)]
 pub mod fuzz;
-mod header;
 pub mod message;
 mod rx;
 mod session;

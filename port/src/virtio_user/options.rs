@@ -1,6 +1,6 @@
 //! What a virtio-user port asks of its back end, and whether what it got will do.
 
-use super::{Negotiated, device};
+use super::{Negotiated, device, offloads};
 use crate::PortFault;
 use crate::memory::MAX_MEMORY;
 use crate::vhost_user::{Features, ListenError, MAX_QUEUE_PAIRS};
@@ -92,13 +92,22 @@ pub struct Options {
     /// Whether a received frame may span buffers, where the back end knows how.
     pub mergeable: bool,
     /// The largest packet, without its Ethernet header, that one buffer holds (68 to 65535 bytes); buffers hold at
-    /// least 2048 bytes of frame. Longer packets are not sent, and received only where they may span buffers.
+    /// least 2048 bytes of frame. Longer packets are sent in several, and received only where they may span buffers.
     pub mtu: Option<u16>,
+    /// Whether checksums and segments may be left to be done, to the back end and by it, as far as it knows how.
+    pub offloads: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { ring: RingKind::Split, queue_size: 1024, queue_pairs: 1, mergeable: true, mtu: None }
+        Self {
+            ring: RingKind::Split,
+            queue_size: 1024,
+            queue_pairs: 1,
+            mergeable: true,
+            mtu: None,
+            offloads: true,
+        }
     }
 }
 
@@ -152,6 +161,9 @@ impl Options {
         }
         if self.queue_pairs > 1 {
             bits |= Features::MQ;
+        }
+        if self.offloads {
+            bits |= offloads::ALL;
         }
         Features(bits)
     }
