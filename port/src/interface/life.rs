@@ -177,11 +177,13 @@ impl<K: Kind> Life<K> {
 
 /// Finds the interface and puts the port onto it, all of it in the interface's namespace.
 fn open<K: Kind>(kind: &K) -> Result<Running, InterfaceError> {
-    kind.place().within(|| {
+    let found = kind.place().within(|| {
         let watch = Watch::new(kind.place())?;
         let opened = kind.open(&watch)?;
-        Ok(Running { watch, opened, queues: 0, since: None, home: home(kind.place()) })
-    })
+        Ok((watch, opened))
+    });
+    let ((watch, opened), home) = found?;
+    Ok(Running { watch, opened, queues: 0, since: None, home })
 }
 
 fn home(place: &Place) -> Option<Identity> {

@@ -11,7 +11,7 @@ pub(crate) use bell::Bell;
 pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
 
 use crate::PortFault;
-use crate::netns::{self, Namespace, NamespaceError};
+use crate::netns::{self, Identity, Namespace, NamespaceError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -103,12 +103,13 @@ impl Place {
         if bad { Err(InterfaceError::Name(name.clone())) } else { Ok(()) }
     }
 
-    /// Does `work` in this interface's namespace.
+    /// Does `work` in this interface's namespace, and says which one that was.
     pub(crate) fn within<T>(
         &self,
         work: impl FnOnce() -> Result<T, InterfaceError>,
-    ) -> Result<T, InterfaceError> {
-        netns::within(self.netns.as_ref(), work)?
+    ) -> Result<(T, Option<Identity>), InterfaceError> {
+        let (done, identity) = netns::within(self.netns.as_ref(), work)?;
+        Ok((done?, identity))
     }
 
     /// What the kernel said to `step`.
