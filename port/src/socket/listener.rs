@@ -1,7 +1,6 @@
 //! A listening Unix socket and its file: made where nobody else listens, removed by whoever made it.
 
 use super::{Site, sys};
-use crate::vhost_user::MAX_QUEUE_PAIRS;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Bytes of a socket's path, without the zero that ends it (`unix(7)`).
 const LONGEST_PATH: usize = 107;
 
-/// Why a port could not be made. Nothing was changed.
+/// Why a port's socket could not be had. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process listens there.
@@ -36,12 +35,6 @@ pub enum ListenError {
     /// The kernel refused.
     #[error("{0}: this address cannot be listened on: {1}")]
     Address(SocketAddr, Errno),
-    /// A configuration out of range.
-    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
-    QueuePairs(u16),
-    /// A configuration out of range.
-    #[error("an MTU of {0} bytes was asked for; it must be at least 68")]
-    Mtu(u16),
     /// The kernel refused.
     #[error("{0}: the socket could not be made: {1}")]
     Kernel(PathBuf, Errno),
