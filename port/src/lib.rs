@@ -6,6 +6,7 @@
 //! passed in.
 
 mod arena;
+pub mod awaited;
 mod burst;
 mod fault;
 pub mod finish;
