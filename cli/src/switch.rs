@@ -224,7 +224,8 @@ fn place(port: &PortSettings) -> String {
 /// Why a port could not be made, and its remedy, where the room that refused told one.
 fn not_made(port: &PortSettings, why: &PlantError) -> Trouble {
     let why = why.to_string();
-    let (reason, remedy) = why.split_once("; ").unwrap_or((&why, "end what is in its way"));
+    let (reason, remedy) =
+        why.split_once("; ").unwrap_or((&why, "do what the reason asks for, or remove the port"));
     Trouble::bad(place(port), reason, remedy)
 }
 

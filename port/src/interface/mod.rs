@@ -121,6 +121,10 @@ impl Place {
                 InterfaceError::Forbidden(step, errno, remedy)
             }
             Errno::NODEV => InterfaceError::Missing(place.clone()),
+            Errno::NOSYS | Errno::AFNOSUPPORT => InterfaceError::Unsupported(format!(
+                "{step} is nothing that this kernel can ({errno}), so {place} cannot be such a port; choose another \
+                 kind, or boot a kernel that has it"
+            )),
             Errno::NOMEM | Errno::NOBUFS => InterfaceError::Memory(place.clone(), errno.to_string()),
             _ => InterfaceError::Kernel(step, place.clone(), errno),
         }
@@ -234,5 +238,10 @@ mod tests {
         assert!(matches!(refused(Errno::NODEV), InterfaceError::Missing(_)));
         assert!(matches!(refused(Errno::NOMEM), InterfaceError::Memory(..)));
         assert!(matches!(refused(Errno::INVAL), InterfaceError::Kernel(..)));
+        let old = refused(Errno::NOSYS).to_string();
+        assert!(
+            old.starts_with("binding a socket is nothing that this kernel can") && old.contains("; choose"),
+            "{old}"
+        );
     }
 }

@@ -58,6 +58,7 @@ impl Ear {
             Site::Tcp(address) => sys::listen_tcp(address).map(Ear::Tcp).map_err(|errno| match errno {
                 Errno::ADDRINUSE => ListenError::Taken(*address),
                 Errno::ADDRNOTAVAIL => ListenError::NotHere(*address),
+                Errno::ACCESS => ListenError::Privileged(*address),
                 errno => ListenError::Address(*address, errno),
             }),
         }
