@@ -31,7 +31,9 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let greeting = greeting(&topology, &path);
     let desk = Arc::new(Desk::new(topology, path, Box::new(plant), move || waker.close()));
     let server = server::start(listener, desk.clone())?;
-    awaited.iter().for_each(|trouble| tell(&format!("linerate: {trouble}\n    until then the port waits")));
+    for trouble in awaited {
+        tell(&format!("linerate: {trouble}\n    until then the port waits"));
+    }
     tell(&greeting);
     wait(&mut signals);
     drop(server);

@@ -355,9 +355,9 @@ fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
         assert!(said.contains("there is no network namespace /run/netns/no-such-namespace"), "{said}");
     }
     let said = refused(2, &[site.port(1, "xdp", "queue_pairs = 2")]);
-    assert!(said.contains("has 1 queues and the port 2; write queue_pairs = 1"), "{said}");
+    assert!(said.contains("has 1 queues and the port 2\n    remedy: write queue_pairs = 1"), "{said}");
     let said = refused(2, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
-    assert!(said.contains("has no zero copy; write mode"), "{said}");
+    assert!(said.contains("has no zero copy\n    remedy: write mode"), "{said}");
     let said = refused(2, &[site.port(1, "xdp", "to_kernel = [\"tcp ssh\"]")]);
     assert!(said.contains("`tcp ssh` names no frames"), "{said}");
     let switch = start(other.path(), &[site.port(1, "xdp", "")]);
