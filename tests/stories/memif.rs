@@ -30,17 +30,20 @@ struct Case {
     ours: &'static str,
     /// Words of each device.
     theirs: &'static str,
+    /// Whether sockets have names and no files.
+    is_abstract: bool,
 }
 
-const PLAIN: Case = Case { guest_listens: false, pairs: 1, ours: "", theirs: "" };
+const PLAIN: Case = Case { guest_listens: false, pairs: 1, ours: "", theirs: "", is_abstract: false };
 
 impl Case {
-    fn sockets(folder: &Path) -> [PathBuf; 2] {
-        NAMES.map(|name| folder.join(name))
+    fn sockets(self, folder: &Path) -> [PathBuf; 2] {
+        let sign = if self.is_abstract { "@" } else { "" };
+        NAMES.map(|name| format!("{sign}{}", folder.join(name).display()).into())
     }
 
     fn switch(self, folder: &Path) -> Switch {
-        let sockets = Case::sockets(folder);
+        let sockets = self.sockets(folder);
         let mut text = format!("[[worker]]\ncpu = {SWITCH_CPU}\n");
         for (name, socket) in NAMES.iter().zip(&sockets) {
             let mode = if self.guest_listens { "client" } else { "server" };
@@ -57,7 +60,7 @@ impl Case {
     }
 
     fn guest(self, folder: &Path, name: &str) -> Testpmd {
-        let sockets = Case::sockets(folder);
+        let sockets = self.sockets(folder);
         let port = |side: usize| Memif {
             socket: &sockets[side],
             server: self.guest_listens,
@@ -129,6 +132,7 @@ fn dpdks_client_gets_every_size_both_ways() {
     Case { pairs: 2, ..PLAIN }.tell(&[64, 1514]);
     let ours = "id = 7\nsecret = \"abc\"\nring_size = 256\n";
     Case { ours, theirs: ",id=7,secret=abc,bsize=512", ..PLAIN }.tell(&SIZES);
+    Case { is_abstract: true, ..PLAIN }.tell(&[64]);
 }
 
 #[test]
@@ -139,6 +143,7 @@ fn dpdks_server_gets_every_size_both_ways() {
     Case { pairs: 2, ..listens }.tell(&[64, 1514]);
     let ours = "id = 7\nsecret = \"abc\"\nbuffer_size = 512\n";
     Case { ours, theirs: ",id=7,secret=abc", ..listens }.tell(&SIZES);
+    Case { is_abstract: true, ..listens }.tell(&[64]);
 }
 
 #[test]
@@ -316,7 +321,7 @@ fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
 
 /// A guest of one port.
 fn alone(folder: &Path, name: &str) -> Testpmd {
-    let [left, _] = Case::sockets(folder);
+    let [left, _] = self.sockets(folder);
     let port = Memif { socket: &left, server: false, mac: 1, more: "" };
     let mut guest = Testpmd::memif(folder, name, GUEST_CPU, &[port], 1);
     guest.ready();

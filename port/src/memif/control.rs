@@ -43,7 +43,7 @@ pub struct Memif {
 impl Memif {
     /// A server: clients connect to a socket at `path` and bring their memory. A socket file that nobody listens on any
     /// more is replaced. The file is removed when the port is closed or dropped. Once a client has gone, the next one is
-    /// let in after 100 ms to 2 s.
+    /// let in after 100 ms to 2 s. A path that begins with `@` is a name of the abstract namespace ([`super::is_abstract`]).
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, MemifError> {
         options.check()?;
         let door = Door::listen(Site::Packets(path.as_ref().into()))?;

@@ -1,6 +1,6 @@
 //! A listening Unix socket and its file: made where nobody else listens, removed by whoever made it.
 
-use super::{Site, sys};
+use super::{Site, is_abstract, sys};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -90,14 +90,17 @@ impl Listener {
         if path.as_os_str().len() > LONGEST_PATH {
             return Err(ListenError::TooLong(path.into()));
         }
-        remove_stale(path, kind)?;
+        let has_file = !is_abstract(path);
+        if has_file {
+            remove_stale(path, kind)?;
+        }
         let socket = sys::listen(path, kind).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => ListenError::NoDirectory(path.into()),
             Errno::ADDRINUSE => ListenError::Live(path.into()),
             errno => ListenError::of_file(path, errno),
         })?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
-        let file = identity(&path);
+        let file = identity(&path).filter(|_| has_file);
         Ok(Self { socket, path, file })
     }
 }

@@ -1,0 +1,100 @@
+//! What a peer of a memif or stream port brought is gone when it is gone, however far it came. One test, because it counts
+//! the whole process.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod common;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod hand;
+
+use common::footprint;
+use port::memif::{Memif, Options};
+use port::stream::{Site, Stream};
+use port::vhost_user::fake::FakeEngine;
+use port::{PortControl, PortState};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// More than any pause between peers.
+const LATER: Duration = Duration::from_secs(3);
+
+/// A port, what the engine has of it, and the time that it is told.
+struct Bench<P> {
+    port: P,
+    engine: FakeEngine,
+    now: Instant,
+}
+
+impl<P: PortControl> Bench<P> {
+    fn new(port: P, now: Instant) -> Self {
+        Self { port, engine: FakeEngine::default(), now }
+    }
+
+    fn step(&mut self) {
+        self.now += Duration::from_millis(1);
+        self.port.handle(self.now, &mut self.engine);
+    }
+
+    /// The last peer has gone and the next one may come.
+    fn calm(&mut self) {
+        for _ in 0..3 {
+            self.now += LATER;
+            self.port.handle(self.now, &mut self.engine);
+        }
+        assert_ne!(self.port.status().state, PortState::Connected);
+        assert_eq!((self.engine.rx.len(), self.engine.tx.len()), (0, 0));
+    }
+}
+
+fn memif(server: &mut Bench<Memif>, path: &Path, options: Options, how_far: usize) {
+    let mut client = Bench::new(Memif::connect(path, options, server.now).unwrap(), server.now);
+    for _ in 0..how_far {
+        client.step();
+        server.step();
+    }
+    drop(client);
+    server.calm();
+}
+
+fn stream(server: &mut Bench<Stream>, path: &Path, how_far: usize) {
+    let mut peer = UnixStream::connect(path).unwrap();
+    server.step();
+    let words = [&60_u32.to_be_bytes()[..], &[7; 60], &u32::MAX.to_be_bytes()].concat();
+    peer.write_all(&words[..how_far.min(words.len())]).unwrap();
+    drop(peer);
+    // What a worker finds out.
+    let found = server.engine.rx.get_mut(&0).map(|queue| hand::receive(queue.as_mut()));
+    match found {
+        Some(Err(fault)) => server.port.fault(server.now, fault, &mut server.engine),
+        Some(Ok((burst, _))) => {
+            let queue = server.engine.rx.get_mut(&0).unwrap();
+            queue.complete(&burst);
+            // The end comes behind the frames.
+            let _ = hand::receive(queue.as_mut()).map(|(burst, _)| queue.complete(&burst));
+        }
+        None => {}
+    }
+    server.calm();
+}
+
+#[test]
+fn nothing_is_left_of_a_thousand_peers() {
+    let (dir, now) = (tempfile::tempdir().unwrap(), Instant::now());
+    let (first, second) = (dir.path().join("memif"), dir.path().join("stream"));
+    let options = Options { ring_size: 128, ..Options::default() };
+    let mut servers = (
+        Bench::new(Memif::listen(&first, options).unwrap(), now),
+        Bench::new(Stream::listen(&Site::Unix(second.clone())).unwrap(), now),
+    );
+    memif(&mut servers.0, &first, options, 300);
+    stream(&mut servers.1, &second, 100);
+    let before = footprint();
+    for n in 0..1000 {
+        memif(&mut servers.0, &first, options, n % 40);
+        stream(&mut servers.1, &second, n % 80);
+    }
+    assert_eq!(footprint(), before, "open descriptors and mapped memory files");
+    assert!(servers.0.port.status().connects > 900 && servers.1.port.status().connects > 900);
+}
