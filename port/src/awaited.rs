@@ -4,15 +4,11 @@
 //! It knows no kind of port: whoever wants one says how it is made. What is wrong for ever is tried for ever as well,
 //! because nothing here can tell. Never blocks beyond what making the port takes, never reads a clock.
 
+use crate::pause::Pause;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
-
-/// The pause before the first new try; each further one is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+use std::time::Instant;
 
 /// Makes the port, or says why it cannot be made now. Called by the control thread, so it must not wait.
 pub type Make = Box<dyn FnMut() -> Result<Box<dyn PortControl>, String> + Send>;
@@ -26,7 +22,7 @@ pub struct Awaited {
     why: PortFault,
     /// When it is tried for again; `None` before the first [`PortControl::handle`] says what time it is.
     due: Option<Instant>,
-    pause: Duration,
+    pause: Pause,
     closed: bool,
 }
 
@@ -39,7 +35,7 @@ impl Debug for Awaited {
 impl Awaited {
     /// A port of `kind` (as the configuration file spells it) at `place`, which could not be made because of `why`.
     pub fn new(kind: &'static str, place: String, why: String, make: Make) -> Self {
-        let (why, pause) = (PortFault::NotMade(why), SHORTEST_PAUSE);
+        let (why, pause) = (PortFault::NotMade(why), Pause::default());
         Self { kind, place, make, port: None, why, due: None, pause, closed: false }
     }
 
@@ -53,8 +49,7 @@ impl Awaited {
             self.due = None;
         }
         if self.due.is_none() {
-            self.due = Some(now + self.pause);
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            self.due = Some(self.pause.begin(now));
         }
     }
 }
@@ -115,7 +110,9 @@ impl PortControl for Awaited {
 mod tests {
     use super::*;
     use crate::null::Null;
+    use crate::pause::LONGEST_PAUSE;
     use crate::vhost_user::fake::FakeEngine;
+    use std::time::Duration;
 
     /// A null port that can be made from the `n`th try on.
     fn from_try(n: u32) -> Awaited {

@@ -18,6 +18,7 @@ pub mod null;
 mod offload;
 pub mod packet;
 pub mod pair;
+mod pause;
 pub mod pcap;
 mod queue;
 mod socket;

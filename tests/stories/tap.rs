@@ -249,7 +249,7 @@ fn a_namespace_that_vanishes_costs_its_port_until_it_is_there_again() {
         assert!(gone.is_some(), "{}", switch.port("right"));
         third.ping(FOUR[0], 5, &[]);
     });
-    wait_back(&switch, "right", 2, "cannot be opened");
+    wait_back(&switch, "right", 2, "there is no network namespace");
     configure(&right, 1);
     left.ping(FOUR[1], 5, &[]);
     switch.stop();

@@ -6,7 +6,7 @@ mod door;
 mod listener;
 pub(crate) mod sys;
 
-pub(crate) use door::{Door, LONGEST_PAUSE};
+pub(crate) use door::Door;
 pub use listener::ListenError;
 pub(crate) use listener::Listener;
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::socket::{LONGEST_PAUSE, ListenError};
+use crate::pause::LONGEST_PAUSE;
+use crate::socket::ListenError;
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
 use crate::vhost_user::message::{Code, MAX_DESCRIPTORS, ProtocolFeatures, Request};
 use crate::vhost_user::setup::Features;

@@ -1,5 +1,5 @@
-//! What a peer of a memif or stream port brought is gone when it is gone, however far it came. One test, because it counts
-//! the whole process.
+//! What a peer of a stream port brought is gone when it is gone, however far it came. One test, because it counts the whole
+//! process.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -8,7 +8,6 @@ mod common;
 mod hand;
 
 use common::footprint;
-use port::memif::{Memif, Options};
 use port::stream::{Site, Stream};
 use port::vhost_user::fake::FakeEngine;
 use port::{PortControl, PortState};
@@ -21,14 +20,14 @@ use std::time::{Duration, Instant};
 const LATER: Duration = Duration::from_secs(3);
 
 /// A port, what the engine has of it, and the time that it is told.
-struct Bench<P> {
-    port: P,
+struct Bench {
+    port: Stream,
     engine: FakeEngine,
     now: Instant,
 }
 
-impl<P: PortControl> Bench<P> {
-    fn new(port: P, now: Instant) -> Self {
+impl Bench {
+    fn new(port: Stream, now: Instant) -> Self {
         Self { port, engine: FakeEngine::default(), now }
     }
 
@@ -48,17 +47,7 @@ impl<P: PortControl> Bench<P> {
     }
 }
 
-fn memif(server: &mut Bench<Memif>, path: &Path, options: Options, how_far: usize) {
-    let mut client = Bench::new(Memif::connect(path, options, server.now).unwrap(), server.now);
-    for _ in 0..how_far {
-        client.step();
-        server.step();
-    }
-    drop(client);
-    server.calm();
-}
-
-fn stream(server: &mut Bench<Stream>, path: &Path, how_far: usize) {
+fn stream(server: &mut Bench, path: &Path, how_far: usize) {
     let mut peer = UnixStream::connect(path).unwrap();
     server.step();
     let words = [&60_u32.to_be_bytes()[..], &[7; 60], &u32::MAX.to_be_bytes()].concat();
@@ -81,20 +70,14 @@ fn stream(server: &mut Bench<Stream>, path: &Path, how_far: usize) {
 
 #[test]
 fn nothing_is_left_of_a_thousand_peers() {
-    let (dir, now) = (tempfile::tempdir().unwrap(), Instant::now());
-    let (first, second) = (dir.path().join("memif"), dir.path().join("stream"));
-    let options = Options { ring_size: 128, ..Options::default() };
-    let mut servers = (
-        Bench::new(Memif::listen(&first, options).unwrap(), now),
-        Bench::new(Stream::listen(&Site::Unix(second.clone())).unwrap(), now),
-    );
-    memif(&mut servers.0, &first, options, 300);
-    stream(&mut servers.1, &second, 100);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Bench::new(Stream::listen(&Site::Unix(path.clone())).unwrap(), Instant::now());
+    stream(&mut server, &path, 100);
     let before = footprint();
     for n in 0..1000 {
-        memif(&mut servers.0, &first, options, n % 40);
-        stream(&mut servers.1, &second, n % 80);
+        stream(&mut server, &path, n % 80);
     }
     assert_eq!(footprint(), before, "open descriptors and mapped memory files");
-    assert!(servers.0.port.status().connects > 900 && servers.1.port.status().connects > 900);
+    assert_eq!(server.port.status().connects, 1001);
 }
