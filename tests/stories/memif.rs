@@ -170,7 +170,7 @@ fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
         let folder = folder();
         let switch = case.switch(folder.path());
         for name in ["first", "second", "third"] {
-            for socket in Case::sockets(folder.path()).iter().filter(|_| guest_listens) {
+            for socket in PLAIN.sockets(folder.path()).iter().filter(|_| guest_listens) {
                 // DPDK's driver does not replace what a killed one left behind.
                 let _ = std::fs::remove_file(socket);
             }
@@ -223,7 +223,7 @@ fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn memif_and_vhost_user_meet_on_one_bridge() {
     let folder = folder();
-    let [left, right] = Case::sockets(folder.path());
+    let [left, right] = PLAIN.sockets(folder.path());
     let text = format!(
         "[[worker]]\ncpu = {SWITCH_CPU}\n\n\
          [[port]]\nname = \"left\"\nkind = \"memif\"\nsocket = \"{}\"\n\n\
@@ -260,7 +260,7 @@ fn memif_and_vhost_user_meet_on_one_bridge() {
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn two_bridges_are_joined_by_a_pair() {
     let folder = folder();
-    let [left, right] = Case::sockets(folder.path());
+    let [left, right] = PLAIN.sockets(folder.path());
     let port = |name: &str, bridge: &str, rest: &str| {
         format!("\n[[port]]\nname = \"{name}\"\nbridge = \"{bridge}\"\nkind = {rest}\n")
     };
@@ -298,7 +298,7 @@ fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
     let folder = folder();
     let reflector = binary::example("reflector");
     let first = PLAIN.switch(folder.path());
-    let [_, right] = Case::sockets(folder.path());
+    let [_, right] = PLAIN.sockets(folder.path());
     let mut program = Process::spawn(folder.path(), "reflector", reflector, &[&right]);
     plugged(&first, "right", 1);
     let mut guest = alone(folder.path(), "guest");
@@ -321,7 +321,7 @@ fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
 
 /// A guest of one port.
 fn alone(folder: &Path, name: &str) -> Testpmd {
-    let [left, _] = self.sockets(folder);
+    let [left, _] = PLAIN.sockets(folder);
     let port = Memif { socket: &left, server: false, mac: 1, more: "" };
     let mut guest = Testpmd::memif(folder, name, GUEST_CPU, &[port], 1);
     guest.ready();
