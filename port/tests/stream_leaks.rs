@@ -2,9 +2,7 @@
 //! process.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-#[allow(dead_code, reason = "other tests use more of it")]
 mod common;
-#[allow(dead_code, reason = "other tests use more of it")]
 mod hand;
 
 use common::footprint;
