@@ -6,6 +6,7 @@
 //! passed in.
 
 mod arena;
+pub mod awaited;
 mod burst;
 mod fault;
 pub mod finish;
@@ -18,6 +19,7 @@ pub mod null;
 mod offload;
 pub mod packet;
 pub mod pair;
+mod pause;
 pub mod pcap;
 mod queue;
 mod socket;

@@ -98,6 +98,20 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn a_socket_may_have_a_name_and_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("@{}", dir.path().join("s").display());
+    let mut joined = Joined::alike(Path::new(&name), options());
+    let frames = [frame(60, 1), frame(1514, 2)];
+    assert_eq!(joined.pass(0, 0, &frames), frames);
+    let taken = Memif::listen(&name, options()).unwrap_err().to_string();
+    assert!(taken.contains("another process listens on this socket"), "{taken}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    drop(joined);
+    Memif::listen(&name, options()).unwrap();
+}
+
+#[test]
 fn frames_pass_both_ways_for_many_laps_over_several_pairs() {
     let dir = tempfile::tempdir().unwrap();
     for pairs in [1, 3] {

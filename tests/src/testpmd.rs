@@ -95,7 +95,7 @@ impl Vhost<'_> {
 /// One `net_memif` port.
 #[derive(Clone, Debug)]
 pub struct Memif<'a> {
-    /// The memif socket.
+    /// The memif socket: a path, or a name without a file behind `@`.
     pub socket: &'a Path,
     /// Whether it listens and the other end connects.
     pub server: bool,
@@ -109,9 +109,10 @@ impl Memif<'_> {
     fn device(&self, index: usize) -> String {
         let Self { socket, server, mac, more } = self;
         let role = if *server { "server" } else { "client" };
-        let socket = socket.display();
+        let socket = socket.display().to_string();
+        let (socket, is_abstract) = socket.strip_prefix('@').map_or((&*socket, "no"), |name| (name, "yes"));
         format!(
-            "net_memif{index},role={role},socket={socket},socket-abstract=no,mac=02:00:00:00:00:{mac:02x}{more}"
+            "net_memif{index},role={role},socket={socket},socket-abstract={is_abstract},mac=02:00:00:00:00:{mac:02x}{more}"
         )
     }
 }

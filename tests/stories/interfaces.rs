@@ -334,6 +334,34 @@ fn an_interface_that_goes_is_named_and_comes_back() {
     }
 }
 
+/// What is missing at the start costs its own port, and no longer than it is missing.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
+    for kind in ["xdp", "packet"] {
+        let (folder, site) = (folder(), Site::new(1, 1500));
+        let third = Netns::new();
+        let nowhere = site.port(4, "tap", "").replace(site.host.name(), "linerate-nowhere");
+        let switch = start(
+            folder.path(),
+            &[site.port(1, kind, ""), site.port(2, kind, ""), site.port(3, kind, ""), nowhere],
+        );
+        for (port, why) in [("p3", "there is no interface lan3"), ("p4", "there is no network namespace")] {
+            switch.wait_state(port, "faulted", LIMIT);
+            let told = switch.port(port)["fault"].to_string();
+            assert!(told.contains("cannot be made yet") && told.contains(why), "{told}");
+        }
+        site.left.ping("10.9.0.2", 2, &[]);
+        site.host.cable("lan3", &third, "eth0");
+        third.configure("eth0", &["10.9.0.3/24"]);
+        switch.wait_state("p3", "connected", LIMIT);
+        third.ping("10.9.0.1", 2, &[]);
+        assert_sums_agree(&switch.settled(&["p1", "p2", "p3", "p4"]));
+        switch.tell(&["ports", "remove", "p4"]).unwrap();
+        switch.stop();
+    }
+}
+
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn a_killed_switch_leaves_no_program_behind() {
@@ -354,7 +382,7 @@ fn a_killed_switch_leaves_no_program_behind() {
 fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
     let (other, site) = (folder(), Site::new(1, 1500));
     for kind in ["xdp", "packet"] {
-        let said = refused(1, &[site.port(7, kind, "")]);
+        let said = refused(2, &[site.port(7, kind, "")]);
         assert!(
             said.contains("there is no interface lan7 in the namespace") && said.contains("p7"),
             "{said}"
@@ -363,14 +391,14 @@ fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
         let said = refused(2, &[nowhere]);
         assert!(said.contains("there is no network namespace /run/netns/no-such-namespace"), "{said}");
     }
-    let said = refused(1, &[site.port(1, "xdp", "queue_pairs = 2")]);
-    assert!(said.contains("has 1 queues and the port 2; write queue_pairs = 1"), "{said}");
-    let said = refused(1, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
-    assert!(said.contains("has no zero copy; write mode"), "{said}");
+    let said = refused(2, &[site.port(1, "xdp", "queue_pairs = 2")]);
+    assert!(said.contains("has 1 queues and the port 2\n    remedy: write queue_pairs = 1"), "{said}");
+    let said = refused(2, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
+    assert!(said.contains("has no zero copy\n    remedy: write mode"), "{said}");
     let said = refused(2, &[site.port(1, "xdp", "to_kernel = [\"tcp ssh\"]")]);
     assert!(said.contains("`tcp ssh` names no frames"), "{said}");
     let switch = start(other.path(), &[site.port(1, "xdp", "")]);
-    let said = refused(1, &[site.port(1, "xdp", "")]);
+    let said = refused(2, &[site.port(1, "xdp", "")]);
     assert!(said.contains("has an AF_XDP socket of another program at queue 0"), "{said}");
     switch.stop();
 }

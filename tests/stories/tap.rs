@@ -242,7 +242,7 @@ fn a_namespace_that_vanishes_costs_its_port_until_it_is_there_again() {
         assert!(gone.is_some(), "{}", switch.port("right"));
         third.ping(FOUR[0], 5, &[]);
     });
-    wait_back(&switch, "right", 2, "cannot be opened");
+    wait_back(&switch, "right", 2, "there is no network namespace");
     configure(&right, 1);
     left.ping(FOUR[1], 5, &[]);
     switch.stop();
@@ -300,23 +300,27 @@ fn refused(folder: &Path, text: &str) -> (i32, String) {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn a_namespace_that_does_not_exist_is_named_with_its_line_before_anything_is_made() {
+fn a_namespace_that_does_not_exist_costs_its_port_alone() {
     let folder = folder();
     let here = Netns::new();
     let taps = [
         Tap { name: "left", netns: here.name(), more: "" },
         Tap { name: "right", netns: "linerate-nowhere", more: "" },
     ];
-    let (code, said) = refused(folder.path(), &configuration(1, &taps));
+    let switch = Switch::start_from(folder.path(), &configuration(1, &taps));
+    switch.wait_state("left", "connected", LIMIT);
+    let why = switch.port("right")["fault"].to_string();
+    assert!(why.contains("there is no network namespace /run/netns/linerate-nowhere"), "{why}");
+    switch.stop();
+    let (code, said) = refused(folder.path(), &configuration(1, &taps[1..]));
     assert_eq!(code, 2, "{said}");
-    let reason = "refused.toml:17: port \"right\": there is no network namespace /run/netns/linerate-nowhere";
-    assert!(said.contains(reason) && said.contains("remedy: make it with `ip netns add`"), "{said}");
-    assert!(here.link("eth0").is_none(), "nothing half applied");
+    assert!(said.contains("port \"right\": there is no network namespace"), "{said}");
+    assert!(said.contains("remedy: make it first (`ip netns add`)"), "{said}");
 }
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn a_name_that_is_taken_is_told_and_nothing_is_left() {
+fn a_name_that_is_taken_is_told_and_left_to_whom_it_belongs() {
     let folder = folder();
     let (left, right) = (Netns::new(), Netns::new());
     right.ip("link add eth0 type veth peer name eth1");
@@ -324,11 +328,15 @@ fn a_name_that_is_taken_is_told_and_nothing_is_left() {
         Tap { name: "left", netns: left.name(), more: "" },
         Tap { name: "right", netns: right.name(), more: "" },
     ];
-    let (code, said) = refused(folder.path(), &configuration(1, &taps));
-    assert_ne!(code, 0, "{said}");
+    let (code, said) = refused(folder.path(), &configuration(1, &taps[1..]));
+    assert_eq!(code, 2, "{said}");
     assert!(said.contains("port \"right\": the interface eth0 exists and is no TAP interface"), "{said}");
-    assert!(left.link("eth0").is_none(), "nothing half applied");
+    let switch = Switch::start_from(folder.path(), &configuration(1, &taps));
+    switch.wait_state("right", "faulted", LIMIT);
     assert_eq!(right.link("eth0").expect("it is somebody's")["linkinfo"]["info_kind"], "veth");
+    right.ip("link delete eth0");
+    switch.wait_state("right", "connected", LIMIT);
+    switch.stop();
     let both = [
         Tap { name: "one", netns: left.name(), more: "" },
         Tap { name: "two", netns: left.name(), more: "" },

@@ -3,7 +3,8 @@
 use super::{Negotiated, device, offloads};
 use crate::PortFault;
 use crate::memory::MAX_MEMORY;
-use crate::vhost_user::{Features, ListenError, MAX_QUEUE_PAIRS};
+use crate::socket::ListenError;
+use crate::vhost_user::{Features, OutOfRange};
 
 /// Largest ring that a port asks for: more would only be memory.
 pub const MAX_QUEUE_SIZE: u16 = 4096;
@@ -114,9 +115,12 @@ impl Default for Options {
 /// Why a port could not be made. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlugError {
-    /// The socket, the MTU or the number of queue pairs.
+    /// The socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The MTU or the number of queue pairs.
+    #[error(transparent)]
+    Range(#[from] OutOfRange),
     /// A configuration out of range.
     #[error(
         "rings of {0} entries were asked for; {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE} are possible, \
@@ -134,12 +138,7 @@ pub enum PlugError {
 impl Options {
     /// Refuses what is out of range.
     pub(super) fn check(self) -> Result<(), PlugError> {
-        if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
-            return Err(ListenError::QueuePairs(self.queue_pairs).into());
-        }
-        if let Some(mtu) = self.mtu.filter(|mtu| *mtu < 68) {
-            return Err(ListenError::Mtu(mtu).into());
-        }
+        OutOfRange::check(self.queue_pairs, self.mtu)?;
         let split = !self.ring.is_packed();
         let in_range = (MIN_QUEUE_SIZE..=MAX_QUEUE_SIZE).contains(&self.queue_size);
         if !in_range || split && !self.queue_size.is_power_of_two() {
