@@ -7,6 +7,7 @@ pub mod guest;
 pub mod memory;
 pub mod rig;
 pub mod stations;
+pub mod uplink;
 
 /// The virtqueue kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]

@@ -12,6 +12,9 @@ pub(crate) enum PlantError {
     /// The words of the room that refused. Nothing was changed.
     #[error("{0}")]
     Refused(String),
+    /// As [`PlantError::Refused`], because somebody else has the port's place, who may be on the way out.
+    #[error("{0}")]
+    Taken(String),
     /// A port was removed, its name and its socket are free, but a worker hangs that may still use its memory.
     #[error("the port is removed; what worker {0} holds of it is kept until it answers")]
     Held(usize),

@@ -26,11 +26,14 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
-    let plant = Box::new(Switch::start(&topology)?);
+    let (plant, awaited) = Switch::start(&topology)?;
     let waker = signals.handle();
     let greeting = greeting(&topology, &path);
-    let desk = Arc::new(Desk::new(topology, path, plant, move || waker.close()));
+    let desk = Arc::new(Desk::new(topology, path, Box::new(plant), move || waker.close()));
     let server = server::start(listener, desk.clone())?;
+    for trouble in awaited {
+        tell(&format!("linerate: {trouble}\n    until then the port waits"));
+    }
     tell(&greeting);
     wait(&mut signals);
     drop(server);

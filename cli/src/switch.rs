@@ -11,14 +11,20 @@ use crate::topology::{
 use crate::trouble::Trouble;
 use engine::{Engine, EngineConfig, EngineError, Now, Spread, WorkerConfig};
 use net::bridge::{BridgeConfig, PortConfig, Rate, Selection};
+use port::awaited::Awaited;
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use wire::{MacAddress, VlanId};
 
 /// Most ports at one time. Counters and tables for all of them are allocated at the start.
 pub(crate) const MOST_PORTS: usize = 1024;
+
+/// How long a place is asked for that somebody else has, and how often.
+const CLEARING: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running engine with its bridges.
 pub(crate) struct Switch {
@@ -37,8 +43,10 @@ struct Member {
 }
 
 impl Switch {
-    /// Starts everything that `topology` describes, or nothing.
-    pub(crate) fn start(topology: &Topology) -> Result<Self, Trouble> {
+    /// Starts everything that `topology` describes, or nothing. A port whose place is not there runs all the same and
+    /// tries again; what is in its way is the second part of the answer. Where that is so for all of them, nothing
+    /// starts.
+    pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Trouble>), Trouble> {
         let bridges = net::Switch::new(MOST_PORTS);
         for bridge in &topology.bridges {
             let place = format!("bridge \"{}\"", bridge.name);
@@ -54,20 +62,34 @@ impl Switch {
         let engine = engine.map_err(|e| Trouble::failed("workers", e, remedy))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.macs_per_port));
         let switch = Self { engine, bridges, quotas: quotas.collect(), members: Mutex::default() };
-        switch.populate(topology)?;
-        Ok(switch)
+        let awaited = switch.populate(topology)?;
+        Ok((switch, awaited))
     }
 
-    fn populate(&self, topology: &Topology) -> Result<(), Trouble> {
-        for port in &topology.ports {
-            let place = format!("port \"{}\"", port.name);
-            let remedy = "correct this [[port]] section, or end what is in its way";
-            self.add_port(port).map_err(|e| Trouble::failed(place, e, remedy))?;
+    fn populate(&self, topology: &Topology) -> Result<Vec<Trouble>, Trouble> {
+        let made: Vec<_> = topology.ports.iter().map(|port| (port, patiently(port))).collect();
+        let troubles = made.iter().filter_map(|(port, made)| Some(not_made(port, made.as_ref().err()?)));
+        let troubles: Vec<_> = troubles.collect();
+        if !made.is_empty() && troubles.len() == made.len() {
+            return Err(Trouble::all(troubles));
+        }
+        for (port, made) in made {
+            let control = made.unwrap_or_else(|why| awaited(port, &why));
+            let remedy = "correct this [[port]] section";
+            self.join(port, control).map_err(|e| Trouble::failed(place(port), e, remedy))?;
         }
         for entry in topology.bridges.iter().flat_map(|bridge| &bridge.statics) {
             let remedy = "correct this static entry";
             self.pin(entry).map_err(|e| Trouble::failed(entry, e, remedy))?;
         }
+        Ok(troubles)
+    }
+
+    /// Makes a port that was made a member of its bridge.
+    fn join(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<(), PlantError> {
+        let mut members = self.members();
+        let id = self.plug_in(port, control)?;
+        members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
         Ok(())
     }
 
@@ -132,11 +154,7 @@ impl Plant for Switch {
     }
 
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
-        let mut members = self.members();
-        let control = port.wrappers.around(port.kind.plug(port)?, &port.name)?;
-        let id = self.plug_in(port, control)?;
-        members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
-        Ok(())
+        self.join(port, patiently(port)?)
     }
 
     fn remove_port(&self, name: &str) -> Result<(), PlantError> {
@@ -173,6 +191,42 @@ impl Plant for Switch {
             Ok(sum + self.bridges.flush(bridge, selection).map_err(PlantError::said)? as u64)
         })
     }
+}
+
+/// A port with what is around it.
+fn make(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    port.wrappers.around(port.kind.plug(port)?, &port.name)
+}
+
+/// As [`make`], for a thread that may wait: a switch that was killed leaves its sockets to the kernel, which takes a
+/// moment to clear them away.
+fn patiently(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    let began = Instant::now();
+    loop {
+        match make(port) {
+            Err(PlantError::Taken(_)) if began.elapsed() < CLEARING => std::thread::sleep(PAUSE),
+            made => return made,
+        }
+    }
+}
+
+/// What stands in for a port that could not be made because of `why`, until it can be.
+fn awaited(port: &PortSettings, why: &PlantError) -> Box<dyn PortControl> {
+    let settings = port.clone();
+    let make = move || make(&settings).map_err(|why| why.to_string());
+    Box::new(Awaited::new(port.kind.name(), port.kind.place(), why.to_string(), Box::new(make)))
+}
+
+fn place(port: &PortSettings) -> String {
+    format!("port \"{}\"", port.name)
+}
+
+/// Why a port could not be made, and its remedy, where the room that refused told one.
+fn not_made(port: &PortSettings, why: &PlantError) -> Trouble {
+    let why = why.to_string();
+    let (reason, remedy) =
+        why.split_once("; ").unwrap_or((&why, "do what the reason asks for, or remove the port"));
+    Trouble::bad(place(port), reason, remedy)
 }
 
 fn spread(spread: topology::Spread) -> Spread {

@@ -31,6 +31,17 @@ impl Trouble {
         Self::new(FAILED, &place, &reason, &remedy)
     }
 
+    /// Several in one: the first with its place, and the others behind it with theirs.
+    pub(crate) fn all(troubles: Vec<Self>) -> Self {
+        let mut troubles = troubles.into_iter();
+        let mut first = troubles.next().unwrap_or_else(|| Self::failed("", "", ""));
+        for Self { place, reason, remedy, more, .. } in troubles {
+            first.more.push((format!("{place}: {reason}"), remedy));
+            first.more.extend(more);
+        }
+        first
+    }
+
     fn new(code: u8, place: &dyn Display, reason: &dyn Display, remedy: &dyn Display) -> Self {
         let (place, reason, remedy) = (place.to_string(), reason.to_string(), remedy.to_string());
         Self { place, reason, remedy, more: Vec::new(), code }

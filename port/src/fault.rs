@@ -103,6 +103,9 @@ pub enum PortFault {
         "worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory"
     )]
     WorkerHung(usize),
+    /// The port's place is not there: an interface, a namespace, a socket, what the kernel can do.
+    #[error("the port cannot be made yet: {0}")]
+    NotMade(String),
     /// The front end broke the vhost-user protocol.
     #[error("the front end broke the vhost-user protocol: {0}")]
     Protocol(String),

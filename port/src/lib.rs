@@ -6,9 +6,11 @@
 //! passed in.
 
 mod arena;
+pub mod awaited;
 mod burst;
 mod fault;
 pub mod finish;
+mod header;
 pub mod interface;
 pub mod memif;
 mod memory;
@@ -17,6 +19,7 @@ pub mod null;
 mod offload;
 pub mod packet;
 pub mod pair;
+mod pause;
 pub mod pcap;
 mod queue;
 mod socket;

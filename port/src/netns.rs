@@ -61,31 +61,32 @@ impl Namespace {
         Some(Identity(stat.st_dev, stat.st_ino))
     }
 
-    /// Does `work` in this namespace, and comes back.
+    /// Does `work` in this namespace, and comes back. Says which one that was, too: the name may lead elsewhere by now.
     ///
     /// # Errors
     /// [`NamespaceError`] where the namespace cannot be entered; then nothing was done.
-    pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, NamespaceError> {
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> Result<(T, Identity), NamespaceError> {
         // Whatever is at the path, opening it must not wait, as a pipe's would.
         let (path, flags) = (self.path(), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
         let there = rustix::fs::open(&path, flags, Mode::empty())
             .map_err(|why| NamespaceError::Missing(path.clone(), why))?;
+        let stat = rustix::fs::fstat(&there).map_err(|why| NamespaceError::Missing(path.clone(), why))?;
         let back = rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())
             .map_err(NamespaceError::NoWayBack)?;
         enter(there.as_fd()).map_err(|why| NamespaceError::Closed(path, why))?;
         let _guard = Back(back);
-        Ok(work())
+        Ok((work(), Identity(stat.st_dev, stat.st_ino)))
     }
 }
 
-/// Does `work` in `namespace`, or right here where there is none.
+/// Does `work` in `namespace` and says which one that was, or does it right here where there is none.
 pub(crate) fn within<T>(
     namespace: Option<&Namespace>,
     work: impl FnOnce() -> T,
-) -> Result<T, NamespaceError> {
+) -> Result<(T, Option<Identity>), NamespaceError> {
     match namespace {
-        Some(namespace) => namespace.within(work),
-        None => Ok(work()),
+        Some(namespace) => namespace.within(work).map(|(done, identity)| (done, Some(identity))),
+        None => Ok((work(), None)),
     }
 }
 
@@ -131,7 +132,18 @@ mod tests {
     }
 
     #[test]
+    fn which_namespace_it_was_is_told_by_what_was_entered() {
+        let own = Namespace::new("/proc/self/ns/net");
+        match own.within(|| 7) {
+            Ok((done, identity)) => assert_eq!((done, Some(identity)), (7, own.identity())),
+            // Even to enter the namespace that it is in, a thread needs rights.
+            Err(error) => assert!(matches!(error, NamespaceError::Closed(..)), "{error}"),
+        }
+        assert_eq!(Namespace::new("no-such-namespace").identity(), None);
+    }
+
+    #[test]
     fn without_a_namespace_work_is_done_right_here() {
-        assert_eq!(within(None, || 7), Ok(7));
+        assert_eq!(within(None, || 7), Ok((7, None)));
     }
 }

@@ -8,7 +8,7 @@ use port::vhost_user::fake::FakeEngine;
 use port::vhost_user::message::{Code, Header, Reply, VringState};
 use port::virtio_user::fuzz::fuzz_back_end;
 use port::virtio_user::{Options, RingKind, VirtioUser};
-use port::{DropReason, PortControl, PortFault, PortState};
+use port::{DropReason, Offload, PortControl, PortFault, PortState};
 use proptest::prelude::*;
 use ring::RingFault;
 use rustix::fd::OwnedFd;
@@ -92,11 +92,14 @@ struct Stage {
 
 impl Stage {
     fn new(ring: RingKind, mergeable: bool) -> Self {
+        Self::asking(Options { ring, mergeable, queue_size: SIZE, ..Default::default() })
+    }
+
+    fn asking(options: Options) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         let (now, mut engine) = (Instant::now(), FakeEngine::default());
-        let options = Options { ring, mergeable, queue_size: SIZE, ..Default::default() };
         let mut port = VirtioUser::connect(&path, options, now).unwrap();
         port.handle(now, &mut engine);
         let back = BackEnd { stream: listener.accept().unwrap().0, memory: None };
@@ -115,7 +118,12 @@ impl Stage {
 
     /// A device that runs.
     fn running(ring: RingKind, mergeable: bool) -> Self {
-        let mut stage = Self::new(ring, mergeable);
+        Self::with(ring, mergeable, true)
+    }
+
+    fn with(ring: RingKind, mergeable: bool, offloads: bool) -> Self {
+        let mut stage =
+            Self::asking(Options { ring, mergeable, offloads, queue_size: SIZE, ..Default::default() });
         stage.talk(BackEnd::right);
         assert_eq!(stage.engine.rx.len(), 1, "{:?}", stage.port.status());
         stage
@@ -257,6 +265,47 @@ fn a_frame_waits_for_all_of_its_buffers_and_never_spans_none_or_too_many() {
     let (burst, tally) = stage.receive().unwrap();
     assert_eq!((burst.len(), burst.tokens().len()), (0, 40));
     assert_eq!(tally.drops[DropReason::TooLong as usize], 1);
+}
+
+#[test]
+fn bad_words_in_a_header_cost_their_packet_alone() {
+    let header = |flags: u8, gso: u8, segment: u16, start: u16, offset: u16| {
+        [vec![flags, gso], [0, segment, start, offset].map(u16::to_le_bytes).concat()].concat()
+    };
+    let good = header(1, 1, 1448, 34, 16);
+    let bad = [
+        header(1, 0, 0, 63, 0),
+        header(1, 0, 0, 34, 29),
+        header(1, 0, 0, u16::MAX, u16::MAX),
+        header(1, 1, 0, 34, 16),
+        header(0, 1, 1448, 34, 16),
+        header(1, 2, 1448, 34, 16),
+        header(1, 3, 1448, 34, 16),
+        header(1, 0x7f, 1448, 34, 16),
+    ];
+    for (mergeable, offloads) in [(true, true), (true, false), (false, true)] {
+        let mut stage = Stage::with(RingKind::Split, mergeable, offloads);
+        for (n, words) in bad.iter().flat_map(|words| [words, &good]).enumerate() {
+            let (n, slot) = (n as u64, n as u16);
+            stage.poke(num_buffers(n) - 10, words);
+            stage.poke(num_buffers(n), &1u16.to_ne_bytes());
+            stage.used(n, n as u32, 12 + 64, slot + 1);
+        }
+        let (burst, tally) = stage.receive().unwrap();
+        // Cutting was not agreed on where buffers cannot be merged, and nothing where no offload was.
+        let left = if !offloads {
+            16
+        } else if mergeable {
+            8
+        } else {
+            0
+        };
+        assert_eq!((burst.len(), burst.tokens().len(), tally.packets), (left, 16, 16));
+        assert_eq!(tally.drops[DropReason::BadOffload as usize], 16 - left as u64);
+        let expected = Offload::judge(good.clone().try_into().unwrap(), 64).unwrap();
+        let expected = if offloads { expected } else { Offload::NONE };
+        assert!((0..burst.len()).all(|i| burst.offload(i) == expected));
+    }
 }
 
 #[test]

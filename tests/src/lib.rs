@@ -12,6 +12,7 @@ pub mod initramfs;
 pub mod iperf;
 pub mod kernel;
 pub mod netns;
+pub mod noise;
 pub mod ovs;
 pub mod process;
 pub mod switch;

@@ -58,21 +58,22 @@ pub struct Ovs {
 impl Ovs {
     /// Starts it in a folder of its own below `folder`, with its packet loop on CPU `cpu`.
     pub fn start(folder: &Path, cpu: usize) -> Ovs {
+        // Buffers by port, as many as it needs; the common pool is made for large machines.
+        let memory = "other_config:per-port-memory=true";
+        // Legacy memory, or Open vSwitch adds an option that contradicts the absence of huge pages.
+        let dpdk =
+            "other_config:dpdk-extra=--no-huge --legacy-mem -m 512 --no-pci --no-telemetry --no-shconf";
+        Ovs::start_with(folder, cpu, &[memory, dpdk])
+    }
+
+    /// As [`Ovs::start`], with these settings of DPDK's memory and whatever else.
+    pub fn start_with(folder: &Path, cpu: usize, more: &[&str]) -> Ovs {
         let folder = folder.join("ovs");
         fs::create_dir(&folder).unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
         let database = database(&folder);
-        let mask = format!("{:#x}", 1_u64 << cpu);
-        let settings = [
-            "other_config:dpdk-init=true".to_owned(),
-            // Buffers by port, as many as it needs; the common pool is made for large machines.
-            "other_config:per-port-memory=true".to_owned(),
-            format!("other_config:pmd-cpu-mask={mask}"),
-            format!("other_config:dpdk-lcore-mask={mask}"),
-            // Legacy memory, or Open vSwitch adds an option that contradicts the absence of huge pages.
-            "other_config:dpdk-extra=--no-huge --legacy-mem -m 512 --no-pci --no-telemetry --no-shconf"
-                .to_owned(),
-        ];
-        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let masks =
+            ["pmd-cpu-mask", "dpdk-lcore-mask"].map(|key| format!("other_config:{key}={:#x}", 1_u64 << cpu));
+        let settings = [&["other_config:dpdk-init=true", &masks[0], &masks[1]], more].concat();
         tool(&folder, "ovs-vsctl", &["--no-wait", "init"]);
         tool(&folder, "ovs-vsctl", &[&["--no-wait", "set", "Open_vSwitch", "."], &settings[..]].concat());
         let ovs = Ovs { daemon: daemon(&folder), _database: database, folder, began: 0 };

@@ -95,7 +95,7 @@ impl Vhost<'_> {
 /// One `net_memif` port.
 #[derive(Clone, Debug)]
 pub struct Memif<'a> {
-    /// The memif socket.
+    /// The memif socket: a path, or a name without a file behind `@`.
     pub socket: &'a Path,
     /// Whether it listens and the other end connects.
     pub server: bool,
@@ -109,12 +109,15 @@ impl Memif<'_> {
     fn device(&self, index: usize) -> String {
         let Self { socket, server, mac, more } = self;
         let role = if *server { "server" } else { "client" };
-        let socket = socket.display();
+        let socket = socket.display().to_string();
+        let (socket, is_abstract) = socket.strip_prefix('@').map_or((&*socket, "no"), |name| (name, "yes"));
         format!(
-            "net_memif{index},role={role},socket={socket},socket-abstract=no,mac=02:00:00:00:00:{mac:02x}{more}"
+            "net_memif{index},role={role},socket={socket},socket-abstract={is_abstract},mac=02:00:00:00:00:{mac:02x}{more}"
         )
     }
 }
+
+const SEGMENT: usize = 2048;
 
 /// What one port counted since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,7 +231,7 @@ impl Testpmd {
     /// that arrives goes back out of the next port, addressed to that port's peer.
     pub fn circulate(&mut self, length: usize, bursts: usize) {
         self.say("set fwd mac");
-        self.say(&format!("set txpkts {length}"));
+        self.say(&format!("set txpkts {}", segments(length)));
         self.say(&format!("start tx_first {bursts}"));
     }
 
@@ -284,6 +287,12 @@ impl Testpmd {
     pub fn kill(mut self) {
         self.process.kill();
     }
+}
+
+/// The lengths of the segments that a frame is made of: a packet buffer of DPDK's holds 2048 bytes.
+fn segments(length: usize) -> String {
+    let starts = (0..length).step_by(SEGMENT);
+    starts.map(|start| SEGMENT.min(length - start).to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// Each port sends to the other one, so that a learning switch has exactly one way for a frame.
@@ -344,6 +353,14 @@ mod tests {
         );
         assert_eq!(counters[1], Counters { rx_packets: 1, rx_bytes: 64, tx_packets: 2, tx_bytes: 128 });
     }
+
+    #[test]
+    fn a_long_frame_is_sent_in_segments() {
+        assert_eq!(segments(64), "64");
+        assert_eq!(segments(2048), "2048");
+        assert_eq!(segments(9216), "2048,2048,2048,2048,1024");
+    }
+
     #[test]
     fn the_packets_of_each_queue_are_read_from_what_stop_prints() {
         let text = "

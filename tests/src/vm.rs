@@ -72,21 +72,34 @@ impl Plug<'_> {
         format!("10.0.0.{}", self.number)
     }
 
-    fn arguments(&self, image: &Image) -> Vec<String> {
+    /// QEMU's options for memory and network.
+    pub fn options(&self, image: &Image) -> Vec<String> {
         let socket = self.socket.display();
         let mode = if self.server { "server=on,wait=on" } else { image.reconnect };
         let packed = if self.packed { "on" } else { "off" };
-        let card = format!("virtio-net-pci,netdev=n,mac=02:00:00:00:01:{:02x},vectors=0", self.number);
         let options = [
             ("-m", MEMORY.to_owned()),
             ("-object", format!("memory-backend-memfd,id=m,size={MEMORY},share=on")),
             ("-numa", "node,memdev=m".to_owned()),
             ("-chardev", format!("socket,id=c,path={socket},{mode}")),
             ("-netdev", "vhost-user,id=n,chardev=c".to_owned()),
-            ("-device", format!("{card},packed={packed},romfile=")),
+            ("-device", format!("{},packed={packed}", card(self.number))),
         ];
-        image.machine(&self.address()).chain(flat(options)).collect()
+        flat(options).collect()
     }
+}
+
+/// The options of a guest whose network is `netdev` (without its `id`), and whose memory nobody shares.
+pub fn unshared(number: u8, netdev: &str) -> Vec<String> {
+    let (kind, rest) = netdev.split_once(',').unwrap_or((netdev, ""));
+    let options =
+        [("-m", MEMORY.to_owned()), ("-netdev", format!("{kind},id=n,{rest}")), ("-device", card(number))];
+    flat(options).collect()
+}
+
+/// The network card of guest `number`.
+fn card(number: u8) -> String {
+    format!("virtio-net-pci,netdev=n,mac=02:00:00:00:01:{number:02x},vectors=0,romfile=")
 }
 
 fn flat<const N: usize>(options: [(&str, String); N]) -> impl Iterator<Item = String> {
@@ -126,8 +139,20 @@ pub struct Vm {
 impl Vm {
     /// Starts a guest; [`Vm::ready`] waits until it is up.
     pub fn start(folder: &Path, name: &str, image: &Image, plug: &Plug) -> Vm {
-        let process = Process::spawn(folder, name, QEMU, &plug.arguments(image));
+        let words: Vec<_> = image.machine(&plug.address()).chain(plug.options(image)).collect();
+        let process = Process::spawn(folder, name, QEMU, &words);
         Vm { process, address: plug.address(), commands: 0 }
+    }
+
+    /// Starts a guest with the address 10.0.0.`number` whose QEMU stays on one CPU with all of its threads; `options`
+    /// say how it is plugged in.
+    pub fn pinned(folder: &Path, image: &Image, number: u8, cpu: usize, options: &[String]) -> Vm {
+        let address = format!("10.0.0.{number}");
+        let cpu = cpu.to_string();
+        let pinned = ["-c", &cpu, QEMU].map(str::to_owned).into_iter();
+        let words: Vec<_> = pinned.chain(image.machine(&address)).chain(options.iter().cloned()).collect();
+        let process = Process::spawn(folder, &format!("guest-{number}"), "taskset", &words);
+        Vm { process, address, commands: 0 }
     }
 
     /// Starts a guest with the address 10.0.0.`number` in a shell, with `options` pasted behind the others.

@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_tests::netns::Netns;
+use linerate_tests::noise::{self, Noise};
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::vm::{Image, Plug, Vm};
 use linerate_tests::{folder, wait};
@@ -16,6 +17,15 @@ const TRANSFER: Duration = Duration::from_mins(3);
 const REACTION: Duration = Duration::from_secs(30);
 const GUEST: [&str; 2] = ["10.0.0.1", "fd00::1"];
 const OTHER: [&str; 2] = ["10.0.0.9", "fd00::9"];
+
+/// The MTU of frames of 9216 bytes, counted with their Ethernet header and without their checksum.
+const JUMBO: u16 = 9202;
+/// A file for a guest to which every segment goes on its own.
+const SMALLER: u64 = 128 << 20;
+
+fn image() -> Image {
+    Image::with(&[&["iperf3", "ping"], &noise::PROGRAMS[..]].concat())
+}
 
 /// The switch, a guest and a namespace.
 struct Stage {
@@ -48,6 +58,18 @@ impl Stage {
         Stage { switch, guest, netns }
     }
 
+    /// Whole packets of this size, unfragmented, in frames that the switch counts to the byte.
+    fn ping_whole(&mut self, mtu: u16) {
+        self.set_mtu(mtu);
+        // 20 bytes of IPv4 and 8 of ICMP, or 40 and 8.
+        for (address, headers) in OTHER.into_iter().zip([28, 48]) {
+            let before = self.switch.settled(&["guest"])[0].rx_bytes;
+            self.ping_one(address, mtu - headers);
+            let grown = self.switch.settled(&["guest"])[0].rx_bytes - before;
+            assert!(grown >= 3 * (u64::from(mtu) + 14), "{grown} bytes of frames with MTU {mtu}");
+        }
+    }
+
     fn set_mtu(&mut self, mtu: u16) {
         self.netns.ip(&format!("link set eth0 mtu {mtu}"));
         self.guest.succeed(&format!("ip link set eth0 mtu {mtu}"), PING);
@@ -56,11 +78,17 @@ impl Stage {
     /// Asks until there is an answer, then large questions of which each is answered.
     fn ping(&mut self, size: u16) {
         for address in OTHER {
-            let once =
-                format!("for i in $(seq 30); do ping -c 1 -W 1 {address} && exit 0; sleep 1; done; exit 1");
-            self.guest.succeed(&format!("({once})"), PING);
-            self.guest.succeed(&format!("ping -c 3 -i 0.2 -s {size} -W 5 {address}"), PING);
+            self.ping_one(address, size);
         }
+    }
+
+    fn ping_one(&mut self, address: &str, size: u16) {
+        let once =
+            format!("for i in $(seq 30); do ping -c 1 -W 1 {address} && exit 0; sleep 1; done; exit 1");
+        self.guest.succeed(&format!("({once})"), PING);
+        // Not busybox's: this one never sends fragments.
+        let large = format!("/usr/bin/ping -n -q -M do -c 3 -i 0.2 -s {size} -W 5 {address}");
+        self.guest.succeed(&large, PING);
     }
 
     /// iperf3 from the guest to the namespace, or the reverse; bytes that arrived.
@@ -78,22 +106,14 @@ impl Stage {
         sum["bytes"].as_u64().expect("bytes were counted")
     }
 
-    /// A file of 16 MiB of noise, fetched by the guest.
-    fn fetch(&mut self, folder: &Path) {
-        let command = "head -c 16777216 /dev/urandom > noise; exec busybox httpd -f -p 8080 -h .";
-        let home = folder.join("served");
-        fs::create_dir_all(&home).expect("the story's own folder");
-        let line = format!("cd {}; {command}", home.display());
-        let _server = self.netns.spawn(folder, "httpd", "sh", &["-c", &line]);
-        let fetch = format!("wget -q -O - http://{}:8080/noise | sha256sum", OTHER[0]);
-        let retried = format!(
-            "(for i in $(seq 20); do {fetch} >/tmp/sum && [ \"$(wc -c </tmp/sum)\" = 68 ] && \
-             ! grep -q e3b0c44298fc1c14 /tmp/sum && exit 0; sleep 0.5; done; exit 1)"
-        );
-        self.guest.succeed(&retried, TRANSFER);
-        let ours = self.netns.run("sha256sum", &[home.join("noise").display().to_string()]);
-        let theirs = self.guest.succeed("cat /tmp/sum", PING);
-        assert_eq!(ours[..64], theirs[..64], "the file changed on its way");
+    /// A file of noise, fetched by the guest.
+    fn fetch(&mut self, folder: &Path, bytes: u64) {
+        let noise = Noise::make(folder, bytes);
+        let mut server = noise.offer(folder, &self.netns);
+        let before = Instant::now();
+        noise.assert_arrived(&self.guest.succeed(&noise::fetch(OTHER[0]), TRANSFER));
+        println!("{bytes} bytes in {:?}", before.elapsed());
+        server.finish(REACTION);
     }
 
     fn end(self) {
@@ -107,17 +127,16 @@ impl Stage {
 #[test]
 #[ignore = "needs QEMU, a kernel, iperf3 and root: run by `cargo xtask test`"]
 fn a_guest_and_a_namespace_talk_over_both_versions_in_ordinary_and_jumbo_frames() {
-    let (folder, image) = (folder(), Image::with(&["iperf3"]));
+    let (folder, image) = (folder(), image());
     let folder = folder.path();
     let mut stage = Stage::start(folder, &image, true);
     for feature in ["csum", "host-tso4", "guest-tso4"] {
         assert!(stage.switch.has_feature("guest", feature), "{}", stage.switch.port("guest"));
     }
     stage.ping(1400);
-    stage.fetch(folder);
-    for mtu in [1500, 9000] {
-        stage.set_mtu(mtu);
-        stage.ping(mtu - 48);
+    stage.fetch(folder, noise::LARGE);
+    for mtu in [1500, JUMBO] {
+        stage.ping_whole(mtu);
         for address in OTHER {
             for more in ["", "-R", "-u -b 20M -l 1200"] {
                 let bytes = stage.iperf(folder, address, more);
@@ -133,17 +152,18 @@ fn a_guest_and_a_namespace_talk_over_both_versions_in_ordinary_and_jumbo_frames(
 #[test]
 #[ignore = "needs QEMU, a kernel, iperf3 and root: run by `cargo xtask test`"]
 fn a_guest_that_does_nothing_itself_gets_finished_packets() {
-    let (folder, image) = (folder(), Image::with(&["iperf3"]));
+    let (folder, image) = (folder(), image());
     let folder = folder.path();
     let mut stage = Stage::start(folder, &image, false);
     assert!(!stage.switch.has_feature("guest", "csum"), "{}", stage.switch.port("guest"));
     stage.ping(1400);
-    stage.fetch(folder);
+    stage.fetch(folder, SMALLER);
     for address in OTHER {
         let bytes = stage.iperf(folder, address, "-R");
         assert!(bytes > 1 << 20, "{bytes} bytes over {address}");
     }
     let counters = stage.switch.counters("host");
     assert!(counters.replicated > 100, "packets of the namespace were cut here: {counters:?}");
+    stage.ping_whole(JUMBO);
     stage.end();
 }

@@ -12,11 +12,14 @@ use std::time::Duration;
 
 use linerate_tests::iperf::{iperf, received};
 use linerate_tests::netns::Netns;
+use linerate_tests::noise::{self, Noise};
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::testpmd::Testpmd;
 use linerate_tests::{binary, folder, wait};
 
 const LIMIT: Duration = Duration::from_secs(20);
+/// The MTU of frames of 9216 bytes, counted with their Ethernet header and without their checksum.
+const JUMBO: u32 = 9202;
 
 /// Two stations, and the namespace in which the switch's ends of their cables are.
 struct Site {
@@ -103,7 +106,10 @@ fn exchange(site: &Site, folder: &Path, switch: &Switch) {
     right.ping("fd09::1", 3, &[]);
     // Packets of every size up to the largest.
     let mtu = left.link("eth0").unwrap()["mtu"].as_u64().unwrap();
+    let before = switch.settled(&["p1"])[0].rx_bytes;
     left.ping("10.9.0.2", 2, &["-M", "do", "-s", &(mtu - 28).to_string()]);
+    let grown = switch.settled(&["p1"])[0].rx_bytes - before;
+    assert!(grown >= 2 * (mtu + 14), "{grown} bytes of frames with MTU {mtu}");
     for address in ["10.9.0.2", "fd09::2"] {
         let tcp = iperf(folder, left, right, address, &["--bytes", "20M", "--parallel", "4"]);
         // The client stops counting when it has sent everything.
@@ -132,10 +138,41 @@ fn two_stations_reach_each_other_over_af_xdp() {
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn packets_longer_than_a_frame_cross_over_af_xdp() {
-    let (folder, site) = (folder(), Site::new(1, 9000));
+    let (folder, site) = (folder(), Site::new(1, JUMBO));
     let switch = site.switch(folder.path(), "xdp", "");
     assert!(switch.has_feature("p1", "multi-buffer"));
     exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+/// Memory for ordinary packets is cut into frames that hold one each, and the kernel was told that no packet has several.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    site.host.set_mtu("lan1", JUMBO);
+    site.left.set_mtu("eth0", JUMBO);
+    let switch = site.switch(folder.path(), "xdp", "");
+    assert!(switch.has_feature("p1", "multi-buffer") && !switch.has_feature("p2", "multi-buffer"));
+    site.left.ping("10.9.0.2", 2, &[]);
+    let long = ["-n", "-q", "-c", "3", "-i", "0.1", "-W", "1", "-M", "do", "-s", "9174", "10.9.0.2"];
+    assert!(site.left.attempt("ping", &long).is_err(), "no packet of 9202 bytes fits the other interface");
+    let drops = switch.port("p2")["drops"].clone();
+    assert!(drops["buffer-too-small"].as_u64().is_some_and(|lost| lost >= 3), "{drops}");
+    site.left.ping("10.9.0.2", 2, &["-M", "do", "-s", "1472"]);
+    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_large_file_arrives_as_it_was_over_af_xdp() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = site.switch(folder.path(), "xdp", "");
+    Noise::make(folder.path(), noise::LARGE).send(folder.path(), &site.left, &site.right, "10.9.0.1");
+    let sent = switch.counters("p1").rx_bytes;
+    assert!(sent > noise::LARGE, "{sent} bytes went through the switch");
+    assert_sums_agree(&switch.settled(&["p1", "p2"]));
     switch.stop();
 }
 
@@ -179,7 +216,7 @@ fn two_stations_reach_each_other_over_packet_sockets() {
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn several_packet_sockets_share_an_interface_with_long_packets() {
-    let (folder, site) = (folder(), Site::new(1, 9000));
+    let (folder, site) = (folder(), Site::new(1, JUMBO));
     let switch = site.switch(folder.path(), "packet", "queue_pairs = 2");
     assert!(switch.has_feature("p1", "fanout"));
     exchange(&site, folder.path(), &switch);
@@ -297,6 +334,34 @@ fn an_interface_that_goes_is_named_and_comes_back() {
     }
 }
 
+/// What is missing at the start costs its own port, and no longer than it is missing.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
+    for kind in ["xdp", "packet"] {
+        let (folder, site) = (folder(), Site::new(1, 1500));
+        let third = Netns::new();
+        let nowhere = site.port(4, "tap", "").replace(site.host.name(), "linerate-nowhere");
+        let switch = start(
+            folder.path(),
+            &[site.port(1, kind, ""), site.port(2, kind, ""), site.port(3, kind, ""), nowhere],
+        );
+        for (port, why) in [("p3", "there is no interface lan3"), ("p4", "there is no network namespace")] {
+            switch.wait_state(port, "faulted", LIMIT);
+            let told = switch.port(port)["fault"].to_string();
+            assert!(told.contains("cannot be made yet") && told.contains(why), "{told}");
+        }
+        site.left.ping("10.9.0.2", 2, &[]);
+        site.host.cable("lan3", &third, "eth0");
+        third.configure("eth0", &["10.9.0.3/24"]);
+        switch.wait_state("p3", "connected", LIMIT);
+        third.ping("10.9.0.1", 2, &[]);
+        assert_sums_agree(&switch.settled(&["p1", "p2", "p3", "p4"]));
+        switch.tell(&["ports", "remove", "p4"]).unwrap();
+        switch.stop();
+    }
+}
+
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn a_killed_switch_leaves_no_program_behind() {
@@ -317,7 +382,7 @@ fn a_killed_switch_leaves_no_program_behind() {
 fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
     let (other, site) = (folder(), Site::new(1, 1500));
     for kind in ["xdp", "packet"] {
-        let said = refused(1, &[site.port(7, kind, "")]);
+        let said = refused(2, &[site.port(7, kind, "")]);
         assert!(
             said.contains("there is no interface lan7 in the namespace") && said.contains("p7"),
             "{said}"
@@ -326,14 +391,14 @@ fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
         let said = refused(2, &[nowhere]);
         assert!(said.contains("there is no network namespace /run/netns/no-such-namespace"), "{said}");
     }
-    let said = refused(1, &[site.port(1, "xdp", "queue_pairs = 2")]);
-    assert!(said.contains("has 1 queues and the port 2; write queue_pairs = 1"), "{said}");
-    let said = refused(1, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
-    assert!(said.contains("has no zero copy; write mode"), "{said}");
+    let said = refused(2, &[site.port(1, "xdp", "queue_pairs = 2")]);
+    assert!(said.contains("has 1 queues and the port 2\n    remedy: write queue_pairs = 1"), "{said}");
+    let said = refused(2, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
+    assert!(said.contains("has no zero copy\n    remedy: write mode"), "{said}");
     let said = refused(2, &[site.port(1, "xdp", "to_kernel = [\"tcp ssh\"]")]);
     assert!(said.contains("`tcp ssh` names no frames"), "{said}");
     let switch = start(other.path(), &[site.port(1, "xdp", "")]);
-    let said = refused(1, &[site.port(1, "xdp", "")]);
+    let said = refused(2, &[site.port(1, "xdp", "")]);
     assert!(said.contains("has an AF_XDP socket of another program at queue 0"), "{said}");
     switch.stop();
 }

@@ -42,6 +42,16 @@ fn ping(from: &mut Vm, to: u8) {
     from.succeed(&format!("ping -c 5 -i 0.2 -s 1400 -W 5 10.0.0.{to}"), PING);
 }
 
+/// Both guests take frames of 9216 bytes, counted with their Ethernet header and without their checksum, and use them.
+fn ping_jumbo(guests: [&mut Vm; 2], to: u8) {
+    let [from, other] = guests;
+    for guest in [other, &mut *from] {
+        guest.succeed("ip link set eth0 mtu 9202", PING);
+    }
+    // 20 bytes of IPv4 and 8 of ICMP; a packet that fits the MTU is never cut.
+    from.succeed(&format!("ping -c 3 -s 9174 -W 5 10.0.0.{to}"), PING);
+}
+
 /// The left guest offers a file of 8 MiB of noise, the right one fetches it; both say its checksum.
 fn transfer(left: &mut Vm, right: &mut Vm) {
     left.succeed("head -c 8388608 /dev/urandom >/tmp/file && httpd -p 8080 -h /tmp", TRANSFER);
@@ -68,6 +78,7 @@ fn a_guest_without_shared_memory_talks_to_one_with_it_dies_and_comes_back() {
     right.ready();
     ping(&mut left, 2);
     transfer(&mut left, &mut right);
+    ping_jumbo([&mut left, &mut right], 2);
     right.kill();
     switch.wait_state("right", "waiting", REACTION);
     switch.wait_state("left", "connected", REACTION);

@@ -43,6 +43,8 @@ enum Bench {
     Memif(bench::PeersArguments),
     /// A TCP stream between network namespaces, beside the kernel's bridge and Open vSwitch in user space
     Net(bench::NetArguments),
+    /// A TCP stream between two Linux guests in QEMU, beside Open vSwitch with DPDK and QEMU's own sockets
+    Guests(bench::GuestsArguments),
     /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
     Scale(bench::ScaleArguments),
     /// Measures 64-byte frames over interfaces, beside Open vSwitch
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
         Chore::Bench(Bench::Memif(arguments)) => bench::memif(&arguments),
         Chore::Bench(Bench::Net(arguments)) => bench::net(&arguments),
+        Chore::Bench(Bench::Guests(arguments)) => bench::guests(&arguments),
         Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
         Chore::Bench(Bench::Sixtyfour(arguments)) => bench::sixtyfour(&arguments),
     };

@@ -38,10 +38,11 @@ pub(crate) const TESTS: &[Need] = &[
     IP,
     TESTPMD,
     OVS,
-    Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]),
-    Need::new(Probe::Package("busybox-static"), &["busybox-static"]),
+    QEMU,
+    BUSYBOX,
     Need::new(Probe::Program("passt"), &["passt"]),
-    Need::new(Probe::Program("xz"), &["xz-utils"]),
+    XZ,
+    Need::new(Probe::Program("openssl"), &["openssl"]),
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
@@ -62,6 +63,12 @@ pub(crate) const INTERFACES: &[Need] = &[OVS_IN_USER_SPACE, IP, SYSCTL, ETHTOOL]
 /// What carries a stream between network namespaces, and who is measured beside.
 pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, OVS_IN_USER_SPACE];
 
+/// What guests in QEMU and what is measured beside them need.
+pub(crate) const GUESTS: &[Need] = &[OVS, IP, QEMU, BUSYBOX, XZ, IPERF];
+
+const QEMU: Need = Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]);
+const BUSYBOX: Need = Need::new(Probe::Package("busybox-static"), &["busybox-static"]);
+const XZ: Need = Need::new(Probe::Program("xz"), &["xz-utils"]);
 const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
 const ETHTOOL: Need = Need::new(Probe::Program("ethtool"), &["ethtool"]);
 const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);

@@ -3,6 +3,7 @@
 //! One thread plays two guests and steps the switch between them. Only [`switch_part`] is meant to be counted:
 //! `valgrind --tool=callgrind --toggle-collect='*guard*switch_part*'`. The clock that the bridge sees stands still,
 //! so that two runs execute the same instructions; ageing, which would run once a second, is not in the count.
+//! What crosses a virtio-user port is counted at its queues alone ([`benches::uplink`]).
 
 use std::process::ExitCode;
 
@@ -10,9 +11,11 @@ use anyhow::{Result, bail};
 use benches::Ring;
 use benches::rig::{BURST, Extras, Rig, Shape};
 use benches::stations::Stations;
+use benches::uplink::{End, Uplink};
 use clap::{Parser, ValueEnum};
 use engine::bench::SteppedWorker;
-use mem::copy::{Choice, supported};
+use mem::copy::{Choice, Kernel, supported};
+use port::{Burst, Tally};
 use wire::VlanId;
 
 /// Rounds before the count starts: every buffer of every ring has been used by then.
@@ -47,6 +50,10 @@ enum Traffic {
     Vlan,
     /// Each frame is received into two merged buffers
     Merge,
+    /// Out through a virtio-user port: its transmit queue
+    Uplink,
+    /// In through a virtio-user port: its receive queue
+    Downlink,
 }
 
 impl Traffic {
@@ -90,10 +97,13 @@ fn main() -> ExitCode {
 
 /// Packets forwarded while the count ran.
 fn run(arguments: &Arguments) -> Result<u64> {
-    let count = if arguments.traffic == Traffic::Many { 1024 } else { 2 };
-    let stations = Stations::new(count, arguments.traffic.ports());
     // Valgrind 3.19 knows no AVX-512, so the guard uses what every CPU under test and valgrind have.
     let kernel = if supported().contains(&Choice::Avx2) { Choice::Avx2 } else { Choice::Portable };
+    if matches!(arguments.traffic, Traffic::Uplink | Traffic::Downlink) {
+        return mem::with_kernel!(kernel, K => across::<K>(arguments, kernel));
+    }
+    let count = if arguments.traffic == Traffic::Many { 1024 } else { 2 };
+    let stations = Stations::new(count, arguments.traffic.ports());
     let ticks_per_ns = f64::INFINITY;
     let shape = Shape { ring: arguments.ring, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns };
     let mut rig = Rig::with(&shape, &arguments.traffic.extras(arguments.size))?;
@@ -133,4 +143,31 @@ fn load(rig: &mut Rig, round: usize, arguments: &Arguments) {
 #[inline(never)]
 fn switch_part(worker: &mut SteppedWorker) {
     worker.round();
+}
+
+/// Packets that crossed a virtio-user port while the count ran.
+fn across<K: Kernel>(arguments: &Arguments, kernel: Choice) -> Result<u64> {
+    let mut uplink = Uplink::new(arguments.ring, QUEUE_SIZE, kernel, arguments.size)?;
+    let (outwards, mut packets) = (arguments.traffic == Traffic::Uplink, 0);
+    for n in 0..WARM_UP + arguments.bursts {
+        let crossed = match (n < WARM_UP, outwards) {
+            (true, _) => uplink.cross(outwards, End::send, End::receive::<K>)?,
+            (false, true) => uplink.cross(true, switch_part_sends, End::receive::<K>)?,
+            (false, false) => uplink.cross(false, End::send, switch_part_receives::<K>)?,
+        };
+        packets += if n < WARM_UP { 0 } else { crossed };
+    }
+    Ok(packets)
+}
+
+/// What is counted: one burst out.
+#[inline(never)]
+fn switch_part_sends(end: &mut End, burst: &Burst, tally: &mut Tally) -> Result<usize> {
+    end.send(burst, tally)
+}
+
+/// What is counted: one burst in.
+#[inline(never)]
+fn switch_part_receives<K: Kernel>(end: &mut End, burst: &mut Burst, tally: &mut Tally) -> Result<()> {
+    end.receive::<K>(burst, tally)
 }

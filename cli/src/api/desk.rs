@@ -38,7 +38,7 @@ impl From<Mistakes> for No {
 impl From<PlantError> for No {
     fn from(error: PlantError) -> Self {
         let remedy = match error {
-            PlantError::Refused(_) => "see `linerate status`; nothing was changed",
+            PlantError::Refused(_) | PlantError::Taken(_) => "see `linerate status`; nothing was changed",
             PlantError::Held(_) => {
                 "its name and its socket are free; if the worker never answers, end the process"
             }

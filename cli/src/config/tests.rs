@@ -100,7 +100,8 @@ fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
     );
     let topology = parse(&text, &host(), None).unwrap();
     let socket = at(Mode::Server);
-    let driver = VirtioUser { ring: RingKind::PackedInOrder, queue_size: 300, mergeable: false, socket };
+    let (ring, queue_size) = (RingKind::PackedInOrder, 300);
+    let driver = VirtioUser { ring, queue_size, mergeable: false, socket, offloads: true };
     assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(driver));
     let told = topology.to_string();
     let expected =

@@ -1,6 +1,7 @@
 //! What of this machine a port takes for itself: a file, or something that has a name of its own.
 
 use std::borrow::Cow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// One thing that only one port may have.
@@ -45,7 +46,13 @@ impl<'a> Claim<'a> {
 
 /// Whether two paths lead to the same file, however they are written.
 fn same_file(one: &Path, other: &Path) -> bool {
-    one == other || (one.file_name() == other.file_name() && folder(one) == folder(other))
+    let same_name = || one.file_name() == other.file_name() && folder(one) == folder(other);
+    one == other || same_name() || identity(one).is_some_and(|file| identity(other) == Some(file))
+}
+
+/// What is at a path, wherever links lead; `None`: nothing yet.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// The folder that a path leads to, without detours where it exists.
@@ -68,5 +75,17 @@ mod tests {
         assert!(!interface.is(&Claim::named("interface", "interface", "vm0")));
         assert!(!interface.is(&Claim::named("interface", "address", "blue/vm0")));
         assert!(!interface.is(&file("blue/vm0")));
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_its_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let [real, soft, hard, other] = ["real", "soft", "hard", "other"].map(|name| dir.path().join(name));
+        for path in [&real, &other] {
+            std::fs::write(path, "").unwrap();
+        }
+        std::os::unix::fs::symlink(&real, &soft).unwrap();
+        std::fs::hard_link(&real, &hard).unwrap();
+        assert!(same_file(&real, &soft) && same_file(&hard, &soft) && !same_file(&other, &soft));
     }
 }

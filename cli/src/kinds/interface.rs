@@ -31,8 +31,7 @@ impl InterfaceSettings {
         Place { interface: self.interface.clone(), netns: self.netns.clone().map(Namespace::new) }
     }
 
-    /// Names that nothing can have, and a namespace that is not there. Whether the interface is there, its port finds
-    /// out.
+    /// Names that nothing can have. Whether namespace and interface are there, the port finds out, again and again.
     pub(crate) fn judge(&self, judging: &mut Judging<'_>) {
         let place = self.there();
         if place.check().is_err() && !judging.is_spoiled("interface") {
@@ -42,11 +41,6 @@ impl InterfaceSettings {
                 reason,
                 "write a name of 1 to 15 bytes without slash, colon and space",
             );
-        }
-        let path = place.netns.map(|namespace| namespace.path());
-        if let Some(path) = path.filter(|path| !path.exists()) {
-            let reason = format!("there is no network namespace {}", path.display());
-            judging.wrong("netns", reason, "make it with `ip netns add`, or correct the name");
         }
     }
 

@@ -7,17 +7,20 @@ use crate::plant::PlantError;
 use crate::topology::PortSettings;
 use crate::trouble::Trouble;
 use ::port::PortControl;
-use ::port::memif::{self as room, MAX_RING_SIZE, MAX_SECRET, MIN_RING_SIZE, Options, Secret};
+use ::port::memif::{self as room, MAX_RING_SIZE, MAX_SECRET, MIN_RING_SIZE, Options, Secret, is_abstract};
 use ::port::virtio_user::MAX_MEMORY;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Instant;
 
 mod snippet;
 
 const RING_SIZE: RangeInclusive<i128> = MIN_RING_SIZE as i128..=MAX_RING_SIZE as i128;
 const BUFFER_SIZE: RangeInclusive<i128> = 128..=65_536;
+/// Bytes of an abstract socket's name: `sun_path` less the zero in front.
+const LONGEST_NAME: usize = 107;
 const ID: RangeInclusive<i128> = 0..=u32::MAX as i128;
 
 /// What a memif port is asked for.
@@ -43,6 +46,7 @@ impl Kind for Memif {
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-memif.sock\"",
+        "socket = \"@lr-memif\"",
         "socket = \"/tmp/lr-memif.sock\"\nmode = \"client\"\nid = 7\nsecret = \"abc\"\nring_size = 256\nbuffer_size = 4096",
     ];
 
@@ -66,7 +70,11 @@ impl Kind for Memif {
 
     /// A client's rings and buffers are memory of this machine, all of it taken at once.
     fn judge(&self, judging: &mut Judging<'_>) {
-        self.socket.judge(judging);
+        if is_abstract(&self.socket.path) {
+            judge_name(judging, &self.socket.path);
+        } else {
+            self.socket.judge(judging);
+        }
         judging.no_mtu();
         let bytes = self.options(judging.port()).memory();
         if bytes > MAX_MEMORY {
@@ -77,6 +85,9 @@ impl Kind for Memif {
     }
 
     fn claims(&self) -> Vec<Claim<'_>> {
+        if is_abstract(&self.socket.path) {
+            return vec![Claim::named("socket", "abstract socket", self.socket.place())];
+        }
         self.socket.claims()
     }
 
@@ -95,6 +106,15 @@ impl Kind for Memif {
             Mode::Client => room::Memif::connect(&self.socket.path, options, Instant::now()),
         };
         Ok(Box::new(made.map_err(PlantError::said)?))
+    }
+}
+
+/// A name of the abstract namespace, behind its `@`.
+fn judge_name(judging: &mut Judging<'_>, path: &Path) {
+    let name = &path.as_os_str().as_encoded_bytes()[1..];
+    if name.is_empty() || name.len() > LONGEST_NAME || name.contains(&0) {
+        let reason = format!("`socket` {} is no name of a socket without a file", path.display());
+        judging.wrong("socket", reason, format!("write @ and 1 to {LONGEST_NAME} bytes, none of them zero"));
     }
 }
 

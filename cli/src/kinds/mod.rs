@@ -73,6 +73,16 @@ pub(crate) trait Kind: fmt::Display + Sized {
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError>;
 }
 
+/// What a flag of a port is that says nothing of it, for serde.
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+fn is_yes(yes: &bool) -> bool {
+    *yes
+}
+
 /// One kind, as the reader of a section sees it.
 struct Form {
     name: &'static str,

@@ -5,7 +5,7 @@ use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
-use ::port::tap::{self as room, Io, MAX_MTU, MAX_NAME, Options, TapError, namespace_path};
+use ::port::tap::{self as room, Io, MAX_MTU, MAX_NAME, Options, TapError};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -70,12 +70,7 @@ impl Kind for Tap {
                 TapError::Mtu(_) => ("mtu", format!("give at most {MAX_MTU} bytes")),
                 _ => ("", "correct this section".to_owned()),
             };
-            return judging.wrong(remedy.0, error.reason(), remedy.1);
-        }
-        let path = self.netns.as_deref().map(namespace_path);
-        if let Some(path) = path.filter(|path| !path.exists()) {
-            let reason = format!("there is no network namespace {}", path.display());
-            judging.wrong("netns", reason, "make it with `ip netns add`, or correct the name");
+            judging.wrong(remedy.0, error.reason(), remedy.1);
         }
     }
 

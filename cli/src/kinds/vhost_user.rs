@@ -1,6 +1,6 @@
 //! `kind = "vhost-user"`: a back end, into which guests plug.
 
-use super::{Claim, Kind, Mode, SocketSettings, virtio_user};
+use super::{Claim, Kind, Mode, SocketSettings, is_yes, virtio_user, yes};
 use crate::args::GuestKind;
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
@@ -22,15 +22,6 @@ pub(crate) struct VhostUser {
     /// Whether guests may leave checksums and segments to be done, and take packets with such work.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub(crate) offloads: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
-fn is_yes(yes: &bool) -> bool {
-    *yes
 }
 
 impl Default for VhostUser {

@@ -1,6 +1,6 @@
 //! `kind = "virtio-user"`: a front end, which plugs into another switch.
 
-use super::{Claim, Kind, Mode, SocketSettings};
+use super::{Claim, Kind, Mode, SocketSettings, is_yes, yes};
 use crate::args::GuestKind;
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
@@ -32,11 +32,15 @@ pub(crate) struct VirtioUser {
     pub(crate) mergeable: bool,
     #[serde(flatten)]
     pub(crate) socket: SocketSettings,
+    /// Whether checksums and segments may be left to be done, to the back end and by it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(crate) offloads: bool,
 }
 
 impl Default for VirtioUser {
     fn default() -> Self {
-        Self { ring: RingKind::Split, queue_size: 1024, mergeable: true, socket: SocketSettings::default() }
+        let socket = SocketSettings::default();
+        Self { ring: RingKind::Split, queue_size: 1024, mergeable: true, socket, offloads: true }
     }
 }
 
@@ -53,11 +57,12 @@ fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
 impl Kind for VirtioUser {
     const NAME: &'static str = "virtio-user";
     const ABOUT: &'static str = "It plugs into another switch's vhost-user socket";
-    const KEYS: &'static [&'static str] = &["ring", "queue_size", "mergeable", "socket", "mode"];
+    const KEYS: &'static [&'static str] = &["ring", "queue_size", "mergeable", "socket", "mode", "offloads"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-up.sock\"",
         "socket = \"/tmp/lr-up.sock\"\nmode = \"server\"\nring = \"packed\"\nqueue_size = 300\nmergeable = false",
+        "socket = \"/tmp/lr-up.sock\"\noffloads = false",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {
@@ -74,7 +79,9 @@ impl Kind for VirtioUser {
             fields.wrong::<()>("queue_size", reason, remedy);
         }
         let mergeable = fields.flag("mergeable").unwrap_or(default.mergeable);
-        Self { ring, queue_size, mergeable, socket: SocketSettings::read(fields, Mode::Client) }
+        let socket = SocketSettings::read(fields, Mode::Client);
+        let offloads = fields.flag("offloads").unwrap_or(default.offloads);
+        Self { ring, queue_size, mergeable, socket, offloads }
     }
 
     /// A virtio-user port's queues are memory of this machine, all of it taken at once.
@@ -119,12 +126,14 @@ impl VirtioUser {
             queue_pairs: port.queue_pairs,
             mergeable: self.mergeable,
             mtu: port.mtu,
+            offloads: self.offloads,
         }
     }
 }
 
 impl fmt::Display for VirtioUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} rings of {}", self.socket, self.ring, self.queue_size)
+        write!(f, "{}, {} rings of {}", self.socket, self.ring, self.queue_size)?;
+        f.write_str(if self.offloads { "" } else { ", without offloads" })
     }
 }

@@ -11,7 +11,6 @@ use ::port::xdp::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
 
 const FRAMES: RangeInclusive<i128> = MIN_RING as i128..=MAX_RING as i128;
 /// What a driver is asked for at a time where it is polled: a burst.
@@ -110,21 +109,13 @@ impl Kind for Xdp {
     }
 
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-        let options = self.options(port).map_err(PlantError::said)?;
-        let began = Instant::now();
-        loop {
-            match room::open(options.clone()) {
-                // A switch that was killed leaves its sockets to the kernel, which takes a moment to clear them away.
-                Err(InterfaceError::Taken(..)) if began.elapsed() < CLEARING => std::thread::sleep(PAUSE),
-                made => return made.map_err(PlantError::said),
-            }
-        }
+        let made = room::open(self.options(port).map_err(PlantError::said)?);
+        made.map_err(|error| match error {
+            InterfaceError::Taken(..) => PlantError::Taken(error.to_string()),
+            error => PlantError::said(error),
+        })
     }
 }
-
-/// How long an interface is asked for that somebody else has, and how often.
-const CLEARING: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(20);
 
 const RULES: &str =
     "write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" (a destination port)";

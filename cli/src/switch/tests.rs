@@ -13,6 +13,10 @@ fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
 }
 
 fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, Trouble> {
+    start(ports, statics).map(|(switch, _)| switch)
+}
+
+fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch, Vec<Trouble>), Trouble> {
     Switch::start(&Topology {
         switch: SwitchSettings::default(),
         workers: vec![WorkerSettings::default()],
@@ -70,6 +74,45 @@ fn a_port_that_cannot_start_leaves_nothing_behind() {
     assert!(!dir.path().join("b").exists());
     assert_eq!(switch.snapshot().ports.len(), 1);
     switch.add_port(&port(dir.path(), "b", None)).unwrap();
+}
+
+#[test]
+fn a_port_whose_place_is_not_there_waits_while_the_others_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = || vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
+    std::fs::write(dir.path().join("a"), "in the way").unwrap();
+    let (switch, awaited) = start(ports(), vec![pin(1, "a", 0)]).unwrap();
+    let said: Vec<String> = awaited.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("port \"a\": ") && said[0].contains("is not a socket\n    remedy: remove it"),
+        "{said:?}"
+    );
+    let live = |name: &str| switch.snapshot().ports.into_iter().find(|port| port.name == name).unwrap();
+    assert_eq!((live("a").state.as_str(), live("b").state.as_str()), ("faulted", "waiting"));
+    assert!(live("a").fault.is_some_and(|why| why.contains("is not a socket")));
+    std::fs::remove_file(dir.path().join("a")).unwrap();
+    let began = std::time::Instant::now();
+    while live("a").state != "waiting" {
+        assert!(began.elapsed().as_secs() < 20, "{:?}", live("a"));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(dir.path().join("a").exists());
+    switch.remove_port("a").unwrap();
+    assert!(!dir.path().join("a").exists());
+}
+
+#[test]
+fn where_no_port_can_be_made_nothing_starts_and_every_reason_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        std::fs::write(dir.path().join(name), "in the way").unwrap();
+    }
+    let ports = vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
+    let error = start(ports, Vec::new()).err().unwrap();
+    assert_eq!(error.code, crate::trouble::BAD_INPUT);
+    let said = error.to_string();
+    assert!(said.starts_with("port \"a\": ") && said.contains("\n  and port \"b\": "), "{said}");
 }
 
 #[test]

@@ -7,16 +7,14 @@
 
 use super::{InterfaceError, Place, Watch};
 use crate::netns::{Identity, Namespace};
+use crate::pause::Pause;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// The pause before the first new try; each further one is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause, how long a port must run for the next pause to be a short one again, and how often a running port
-/// is looked after.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How often a running port is looked after.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// A queue pair, ready for the engine.
 pub(crate) type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
@@ -75,7 +73,7 @@ pub(crate) struct Life<K> {
     kind: K,
     running: Option<Running>,
     state: PortState,
-    pause: Duration,
+    pause: Pause,
     /// When to try again, or to look again.
     due: Option<Instant>,
     last_fault: Option<PortFault>,
@@ -92,7 +90,7 @@ impl<K: Kind> Life<K> {
     /// Opens the port. Its queues go to the engine with the first call of [`PortControl::handle`].
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
-        let (state, pause) = (PortState::Connected, SHORTEST_PAUSE);
+        let (state, pause) = (PortState::Connected, Pause::default());
         Ok(Self { kind, running, state, pause, due: None, last_fault: None, connects: 1 })
     }
 
@@ -136,7 +134,7 @@ impl<K: Kind> Life<K> {
             )
         } else {
             // An interface says when it goes; a namespace does not, and neither does the kernel when it misses frames.
-            self.due = Some(now + LONGEST_PAUSE);
+            self.due = Some(now + LOOK);
             return;
         };
         self.lose(PortFault::Interface(text), now, engine);
@@ -144,16 +142,13 @@ impl<K: Kind> Life<K> {
 
     fn lose(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         let since = self.running.as_ref().and_then(|running| running.since);
-        if since.is_some_and(|at| now.saturating_duration_since(at) >= LONGEST_PAUSE) {
-            self.pause = SHORTEST_PAUSE;
-        }
+        self.pause.ended(since, now);
         self.stop(engine);
         self.rest(fault, now);
     }
 
     fn rest(&mut self, fault: PortFault, now: Instant) {
-        self.due = Some(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.due = Some(self.pause.begin(now));
         self.state = PortState::Faulted(fault.clone());
         self.last_fault = Some(fault);
     }
@@ -177,11 +172,13 @@ impl<K: Kind> Life<K> {
 
 /// Finds the interface and puts the port onto it, all of it in the interface's namespace.
 fn open<K: Kind>(kind: &K) -> Result<Running, InterfaceError> {
-    kind.place().within(|| {
+    let found = kind.place().within(|| {
         let watch = Watch::new(kind.place())?;
         let opened = kind.open(&watch)?;
-        Ok(Running { watch, opened, queues: 0, since: None, home: home(kind.place()) })
-    })
+        Ok((watch, opened))
+    });
+    let ((watch, opened), home) = found?;
+    Ok(Running { watch, opened, queues: 0, since: None, home })
 }
 
 fn home(place: &Place) -> Option<Identity> {

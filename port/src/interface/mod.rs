@@ -11,7 +11,7 @@ pub(crate) use bell::Bell;
 pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
 
 use crate::PortFault;
-use crate::netns::{self, Namespace, NamespaceError};
+use crate::netns::{self, Identity, Namespace, NamespaceError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -103,12 +103,13 @@ impl Place {
         if bad { Err(InterfaceError::Name(name.clone())) } else { Ok(()) }
     }
 
-    /// Does `work` in this interface's namespace.
+    /// Does `work` in this interface's namespace, and says which one that was.
     pub(crate) fn within<T>(
         &self,
         work: impl FnOnce() -> Result<T, InterfaceError>,
-    ) -> Result<T, InterfaceError> {
-        netns::within(self.netns.as_ref(), work)?
+    ) -> Result<(T, Option<Identity>), InterfaceError> {
+        let (done, identity) = netns::within(self.netns.as_ref(), work)?;
+        Ok((done?, identity))
     }
 
     /// What the kernel said to `step`.
@@ -120,6 +121,10 @@ impl Place {
                 InterfaceError::Forbidden(step, errno, remedy)
             }
             Errno::NODEV => InterfaceError::Missing(place.clone()),
+            Errno::NOSYS | Errno::AFNOSUPPORT => InterfaceError::Unsupported(format!(
+                "{step} is nothing that this kernel can ({errno}), so {place} cannot be such a port; choose another \
+                 kind, or boot a kernel that has it"
+            )),
             Errno::NOMEM | Errno::NOBUFS => InterfaceError::Memory(place.clone(), errno.to_string()),
             _ => InterfaceError::Kernel(step, place.clone(), errno),
         }
@@ -233,5 +238,10 @@ mod tests {
         assert!(matches!(refused(Errno::NODEV), InterfaceError::Missing(_)));
         assert!(matches!(refused(Errno::NOMEM), InterfaceError::Memory(..)));
         assert!(matches!(refused(Errno::INVAL), InterfaceError::Kernel(..)));
+        let old = refused(Errno::NOSYS).to_string();
+        assert!(
+            old.starts_with("binding a socket is nothing that this kernel can") && old.contains("; choose"),
+            "{old}"
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::link::{Link, PATIENCE};
 use super::options::{MemifError, Options};
 use super::queue::Rings;
 use super::session::{ClientSession, End, ServerSession, Session};
-use crate::socket::{Door, LONGEST_PAUSE, Site};
+use crate::socket::{Door, Site};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -43,7 +43,7 @@ pub struct Memif {
 impl Memif {
     /// A server: clients connect to a socket at `path` and bring their memory. A socket file that nobody listens on any
     /// more is replaced. The file is removed when the port is closed or dropped. Once a client has gone, the next one is
-    /// let in after 100 ms to 2 s.
+    /// let in after 100 ms to 2 s. A path that begins with `@` is a name of the abstract namespace ([`super::is_abstract`]).
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, MemifError> {
         options.check()?;
         let door = Door::listen(Site::Packets(path.as_ref().into()))?;
@@ -129,18 +129,14 @@ impl Memif {
 
     /// Stops the queues, says why, lets go of the memory, closes the connection, in that order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
-        let ran = self.started.take().map(|at| now.saturating_duration_since(at));
+        let since = self.started.take();
         self.stop(engine);
         self.until = None;
         let Some(link) = self.link.take() else { return };
         if let Some(fault) = &fault {
             link.part(&fault.to_string());
         }
-        // Running for a moment is easily played, so it earns no short pause.
-        if ran.is_some_and(|time| time >= LONGEST_PAUSE) {
-            self.door.succeeded();
-        }
-        self.door.rest(now);
+        self.door.part(since, now);
         self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
         self.last_fault = fault.or(self.last_fault.take());
     }

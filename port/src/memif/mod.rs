@@ -26,6 +26,7 @@ mod session;
 mod shared;
 mod tx;
 
+pub use crate::socket::is_abstract;
 pub use control::Memif;
 pub use endpoint::{AttachError, Endpoint};
 pub use message::MAX_SECRET;

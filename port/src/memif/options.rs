@@ -2,7 +2,7 @@
 
 use super::message::MAX_SECRET;
 use crate::memory::MAX_MEMORY;
-use crate::vhost_user::ListenError;
+use crate::socket::ListenError;
 
 /// Largest ring (`MEMIF_MAX_LOG2_RING_SIZE`).
 pub const MAX_RING_SIZE: u16 = 1 << MAX_LOG2;
@@ -72,9 +72,12 @@ impl Default for Options {
 /// Why a port could not be made. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemifError {
-    /// The socket, or the number of queue pairs.
+    /// The socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// A configuration out of range.
+    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
+    QueuePairs(u16),
     /// A configuration out of range.
     #[error(
         "rings of {0} entries were asked for; powers of two from {MIN_RING_SIZE} to {MAX_RING_SIZE} are possible"
@@ -98,7 +101,7 @@ impl Options {
     /// Refuses what is out of range.
     pub fn check(&self) -> Result<(), MemifError> {
         if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
-            return Err(ListenError::QueuePairs(self.queue_pairs).into());
+            return Err(MemifError::QueuePairs(self.queue_pairs));
         }
         if !(MIN_RING_SIZE..=MAX_RING_SIZE).contains(&self.ring_size) || !self.ring_size.is_power_of_two() {
             return Err(MemifError::RingSize(self.ring_size));

@@ -7,6 +7,8 @@ use pcap_parser::{
     SimplePacketBlock, nom,
 };
 
+/// Type of the block that begins a section, the same in either byte order.
+pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Type of the packet block that was given up in 2009.
 const OLD_PACKET: u32 = 2;
 /// Nothing is shorter than an empty block.
@@ -61,6 +63,9 @@ pub(super) fn judge(file: &[u8], found: &mut Found) -> Result<(), Fault> {
     while !rest.is_empty() {
         let offset = file.len() - rest.len();
         let broken = |reason| Fault::Broken { offset, reason };
+        if section.is_too_short(rest) {
+            return Err(broken("a block that is shorter than an empty one"));
+        }
         let parse =
             if section.big_endian { pcap_parser::parse_block_be } else { pcap_parser::parse_block_le };
         match parse(rest) {
@@ -82,11 +87,21 @@ pub(super) fn judge(file: &[u8], found: &mut Found) -> Result<(), Fault> {
 }
 
 impl Section {
+    /// How many bytes the block in front of `rest` claims to have; `None` where the file ends before that.
+    fn claims(&self, rest: &[u8]) -> Option<u32> {
+        let &bytes = rest.get(4..)?.first_chunk()?;
+        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    /// Whether the block claims fewer bytes than any has, which the parser does not survive. A section's header has a
+    /// byte order of its own, and there the parser looks for itself.
+    fn is_too_short(&self, rest: &[u8]) -> bool {
+        !rest.starts_with(&SECTION) && self.claims(rest).is_some_and(|len| (len as usize) < SHORTEST)
+    }
+
     /// Whether the block in front of `rest` ends behind the end of the file, and is not absurdly long.
     fn is_cut(&self, rest: &[u8]) -> bool {
-        let Some(&bytes) = rest.get(4..).and_then(|rest| rest.first_chunk()) else { return true };
-        let len = if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
-        (len as usize).max(SHORTEST) > rest.len() && len < LONGEST
+        self.claims(rest).is_none_or(|len| (len as usize).max(SHORTEST) > rest.len() && len < LONGEST)
     }
 
     fn take(
@@ -164,6 +179,20 @@ fn interface(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Interfa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_that_claims_less_than_any_has_is_refused_in_either_byte_order() {
+        for big_endian in [false, true] {
+            let word = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
+            let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(word).concat();
+            for len in [0, 4, 8, 11] {
+                let file = [&header, &[word(0x1234_5678), word(len)].concat()[..], &[0; 24]].concat();
+                let refused = judge(&file, &mut Found::default());
+                let Err(Fault::Broken { offset, reason }) = refused else { panic!("{len}: {refused:?}") };
+                assert_eq!((offset, reason), (28, "a block that is shorter than an empty one"));
+            }
+        }
+    }
 
     #[test]
     fn clocks_count_in_powers_of_ten_and_of_two_and_from_anywhere() {

@@ -7,6 +7,9 @@
 use super::pcapng;
 use mem::{Map, Region};
 use pcap_parser::{LegacyPcapBlock, PcapError as ParserError, PcapHeader, nom};
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +27,9 @@ pub enum PcapError {
     /// The kernel did not give its bytes.
     #[error("{0} cannot be read: {1}; name a file that this user can read and that fits into memory")]
     Read(PathBuf, std::io::Error),
+    /// What is there has no end that could be waited for: a pipe, a device, a folder.
+    #[error("{0} is no ordinary file, and only those are played; copy what comes from it into one first")]
+    NotAFile(PathBuf),
     /// No file of a known kind begins like this.
     #[error("{0} is neither pcap nor pcapng, so there is nothing to play; {1}")]
     Unknown(PathBuf, &'static str),
@@ -118,10 +124,21 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads and judges a file. It may be changed or removed afterwards. Blocks for as long as the disk takes.
+    /// Reads and judges a file, as long as it is now. It may be changed or removed afterwards. Blocks for as long as
+    /// the disk takes.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, PcapError> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| PcapError::Read(path.to_owned(), e))?;
+        let failed = |error| PcapError::Read(path.to_owned(), error);
+        // Opening must not wait, whatever it is; a pipe's would.
+        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?;
+        if !found.is_file() {
+            return Err(PcapError::NotAFile(path.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(found.len() as usize).map_err(|error| failed(error.into()))?;
+        file.take(found.len()).read_to_end(&mut bytes).map_err(failed)?;
         Self::of_bytes(path, bytes)
     }
 
@@ -187,7 +204,7 @@ impl Fault {
 /// Finds the packets of a file, whatever its format.
 pub(super) fn judge(file: &[u8], found: &mut Found) -> Result<(), Fault> {
     match file.first_chunk() {
-        Some([0x0a, 0x0d, 0x0d, 0x0a]) => pcapng::judge(file, found),
+        Some(&pcapng::SECTION) => pcapng::judge(file, found),
         // gzip, zstd, xz, bzip2
         Some(
             [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd] | [0xfd, b'7', b'z', b'X'] | [b'B', b'Z', b'h', _],
@@ -236,4 +253,20 @@ fn is_absurd(rest: &[u8], header: &PcapHeader) -> bool {
     let Some(&bytes) = rest.get(8..).and_then(|rest| rest.first_chunk()) else { return false };
     let len = if header.is_bigendian() { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
     len > MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_ordinary_file_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        for path in [&*pipe, dir.path(), Path::new("/dev/zero")] {
+            let error = Recording::read(path).unwrap_err();
+            assert!(matches!(error, PcapError::NotAFile(_)), "{error}");
+        }
+    }
 }

@@ -7,17 +7,13 @@
 use super::Site;
 use super::listener::{ListenError, Listener};
 use super::sys::{self, Dialed};
+use crate::pause::Pause;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketType;
-
 use std::time::{Duration, Instant};
 
-/// The first pause before connecting or listening again; each further one is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause, and how long a peer must stay for the next pause to be a short one again.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a connection over TCP may take to come about.
 const LONGEST_DIAL: Duration = Duration::from_secs(5);
 
@@ -29,7 +25,7 @@ pub(crate) struct Door {
     listener: Option<Ear>,
     /// A connection that is asked for and not there yet.
     dialing: Option<OwnedFd>,
-    pause: Duration,
+    pause: Pause,
     resume: Option<Instant>,
     refused: Option<Errno>,
 }
@@ -58,6 +54,7 @@ impl Ear {
             Site::Tcp(address) => sys::listen_tcp(address).map(Ear::Tcp).map_err(|errno| match errno {
                 Errno::ADDRINUSE => ListenError::Taken(*address),
                 Errno::ADDRNOTAVAIL => ListenError::NotHere(*address),
+                Errno::ACCESS => ListenError::Privileged(*address),
                 errno => ListenError::Address(*address, errno),
             }),
         }
@@ -92,7 +89,7 @@ impl Door {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| ListenError::at(&site, errno))?;
         let (listener, dialing, resume, refused) = (None, None, None, None);
-        Ok(Self { site, epoll, listener, dialing, pause: SHORTEST_PAUSE, resume, refused })
+        Ok(Self { site, epoll, listener, dialing, pause: Pause::default(), resume, refused })
     }
 
     /// Where it is, for people.
@@ -191,13 +188,18 @@ impl Door {
         if let Some(listener) = &self.listener {
             self.forget(listener.as_fd());
         }
-        self.resume = Some(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.resume = Some(self.pause.begin(now));
     }
 
-    /// A peer has stayed for a while: the next pause is a short one again.
+    /// A peer that had what it wanted since that time has gone: pauses before the next one.
+    pub(crate) fn part(&mut self, since: Option<Instant>, now: Instant) {
+        self.pause.ended(since, now);
+        self.rest(now);
+    }
+
+    /// A peer has shown that it means it: the next pause is a short one again.
     pub(crate) fn succeeded(&mut self) {
-        self.pause = SHORTEST_PAUSE;
+        self.pause.shorten();
     }
 
     /// Never again.

@@ -1,7 +1,6 @@
 //! A listening Unix socket and its file: made where nobody else listens, removed by whoever made it.
 
-use super::{Site, sys};
-use crate::vhost_user::MAX_QUEUE_PAIRS;
+use super::{Site, is_abstract, sys};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Bytes of a socket's path, without the zero that ends it (`unix(7)`).
 const LONGEST_PATH: usize = 107;
 
-/// Why a port could not be made. Nothing was changed.
+/// Why a port's socket could not be had. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process listens there.
@@ -25,29 +24,43 @@ pub enum ListenError {
     #[error("{0}: its directory does not exist; create it first")]
     NoDirectory(PathBuf),
     /// The kernel has no room for it.
-    #[error("{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have")]
+    #[error(
+        "{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have; choose a shorter one"
+    )]
     TooLong(PathBuf),
+    /// This process may not.
+    #[error(
+        "{0}: this process may not make the socket; choose a folder that it may write to, or run it as another user"
+    )]
+    Denied(PathBuf),
     /// The address is taken.
     #[error("{0}: another process listens on this address; stop it or choose another port")]
     Taken(SocketAddr),
     /// The address is another machine's.
     #[error("{0}: this machine has no such address; choose one that `ip address` shows")]
     NotHere(SocketAddr),
+    /// This process may not.
+    #[error(
+        "{0}: this process may not listen on this address; choose a port from 1024 on, or give it CAP_NET_BIND_SERVICE"
+    )]
+    Privileged(SocketAddr),
     /// The kernel refused.
     #[error("{0}: this address cannot be listened on: {1}")]
     Address(SocketAddr, Errno),
-    /// A configuration out of range.
-    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
-    QueuePairs(u16),
-    /// A configuration out of range.
-    #[error("an MTU of {0} bytes was asked for; it must be at least 68")]
-    Mtu(u16),
     /// The kernel refused.
     #[error("{0}: the socket could not be made: {1}")]
     Kernel(PathBuf, Errno),
 }
 
 impl ListenError {
+    /// The kernel refused what is to be done to the file.
+    fn of_file(path: &Path, errno: Errno) -> Self {
+        match errno {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Denied(path.into()),
+            errno => Self::Kernel(path.into(), errno),
+        }
+    }
+
     /// The kernel refused what has nothing to do with the place.
     pub(crate) fn at(site: &Site, errno: Errno) -> Self {
         match site {
@@ -77,14 +90,17 @@ impl Listener {
         if path.as_os_str().len() > LONGEST_PATH {
             return Err(ListenError::TooLong(path.into()));
         }
-        remove_stale(path, kind)?;
+        let has_file = !is_abstract(path);
+        if has_file {
+            remove_stale(path, kind)?;
+        }
         let socket = sys::listen(path, kind).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => ListenError::NoDirectory(path.into()),
             Errno::ADDRINUSE => ListenError::Live(path.into()),
-            errno => ListenError::Kernel(path.into(), errno),
+            errno => ListenError::of_file(path, errno),
         })?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
-        let file = identity(&path);
+        let file = identity(&path).filter(|_| has_file);
         Ok(Self { socket, path, file })
     }
 }
@@ -117,14 +133,39 @@ fn remove_stale(path: &Path, kind: SocketType) -> Result<(), ListenError> {
     match sys::connect_by(path, kind) {
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
-        Err(errno @ (Errno::ACCESS | Errno::PERM)) => return Err(ListenError::Kernel(path.into(), errno)),
+        Err(Errno::ACCESS | Errno::PERM) => return Err(ListenError::Denied(path.into())),
         // Connected, or its backlog is full, or it is a socket of another type: somebody is there.
         _ => return Err(ListenError::Live(path.into())),
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(ListenError::Kernel(path.into(), Errno::from_io_error(&error).unwrap_or(Errno::PERM)))
+            Err(ListenError::of_file(path, Errno::from_io_error(&error).unwrap_or(Errno::PERM)))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_remedy() {
+        let (path, address) = (PathBuf::from("/x"), SocketAddr::from(([127, 0, 0, 1], 80)));
+        let errors = [
+            ListenError::of_file(&path, Errno::ACCESS),
+            ListenError::of_file(&path, Errno::ROFS),
+            ListenError::TooLong(path.clone()),
+            ListenError::Live(path.clone()),
+            ListenError::NotASocket(path.clone()),
+            ListenError::NoDirectory(path),
+            ListenError::Taken(address),
+            ListenError::NotHere(address),
+            ListenError::Privileged(address),
+        ];
+        for text in errors.iter().map(ToString::to_string) {
+            let (place, rest) = text.split_once(": ").unwrap();
+            assert!(["/x", "127.0.0.1:80"].contains(&place) && rest.matches("; ").count() == 1, "{text}");
+        }
     }
 }

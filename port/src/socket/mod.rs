@@ -6,20 +6,22 @@ mod door;
 mod listener;
 pub(crate) mod sys;
 
-pub(crate) use door::{Door, LONGEST_PAUSE};
+pub(crate) use door::Door;
 pub use listener::ListenError;
 pub(crate) use listener::Listener;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Where a socket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Site {
     /// A path in the file system.
     Unix(PathBuf),
-    /// A path in the file system, of a socket that keeps messages apart (`SOCK_SEQPACKET`).
+    /// A path in the file system, of a socket that keeps messages apart (`SOCK_SEQPACKET`). One that [`is_abstract`] is
+    /// a name without a file.
     Packets(PathBuf),
     /// An address and a port of TCP.
     Tcp(SocketAddr),
@@ -32,4 +34,10 @@ impl fmt::Display for Site {
             Site::Tcp(address) => address.fmt(f),
         }
     }
+}
+
+/// Whether a path begins with `@`, as names of the abstract namespace are written (`unix(7)`): no file stands for such a
+/// socket, everybody in the same network namespace may connect to it, and it goes with whoever listens.
+pub fn is_abstract(path: &Path) -> bool {
+    path.as_os_str().as_bytes().starts_with(b"@")
 }

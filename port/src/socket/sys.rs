@@ -6,6 +6,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,10 +32,17 @@ fn family(address: &SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
+fn address(path: &Path) -> Result<SocketAddrUnix, Errno> {
+    match path.as_os_str().as_bytes() {
+        [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name),
+        _ => SocketAddrUnix::new(path),
+    }
+}
+
 /// A listening socket of some kind at `path`, which must not exist yet.
 pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = socket(AddressFamily::UNIX, kind)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::bind(&socket, &address(path)?)?;
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
 }
@@ -61,7 +69,7 @@ pub(crate) fn connect_packets(path: &Path) -> Result<OwnedFd, Errno> {
 /// A connection to the listening socket of some kind at `path`.
 pub(crate) fn connect_by(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = socket(AddressFamily::UNIX, kind)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::connect(&socket, &address(path)?)?;
     Ok(socket)
 }
 

@@ -54,7 +54,7 @@ impl std::fmt::Debug for Spool {
 }
 
 impl Spool {
-    /// Makes the file. `snap`: most bytes kept of a packet; `bell` becomes readable when [`Spool::handle`] should run.
+    /// Makes the file, which goes again unless the spool's port comes to run. `snap`: most bytes kept of a packet; `bell` becomes readable when [`Spool::handle`] should run.
     pub(crate) fn create(
         output: &Output,
         format: Format,
@@ -112,8 +112,9 @@ impl Spool {
         self.due
     }
 
-    /// Writes what there is. `epoch`: when the bursts' clock stood at zero, in nanoseconds since the Unix epoch.
+    /// Writes what there is. From here on the file stays, even with nothing in it. `epoch`: when the bursts' clock stood at zero, in nanoseconds since the Unix epoch.
     pub(crate) fn handle(&mut self, now: Instant, epoch: u64) {
+        self.file.iter_mut().for_each(Whole::keep);
         let came = self.take();
         let youngest = self.pending.records.iter().map(|(record, ..)| record.now).max().unwrap_or(0);
         let upto = if came { youngest.saturating_sub(SLACK) } else { u64::MAX };
@@ -165,7 +166,7 @@ impl Spool {
     }
 
     fn write(&mut self, upto: u64, epoch: u64) {
-        let Some(file) = &mut self.file else { return self.pending.clear() };
+        let Some(file) = &mut self.file else { return self.miss() };
         let mut out = Vec::new();
         let n = self.pending.sort(upto);
         for (record, from, to) in &self.pending.records[..n] {
@@ -189,9 +190,14 @@ impl Spool {
     #[cold]
     fn fail(&mut self, error: &std::io::Error) {
         self.failure = Some(error.to_string());
+        self.miss();
+        self.end();
+    }
+
+    /// What was taken from the rings has no file to go to.
+    fn miss(&mut self) {
         self.shared.missed.fetch_add(self.pending.records.len() as u64, Ordering::Relaxed);
         self.pending.clear();
-        self.end();
     }
 }
 

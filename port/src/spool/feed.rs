@@ -94,6 +94,14 @@ impl Feed {
         Spooled::Taken
     }
 
+    #[cfg(test)]
+    pub(super) fn put_behind_the_end_for_tests(&mut self, record: &Record, bytes: &[u8]) {
+        let mut first = [0; LINE];
+        first[..HEADER].copy_from_slice(&record.encode(0));
+        assert!(self.lines.room(1) >= 1 && bytes.len() == record.len as usize);
+        self.lines.push_slice(&[first]);
+    }
+
     /// As [`Feed::put`], but what finds no room is counted as missed.
     #[inline]
     pub(crate) fn offer<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {

@@ -60,12 +60,25 @@ pub(super) struct Whole {
     file: File,
     /// Bytes up to the end of the last whole batch.
     good: u64,
+    /// Where it is, if it was made here and nobody has come to use it yet.
+    unused: Option<PathBuf>,
+}
+
+impl Drop for Whole {
+    /// A port that could not be made leaves no file behind, which would be in the way of its next try.
+    fn drop(&mut self) {
+        if let Some(path) = self.unused.take() {
+            // Somebody else may have removed it first, which is just as well.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 impl Whole {
     /// Makes the file, beginning with `head`.
     pub(super) fn create(output: &Output, head: &[u8]) -> Result<Self, CreateError> {
-        let mut whole = Self { file: output.create()?, good: 0 };
+        let mut whole = Self { file: output.create()?, good: 0, unused: None };
+        whole.unused = (!output.overwrite).then(|| output.path.clone());
         let written = whole.append(head);
         written.map_err(|reason| CreateError::Kernel { path: output.path.clone(), reason })?;
         Ok(whole)
@@ -73,7 +86,12 @@ impl Whole {
 
     #[cfg(test)]
     pub(super) fn open_for_tests(file: File, good: u64) -> Self {
-        Self { file, good }
+        Self { file, good, unused: None }
+    }
+
+    /// It stays, whatever happens.
+    pub(super) fn keep(&mut self) {
+        self.unused = None;
     }
 
     /// Appends whole records: all of them, or none.

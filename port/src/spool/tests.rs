@@ -147,6 +147,44 @@ fn a_file_that_takes_no_more_ends_with_a_whole_record_and_says_why() {
 }
 
 #[test]
+fn what_was_on_its_way_when_the_file_ended_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.log");
+    let (mut spool, now) = (spool(&path, Format::Text, None), Instant::now());
+    let mut feed = spool.feed();
+    spool.replace_file_for_tests(Whole::open_for_tests(File::open(&path).unwrap(), 0));
+    assert_eq!(put(&mut feed, 1, &[0; 60]), Spooled::Taken);
+    let late = Record { now: 2, len: 60, ..Record::default() };
+    spool.handle(now, 0);
+    spool.handle(now, 0);
+    assert!(spool.failure().is_some());
+    assert_eq!((spool.written(), spool.missed()), (0, 1));
+    // A worker that looked at the file's end just before it came.
+    feed.put_behind_the_end_for_tests(&late, &[0; 60]);
+    feed.offer::<Portable>(&late, &burst(&[0; 60]).frame(0));
+    spool.handle(now, 0);
+    assert_eq!((spool.written(), spool.missed()), (0, 3));
+}
+
+#[test]
+fn a_file_that_no_port_came_to_use_is_in_nobodys_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.log");
+    drop(spool(&path, Format::Text, None));
+    assert!(!path.exists());
+    let mut used = spool(&path, Format::Text, None);
+    used.handle(Instant::now(), 0);
+    drop(used);
+    assert!(path.exists());
+    let (again, bell) = (
+        Output { overwrite: true, ..Output::new(&path) },
+        Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()),
+    );
+    drop(Spool::create(&again, Format::Text, "red", None, bell));
+    assert!(path.exists(), "what was there before stays");
+}
+
+#[test]
 fn control_hears_of_what_comes_while_it_rests_and_not_of_each_packet() {
     let dir = tempfile::tempdir().unwrap();
     let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());

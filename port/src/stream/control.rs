@@ -7,7 +7,7 @@
 use super::rx::{MEMORY, Rx};
 use super::tx;
 use super::wire::{Bell, Wire};
-use crate::socket::{Door, LONGEST_PAUSE, ListenError, Site};
+use crate::socket::{Door, ListenError, Site};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -96,11 +96,7 @@ impl Stream {
         let Some(link) = self.link.take() else { return };
         self.door.forget(link.wire.socket());
         link.wire.shut();
-        // A moment is easily stayed, so it earns no short pause.
-        if now.saturating_duration_since(link.since) >= LONGEST_PAUSE {
-            self.door.succeeded();
-        }
-        self.door.rest(now);
+        self.door.part(Some(link.since), now);
         self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
         self.last_fault = fault.or(self.last_fault.take());
     }

@@ -9,17 +9,15 @@ use super::error::TapError;
 use super::options::{Io, Options};
 use super::slots::{SLOTS, Slots};
 use super::{rx, tx, uring};
+use crate::pause::Pause;
 use crate::{
     Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
 };
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// The first pause before the interface is tried for again; each further one is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause, how long an interface must have lasted for the next pause to be a short one, and how often the
-/// name of a namespace is looked at.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How often the name of a namespace is looked at.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// A queue pair, ready for the engine.
 type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
@@ -36,7 +34,7 @@ pub struct Tap {
     started: Option<Instant>,
     /// When there is something to do.
     due: Option<Instant>,
-    pause: Duration,
+    pause: Pause,
     state: PortState,
     last_fault: Option<PortFault>,
     connects: u64,
@@ -54,7 +52,7 @@ impl Tap {
             running: 0,
             started: None,
             due: Some(now),
-            pause: SHORTEST_PAUSE,
+            pause: Pause::default(),
             state: PortState::Waiting,
             last_fault: None,
             connects: 0,
@@ -94,7 +92,7 @@ impl Tap {
 
     /// When the namespace's name has to be looked at again.
     fn next_look(&self, now: Instant) -> Option<Instant> {
-        self.device.as_ref().is_some_and(Device::has_home).then(|| now + LONGEST_PAUSE)
+        self.device.as_ref().is_some_and(Device::has_home).then(|| now + LOOK)
     }
 
     fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
@@ -111,12 +109,8 @@ impl Tap {
     fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         self.stop(engine);
         self.device = None;
-        let lasted = self.started.take().map(|at| now.saturating_duration_since(at));
-        if lasted.is_some_and(|time| time >= LONGEST_PAUSE) {
-            self.pause = SHORTEST_PAUSE;
-        }
-        self.due = Some(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause.ended(self.started.take(), now);
+        self.due = Some(self.pause.begin(now));
         self.state = PortState::Faulted(fault.clone());
         self.last_fault = Some(fault);
     }

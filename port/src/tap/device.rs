@@ -4,9 +4,9 @@
 //! succeeded in everything else is made to stay.
 
 use super::error::TapError;
-use super::namespace::{Identity, Namespace};
 use super::options::Options;
 use super::sys;
+use crate::netns::{self, Identity, Namespace};
 use crate::{Capabilities, OFFLOAD_HEADER};
 use libc::{IFF_MULTI_QUEUE, IFF_NO_PI, IFF_TAP, IFF_VNET_HDR};
 use libc::{TUN_F_CSUM, TUN_F_TSO_ECN, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
@@ -36,14 +36,11 @@ impl Device {
     /// Finds or makes the interface. The calling thread is elsewhere for that moment where a namespace is named.
     pub(super) fn open(options: &Options) -> Result<Self, TapError> {
         options.check()?;
-        let (parts, home) = match options.netns.as_deref().map(Namespace::named) {
-            None => (Parts::open(options)?, None),
-            Some(namespace) => {
-                let (parts, identity) = namespace.inside(|| Parts::open(options))?;
-                (parts, Some((namespace, identity)))
-            }
-        };
+        let namespace = options.netns.as_deref().map(Namespace::new);
+        let (parts, identity) = netns::within(namespace.as_ref(), || Parts::open(options))?;
+        let parts = parts?;
         let capabilities = parts.set_up(options)?;
+        let home = namespace.zip(identity);
         Ok(Self { queues: parts.queues.into(), capabilities, home })
     }
 

@@ -1,8 +1,8 @@
 //! Why a TAP interface could not be had. Nothing was changed then, and what was half made is gone again.
 
 use super::options::{MAX_MTU, MAX_NAME, MAX_QUEUE_PAIRS, MIN_MTU};
+use crate::netns::NamespaceError;
 use rustix::io::Errno;
-use std::path::PathBuf;
 
 /// Why a port could not be made, or could not come back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,16 +21,9 @@ pub enum TapError {
     /// An MTU out of range.
     #[error("an MTU of {0} bytes was asked for; {MIN_MTU} to {MAX_MTU} are possible")]
     Mtu(u16),
-    /// There is nothing at the namespace's path, or it cannot be opened.
-    #[error(
-        "the network namespace {0} cannot be opened: {1}; make it with `ip netns add`, or correct `netns`"
-    )]
-    NoNamespace(PathBuf, Errno),
-    /// What is there is no network namespace, or this process may not enter it.
-    #[error(
-        "{0} cannot be entered as a network namespace: {1}; it takes CAP_SYS_ADMIN and a file of `ip netns`"
-    )]
-    NotEntered(PathBuf, Errno),
+    /// The namespace.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
     /// The kernel has no TUN device.
     #[error("/dev/net/tun cannot be opened: {0}; load the module with `modprobe tun`")]
     NoTun(Errno),

@@ -13,7 +13,6 @@ pub mod fake;
 mod fill;
 #[doc(hidden)]
 pub mod fuzz;
-mod header;
 pub mod message;
 mod rx;
 mod session;
@@ -26,7 +25,7 @@ mod tx;
 pub(crate) mod wire;
 
 pub use crate::socket::ListenError;
-pub use control::{Options, VhostUser};
+pub use control::{Options, OutOfRange, PlugError, VhostUser};
 pub use session::{MAX_QUEUE_PAIRS, Offer, Queues, Session};
 pub use setup::Features;
 

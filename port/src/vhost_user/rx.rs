@@ -2,12 +2,12 @@
 //!
 //! A sweep of descriptors is snapshot and translated, the frames' first lines are fetched, and the frames stay
 //! where they are until the burst is completed. The virtio-net header says nothing and is not read where the guest may
-//! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the sweep (`header`), when their
+//! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the sweep ([`crate::header`]), when their
 //! lines have had time to come.
 
 use super::call;
-use super::header::{self, Headers};
 use super::setup::{Features, QueueSetup};
+use crate::header::{self, Allowed, Headers};
 use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::{MapCell, Seg, Translator};
 use ring::device::{DeviceRing, Packed, Split, Sweep};
@@ -63,7 +63,7 @@ impl<R: DeviceRing> Rx<R> {
             sweep: Some(Box::default()),
             segs: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
             header: setup.features.header_len(),
-            headers: Headers::new(setup.features.from_guest()),
+            headers: Headers::new(Allowed::of_driver(setup.features.from_guest())),
             kick: setup.kick.clone(),
             call: setup.call.clone(),
         })

@@ -1,17 +1,18 @@
 //! The packet buffers of one ring, each at its place for ever: the one unsafe room of this port.
 //!
 //! A frame begins on a cache line and its virtio-net header ends where the frame begins, so headers have lines of
-//! their own. Buffers to send from start zeroed, and a header of zeros is what every frame of ours has (VIRTIO 1.2
-//! section 5.1.6.2: no offload, `num_buffers` 0); it is never written, so its line stays in both caches. What a
-//! back end writes there misleads nobody but itself.
+//! their own. Buffers to send from start zeroed, and a header of zeros is what a finished frame has (VIRTIO 1.2 section
+//! 5.1.6.2: no offload, `num_buffers` 0), so its line is not written and stays in both caches; `offloads` says when it
+//! is. A frame longer than one buffer lies in the frames' places of several, and their headers stay as they are.
 //!
 //! Protocol: a buffer is either here, being read or filled, or out in the ring. The back end can write to all of
 //! them at any time all the same, so nothing in them is ever behind a reference, and what is judged was copied.
 
-use crate::Frame;
+use super::offloads::Words;
 use crate::memory::Memory;
+use crate::{Frame, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
-use mem::copy::Kernel;
+use mem::copy::{Kernel, Portable};
 use mem::{Map, Seg};
 use ring::driver::Post;
 use ring::{Direction, RingFault};
@@ -19,6 +20,20 @@ use std::sync::Arc;
 
 /// Where in a buffer the frame begins: its header is on the line before, and that line is no other frame's.
 const FRAME: u64 = 128;
+
+/// A header at first sight.
+#[derive(Clone, Copy)]
+pub(super) struct Sight {
+    /// Whether the back end left anything to be done, or vouches for the frame: its first two bytes, which are a hint.
+    pub(super) is_marked: bool,
+    /// How many buffers the frame spans. Only headers of 12 bytes say so.
+    pub(super) buffers: u16,
+}
+
+impl Sight {
+    /// Of a header that says nothing.
+    pub(super) const NONE: Self = Self { is_marked: false, buffers: 1 };
+}
 
 /// `count` buffers in a row.
 #[derive(Clone, Debug)]
@@ -97,6 +112,17 @@ impl Buffers {
         Post { id, address: self.address(id), len: self.header + len as u32, direction: Direction::Read }
     }
 
+    /// Buffer `id` without its header, with the next `len` bytes of a frame that began in another, to be sent.
+    pub(super) fn to_send_more(&self, id: u16, len: usize) -> Post {
+        let address = self.address(id) + u64::from(self.header);
+        Post { id, address, len: len as u32, direction: Direction::Read }
+    }
+
+    /// How many buffers a frame of `len` bytes takes to be sent.
+    pub(super) fn count(&self, len: usize) -> usize {
+        len.div_ceil(self.room())
+    }
+
     #[inline(always)]
     fn address(&self, id: u16) -> u64 {
         self.first + u64::from(id) * self.stride
@@ -137,14 +163,49 @@ impl Buffers {
         self.frame(id, 64).prefetch_write(0);
     }
 
-    /// How many buffers the frame that begins in buffer `id` spans, as the back end says, read once. Only headers
-    /// of 12 bytes say so.
+    /// What the header of buffer `id` says at first sight, each field read once.
     #[inline(always)]
-    pub(super) fn num_buffers(&self, id: u16) -> u16 {
-        let field = self.part(id, FRAME - 2, 2);
-        // SAFETY: the map is held by `self`; the field lies inside buffers that were checked when this was made,
-        // and a frame begins on a line, so two bytes before it are aligned.
-        unsafe { field.load_u16(0, Relaxed) }
+    pub(super) fn sight(&self, id: u16) -> Sight {
+        let (len, header) = (self.header as usize, u64::from(self.header));
+        let field = self.part(id, FRAME - header, len);
+        // SAFETY: the map is held by `self`; the fields lie inside buffers that were checked when this was made, and a
+        // frame begins on a line, so what is an even number of bytes before it is aligned.
+        let [first, last] = unsafe { [field.load_u16(0, Relaxed), field.load_u16(len - 2, Relaxed)] };
+        Sight { is_marked: first != 0, buffers: last }
+    }
+
+    /// What the header of buffer `id` says, copied once.
+    pub(super) fn words(&self, id: u16) -> Words {
+        let (mut words, place) = ([0; OFFLOAD_HEADER], self.header_of(id));
+        // SAFETY: the map is held by `self`; the slice has the segment's length.
+        unsafe { place.copy_out::<Portable>(&mut words[..place.len()]) };
+        words
+    }
+
+    /// Has the header of buffer `id`, which is not out in the ring, say `words`.
+    pub(super) fn set_words(&self, id: u16, words: Words) {
+        let place = self.header_of(id);
+        // SAFETY: as in `words`.
+        unsafe { place.copy_in::<Portable>(&words[..place.len()]) };
+    }
+
+    /// As far as it says something of offloads.
+    fn header_of(&self, id: u16) -> Seg {
+        self.part(id, FRAME - u64::from(self.header), OFFLOAD_HEADER)
+    }
+
+    /// Writes `frame`, which has `len` bytes, into buffer `first` and those behind it: as many as [`Buffers::count`]
+    /// says, or what is beyond them stays unwritten.
+    pub(super) fn fill_several<K: Kernel>(
+        &self,
+        first: u16,
+        behind: impl Iterator<Item = u16>,
+        frame: &Frame<'_>,
+    ) {
+        let places = std::iter::once(first).chain(behind).map(|id| self.frame(id, self.room()));
+        // SAFETY: the map is held by `self`; the buffers were counted so that together they hold the frame, and places
+        // that end too early end the copy.
+        unsafe { frame.scatter_to::<K>(places) };
     }
 
     /// Writes `frame`, which has `len` bytes, into buffer `id`, which has the room.

@@ -10,7 +10,7 @@ use super::device::Device;
 use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
-use crate::socket::{Door, LONGEST_PAUSE, Site};
+use crate::socket::{Door, Site};
 use crate::vhost_user::message::feature_names;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -113,16 +113,12 @@ impl VirtioUser {
 
     /// Stops the queues, lets go of the memory, closes the connection, in that order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
-        let ran = self.started.take().map(|at| now.saturating_duration_since(at));
+        let since = self.started.take();
         self.stop(engine);
         if self.link.take().is_none() {
             return;
         }
-        // Running for a moment is easily played, so it earns no short pause.
-        if ran.is_some_and(|time| time >= LONGEST_PAUSE) {
-            self.door.succeeded();
-        }
-        self.door.rest(now);
+        self.door.part(since, now);
         self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
         self.last_fault = fault.or(self.last_fault.take());
     }

@@ -4,9 +4,9 @@ use super::Negotiated;
 use super::buffers::Buffers;
 use super::options::Options;
 use super::script::{self, Attached, Line};
-use crate::PortFault;
 use crate::memory::Memory;
 use crate::vhost_user::Features;
+use crate::{Capabilities, PortFault};
 use ring::Layout;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +19,8 @@ pub(super) struct QueueSetup {
     pub(super) layout: Layout,
     pub(super) packed: bool,
     pub(super) mergeable: bool,
+    /// What may be left to be done: by the back end on a ring that receives, to it on one that sends.
+    pub(super) work: Capabilities,
     pub(super) buffers: Buffers,
     /// Written to tell the back end.
     pub(super) kick: Arc<OwnedFd>,
@@ -48,6 +50,11 @@ impl Device {
                 layout: layout(options, ring * for_ring, agreed.features),
                 packed: agreed.features.has(Features::RING_PACKED),
                 mergeable: agreed.features.has(Features::MRG_RXBUF),
+                work: if ring.is_multiple_of(2) {
+                    agreed.features.to_guest()
+                } else {
+                    agreed.features.from_guest()
+                },
                 buffers: buffers.map_err(PortFault::UsedRing)?,
                 kick: event()?,
                 call: event()?,

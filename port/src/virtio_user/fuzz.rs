@@ -2,7 +2,7 @@
 //!
 //! A script is played to a port over a real socket, whose other end plays the back end: right answers, wrong ones,
 //! raw bytes. Once a device runs, the script also writes into the memory that it was given, while bursts are taken
-//! and sent.
+//! and sent: what is in them, headers included, is what a back end said.
 
 use super::link::{Link, Progress};
 use super::options::{Options, RingKind};
@@ -10,9 +10,11 @@ use super::{rx, tx};
 use crate::vhost_user::message::{Code, Header, MAX_DESCRIPTORS, Reply, VringState};
 use crate::vhost_user::sys;
 use crate::vhost_user::wire::Channel;
-use crate::{BURST, Burst, RxQueue, Tally, TxQueue};
+use crate::{BURST, Burst, Capabilities, Offload, RxQueue, Segmentation, Tally, TxQueue};
+use mem::{Map, Region};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The kinds of ring that a script chooses from.
@@ -31,6 +33,7 @@ pub fn fuzz_back_end(script: &[u8]) {
         ring: KINDS[usize::from(how & 3)],
         queue_size: 128,
         mergeable: how & 4 != 0,
+        offloads: how & 16 == 0,
         ..Options::default()
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -53,9 +56,33 @@ pub fn fuzz_back_end(script: &[u8]) {
         }
     }
     let Some((receive, transmit)) = link.device().and_then(|device| device.pairs().next()) else { return };
-    let (Ok(rx), Ok(tx)) = (rx::start(receive), tx::start(transmit)) else { return };
-    let Some(memory) = &back.memory else { return };
-    Rings { rx, tx, memory }.play(&mut script);
+    let (Ok(rx), Ok(mut tx)) = (rx::start(receive), tx::start(transmit)) else { return };
+    let tx = if how & 32 == 0 { tx } else { tx.fork() };
+    let (Some(memory), Some(own)) = (&back.memory, own()) else { return };
+    let work = receive.work;
+    Rings { rx, tx, memory, work, own }.play(&mut script);
+}
+
+/// Packets to send: a short one and two of several buffers, finished ones and others.
+const OWN: [(usize, Offload); 4] = [
+    (60, Offload::NONE),
+    (1000, Offload::with_checksum(34, 16)),
+    (5000, Offload::with_checksum(34, 16).with_segments(Segmentation::Tcp4, 1448, false)),
+    (2049, Offload::NONE),
+];
+
+/// The packets of [`OWN`].
+fn own() -> Option<Burst> {
+    let map = Map::new(vec![Arc::new(Region::heap(0, 0, 8192))]).ok()?;
+    let (map, mut burst) = (Arc::new(map), Burst::new());
+    burst.begin(0);
+    burst.pin(&map);
+    for (i, (len, offload)) in OWN.into_iter().enumerate() {
+        burst.push_kept(map.regions().first()?.seg(0, len as u32)?);
+        burst.set_offload(i, offload);
+    }
+    burst.load_heads::<mem::copy::Portable>();
+    Some(burst)
 }
 
 /// The other end of the socket.
@@ -92,14 +119,14 @@ struct Rings<'a> {
     rx: Box<dyn RxQueue>,
     tx: Box<dyn TxQueue>,
     memory: &'a OwnedFd,
+    /// What the back end may leave to be done.
+    work: Capabilities,
+    own: Burst,
 }
 
 impl Rings<'_> {
     fn play(&mut self, script: &mut Script<'_>) {
-        let (mut burst, picks) = (Burst::new(), [0u8; BURST]);
-        let mut own = Burst::new();
-        own.begin(0);
-        own.push_own(&[2; 60]);
+        let mut burst = Burst::new();
         while !script.0.is_empty() {
             match script.byte() & 3 {
                 0 | 1 => self.poke(script),
@@ -110,6 +137,7 @@ impl Rings<'_> {
                     assert_eq!(tally.packets, burst.len() as u64 + tally.dropped());
                     assert!(burst.tokens().len() <= BURST);
                     burst.load_heads::<mem::copy::Portable>();
+                    self.judge(&burst);
                     self.rx.complete(&burst);
                     if taken.is_err() {
                         return;
@@ -117,10 +145,22 @@ impl Rings<'_> {
                 }
                 _ => {
                     let (n, mut tally) = (usize::from(script.byte()) % BURST, Tally::default());
-                    let Ok(done) = self.tx.tx(&own, &picks[..n], &mut tally) else { return };
+                    let which = script.byte();
+                    let picks: Vec<u8> = (0..n).map(|k| which >> (2 * (k % 4)) & 3).collect();
+                    let Ok(done) = self.tx.tx(&self.own, &picks, &mut tally) else { return };
                     assert_eq!((tally.packets, tally.dropped()), (done as u64, 0));
                 }
             }
+        }
+    }
+
+    /// What is left to be done lies in its packet and was agreed on.
+    fn judge(&self, burst: &Burst) {
+        for i in 0..burst.len() {
+            let offload = burst.offload(i);
+            assert!(self.work.cover(offload.needs()), "{offload:?}");
+            assert!(offload.checksum().is_none_or(|(start, at)| start + at + 2 <= burst.frame_len(i)));
+            assert!(offload.segmentation().is_none() || offload.segment() > 0, "{offload:?}");
         }
     }
 

@@ -17,7 +17,9 @@ mod front_end;
 #[doc(hidden)]
 pub mod fuzz;
 mod link;
+mod links;
 mod listener;
+mod offloads;
 mod opening;
 mod options;
 mod rings;

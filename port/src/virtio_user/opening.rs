@@ -3,7 +3,7 @@
 //! Sans-IO and without time: the blocking [`super::FrontEnd`] and the port's link both walk it, one request at a
 //! time. It judges whether an answer is possible and never whether it is enough; that is its caller's to say.
 
-use super::{FrontEndError, Negotiated};
+use super::{FrontEndError, Negotiated, offloads};
 use crate::vhost_user::Features;
 use crate::vhost_user::message::{MAX_TABLE, ProtocolFeatures, Request};
 use virtio_bindings::virtio_config::{
@@ -84,7 +84,8 @@ impl Opening {
     pub(super) fn heard(&mut self, number: u64) -> Result<(), FrontEndError> {
         match self.step {
             Step::Offered => {
-                self.so_far.features = Features(number & (self.wanted.0 | Features::PROTOCOL));
+                let offered = Features(number & (self.wanted.0 | Features::PROTOCOL));
+                self.so_far.features = offloads::acceptable(offered);
             }
             Step::ProtocolOffered => self.so_far.protocol = ProtocolFeatures(number & WANTED),
             Step::QueuePairs => self.so_far.queue_pairs = number.clamp(1, 0x8000) as u16,

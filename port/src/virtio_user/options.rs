@@ -1,9 +1,10 @@
 //! What a virtio-user port asks of its back end, and whether what it got will do.
 
-use super::{Negotiated, device};
+use super::{Negotiated, device, offloads};
 use crate::PortFault;
 use crate::memory::MAX_MEMORY;
-use crate::vhost_user::{Features, ListenError, MAX_QUEUE_PAIRS};
+use crate::socket::ListenError;
+use crate::vhost_user::{Features, OutOfRange};
 
 /// Largest ring that a port asks for: more would only be memory.
 pub const MAX_QUEUE_SIZE: u16 = 4096;
@@ -92,22 +93,34 @@ pub struct Options {
     /// Whether a received frame may span buffers, where the back end knows how.
     pub mergeable: bool,
     /// The largest packet, without its Ethernet header, that one buffer holds (68 to 65535 bytes); buffers hold at
-    /// least 2048 bytes of frame. Longer packets are not sent, and received only where they may span buffers.
+    /// least 2048 bytes of frame. Longer packets are sent in several, and received only where they may span buffers.
     pub mtu: Option<u16>,
+    /// Whether checksums and segments may be left to be done, to the back end and by it, as far as it knows how.
+    pub offloads: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { ring: RingKind::Split, queue_size: 1024, queue_pairs: 1, mergeable: true, mtu: None }
+        Self {
+            ring: RingKind::Split,
+            queue_size: 1024,
+            queue_pairs: 1,
+            mergeable: true,
+            mtu: None,
+            offloads: true,
+        }
     }
 }
 
 /// Why a port could not be made. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlugError {
-    /// The socket, the MTU or the number of queue pairs.
+    /// The socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The MTU or the number of queue pairs.
+    #[error(transparent)]
+    Range(#[from] OutOfRange),
     /// A configuration out of range.
     #[error(
         "rings of {0} entries were asked for; {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE} are possible, \
@@ -125,12 +138,7 @@ pub enum PlugError {
 impl Options {
     /// Refuses what is out of range.
     pub(super) fn check(self) -> Result<(), PlugError> {
-        if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
-            return Err(ListenError::QueuePairs(self.queue_pairs).into());
-        }
-        if let Some(mtu) = self.mtu.filter(|mtu| *mtu < 68) {
-            return Err(ListenError::Mtu(mtu).into());
-        }
+        OutOfRange::check(self.queue_pairs, self.mtu)?;
         let split = !self.ring.is_packed();
         let in_range = (MIN_QUEUE_SIZE..=MAX_QUEUE_SIZE).contains(&self.queue_size);
         if !in_range || split && !self.queue_size.is_power_of_two() {
@@ -152,6 +160,9 @@ impl Options {
         }
         if self.queue_pairs > 1 {
             bits |= Features::MQ;
+        }
+        if self.offloads {
+            bits |= offloads::ALL;
         }
         Features(bits)
     }

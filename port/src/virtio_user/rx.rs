@@ -3,12 +3,13 @@
 //! Every buffer of the ring is out with the back end, but for those whose frames are in a burst. A frame stays in
 //! the buffer in which it came until the burst is completed; then the buffer goes out again, under the same
 //! identifier and in the order in which it came, so that most of a split ring never changes. The header is read
-//! only where frames may span buffers, and only for their number.
+//! only where frames may span buffers, for their number, and where the back end may leave work to be done.
 //!
 //! Used identifiers are judged by the ring, lengths and numbers here, each once and in private memory.
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, Sight};
 use super::device::QueueSetup;
+use crate::header::Allowed;
 use crate::vhost_user::call;
 use crate::vhost_user::signal::signal;
 use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
@@ -35,6 +36,7 @@ struct Rx<R> {
     ring: R,
     buffers: Buffers,
     mergeable: bool,
+    allowed: Allowed,
     /// What came back and is not in a burst: `used[..waiting]`, the beginning of a frame whose rest is still to
     /// come. Between calls only.
     used: [Used; BURST],
@@ -53,6 +55,7 @@ impl<R: DriverRing> Rx<R> {
             ring,
             buffers,
             mergeable: setup.mergeable,
+            allowed: Allowed::of_device(setup.work),
             used: [Used::default(); BURST],
             waiting: 0,
             kick: setup.kick.clone(),
@@ -60,40 +63,38 @@ impl<R: DriverRing> Rx<R> {
         })
     }
 
+    /// `OFFLOADS`: whether headers may say anything.
     #[inline]
-    fn take(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+    fn take<const OFFLOADS: bool>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
         let (before, room) = (self.waiting, burst.room());
         let n = before + self.ring.take(&mut self.used[before..room.max(before)])?;
         if n == before {
             return Ok(());
         }
-        self.used[before..n].iter().for_each(|u| self.buffers.prefetch(u.id, self.mergeable));
+        self.used[before..n].iter().for_each(|u| self.buffers.prefetch(u.id, self.mergeable || OFFLOADS));
         burst.pin(self.buffers.map());
         let mut at = 0;
         while at < n.min(room) {
-            let span = if self.mergeable { self.span(at)? } else { 1 };
+            let used = self.used[at];
+            let sight = if self.mergeable || OFFLOADS { self.buffers.sight(used.id) } else { Sight::NONE };
+            let span = if self.mergeable { span(sight)? } else { 1 };
             if at + span > n.min(room) {
                 break;
             }
+            let there = burst.len();
             if span == 1 {
-                self.plain(self.used[at], burst, tally)?;
+                self.plain(used, burst, tally)?;
             } else {
                 self.merged(at, span, burst, tally)?;
+            }
+            if OFFLOADS && sight.is_marked && burst.len() > there {
+                self.judge_words(used.id, burst, tally);
             }
             at += span;
         }
         self.used.copy_within(at..n, 0);
         self.waiting = n - at;
         Ok(())
-    }
-
-    /// How many buffers the frame spans that begins in the buffer that came back as number `at`.
-    #[inline(always)]
-    fn span(&self, at: usize) -> Result<usize, RingFault> {
-        match self.buffers.num_buffers(self.used[at].id) {
-            n @ 1..=64 => Ok(usize::from(n)),
-            n => Err(RingFault::Merged(n)),
-        }
     }
 
     #[inline(always)]
@@ -139,6 +140,21 @@ impl<R: DriverRing> Rx<R> {
         }
         Ok(())
     }
+
+    /// Judges what the header in buffer `id` says of the last packet of the burst.
+    #[inline(never)]
+    fn judge_words(&self, id: u16, burst: &mut Burst, tally: &mut Tally) {
+        self.allowed.judge(burst.len() - 1, self.buffers.words(id), burst, tally);
+    }
+}
+
+/// How many buffers the frame spans.
+#[inline(always)]
+fn span(sight: Sight) -> Result<usize, RingFault> {
+    match sight.buffers {
+        n @ 1..=64 => Ok(usize::from(n)),
+        n => Err(RingFault::Merged(n)),
+    }
 }
 
 fn token(used: Used) -> Token {
@@ -160,7 +176,8 @@ impl<R: DriverRing> RxQueue for Rx<R> {
     }
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        self.take(burst, tally).map_err(PortFault::UsedRing)
+        let take = if self.allowed.is_any() { Self::take::<true> } else { Self::take::<false> };
+        take(self, burst, tally).map_err(PortFault::UsedRing)
     }
 
     fn complete(&mut self, burst: &Burst) {

@@ -1,11 +1,13 @@
 //! A transmit queue that several workers send to.
 //!
-//! The protocol is that of [`crate::tickets`]: under the lock a worker takes buffers for its packets, outside of it it
-//! writes the frames, and under the lock again they are posted, in the order of the tickets. So buffers go out in the
-//! order in which they were taken, as in-order rings must see them.
+//! The protocol is that of [`crate::tickets`]: under the lock a worker takes buffers for its packets and notes what their
+//! headers will say, outside of it it writes headers and frames, and under the lock again they are posted, in the order
+//! of the tickets. So buffers go out in the order in which they were taken, as in-order rings must see them. A buffer
+//! that was taken is that worker's until it is posted, and so are its header and what is linked behind it.
 
 use super::buffers::Buffers;
-use super::tx::Core;
+use super::offloads::{Words, words};
+use super::tx::{Core, Place};
 use crate::tickets::{Ticket, Tickets};
 use crate::{BURST, Burst, DropReason, Tally};
 use mem::copy::Kernel;
@@ -26,28 +28,41 @@ pub(super) struct Common<R> {
     tickets: Tickets<Filled>,
 }
 
+/// A packet, the buffer that it begins in, and what has to be written into the header there.
+struct Work {
+    pick: u8,
+    id: u16,
+    header: Option<Words>,
+}
+
 /// One worker's handle.
 pub(super) struct Shared<R, K> {
     common: Arc<Mutex<Common<R>>>,
     buffers: Buffers,
-    /// Which packet goes into which buffer.
-    work: Vec<(u8, u16)>,
+    work: Vec<Work>,
+    /// The buffers behind the first of each packet that spans several, packet by packet.
+    behind: Vec<u16>,
     kernel: PhantomData<K>,
 }
 
 impl<R: DriverRing, K: Kernel> Shared<R, K> {
     pub(super) fn new(core: Core<R>) -> Self {
         let buffers = core.buffers.clone();
+        let size = core.size();
         let common = Common { core, tickets: Tickets::new() };
-        Self::over(Arc::new(Mutex::new(common)), buffers)
+        Self::over(Arc::new(Mutex::new(common)), buffers, size)
     }
 
     pub(super) fn another(&self) -> Self {
-        Self::over(self.common.clone(), self.buffers.clone())
+        let size = self.lock().core.size();
+        Self::over(self.common.clone(), self.buffers.clone(), size)
     }
 
-    fn over(common: Arc<Mutex<Common<R>>>, buffers: Buffers) -> Self {
-        Self { common, buffers, work: Vec::with_capacity(BURST), kernel: PhantomData }
+    fn over(common: Arc<Mutex<Common<R>>>, buffers: Buffers, size: usize) -> Self {
+        let work = Vec::with_capacity(BURST);
+        // No buffer is behind two.
+        let behind = Vec::with_capacity(size);
+        Self { common, buffers, work, behind, kernel: PhantomData }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Common<R>> {
@@ -55,7 +70,12 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
     }
 
     pub(super) fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, RingFault> {
-        let (ticket, done) = self.reserve(burst, picks, tally)?;
+        let reserved = self.reserve(burst, picks, tally);
+        if reserved.is_err() {
+            self.work.clear();
+            self.behind.clear();
+        }
+        let (ticket, done) = reserved?;
         if let Some(ticket) = ticket {
             self.write(ticket, burst, tally)?;
         }
@@ -69,21 +89,31 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
         burst: &Burst,
         tally: &mut Tally,
     ) -> Result<(), RingFault> {
-        for (pick, id) in self.work.drain(..) {
+        let mut behind = self.behind.drain(..);
+        for Work { pick, id, header } in self.work.drain(..) {
             let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
-            self.buffers.fill::<K>(id, &frame, len);
+            if let Some(header) = header {
+                self.buffers.set_words(id, header);
+            }
+            if len <= self.buffers.room() {
+                self.buffers.fill::<K>(id, &frame, len);
+            } else {
+                let more = self.buffers.count(len) - 1;
+                self.buffers.fill_several::<K>(id, behind.by_ref().take(more), &frame);
+            }
             parcel.push((id, len));
             tally.packets += 1;
             tally.bytes += len as u64;
         }
+        drop(behind);
         let Common { core, tickets } = &mut *self.lock();
-        tickets.deliver(ticket, parcel, |(id, len)| core.ring.post(core.buffers.to_send(id, len)));
+        tickets.deliver(ticket, parcel, |(id, len)| core.post(id, len));
         core.ring.publish();
         core.prepare()
     }
 
-    /// Takes buffers and a ticket, and says how many picks are done with. Without a buffer there is no ticket. A fault
-    /// takes nothing.
+    /// Takes buffers and a ticket, and says how many picks are done with. Without a buffer there is no ticket. After a
+    /// fault nothing is sent, and the ring is of no use any more.
     fn reserve(
         &mut self,
         burst: &Burst,
@@ -92,14 +122,23 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
     ) -> Result<(Option<Reserved>, usize), RingFault> {
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         common.core.gather(picks.len())?;
-        let mut done = 0;
+        let core = &mut common.core;
+        let (mut done, marked) = (0, burst.has_offloads() || core.headers.are_marked());
         for &pick in picks {
-            if burst.frame_len(pick as usize) > self.buffers.room() {
-                tally.drop(DropReason::BufferTooSmall, 1);
-            } else if let Some(id) = common.core.take() {
-                self.work.push((pick, id));
+            let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
+            let place = if len <= self.buffers.room() {
+                core.take().map_or(Place::Full, Place::At)
             } else {
-                break;
+                core.take_several(len, picks.len() - done - 1)?
+            };
+            match place {
+                Place::At(id) => {
+                    let header = if marked { core.headers.change(id, words(&frame)) } else { None };
+                    self.behind.extend(core.links.behind(id));
+                    self.work.push(Work { pick, id, header });
+                }
+                Place::TooSmall => tally.drop(DropReason::BufferTooSmall, 1),
+                Place::Full => break,
             }
             done += 1;
         }

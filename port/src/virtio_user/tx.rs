@@ -1,20 +1,23 @@
 //! A virtio-user port's transmit ring, as the switch sends to it.
 //!
 //! Buffers are used in turn. Those that come next are fetched for writing ahead of need, and what the back end has
-//! sent is taken back a burst at a time once half of the buffers are out. A frame is written into its buffer, posted,
-//! and published with the others of the same call.
+//! sent is taken back a burst at a time once half of the buffers are out. A frame is written into its buffer, or into
+//! several that become a chain, posted, and published with the others of the same call. Headers are looked after only
+//! while any of them says something, or is to.
 //!
 //! One worker owns the queue outright, without a lock; or several share it after [`TxQueue::fork`], and then the
 //! rules of the `shared` module hold.
 
 use super::buffers::Buffers;
 use super::device::QueueSetup;
+use super::links::Links;
+use super::offloads::{Headers, words};
 use super::shared::Shared;
 use crate::vhost_user::signal::signal;
-use crate::{BURST, Burst, DropReason, PortFault, Tally, TxQueue};
+use crate::{BURST, Burst, Capabilities, DropReason, Frame, PortFault, Tally, TxQueue};
 use mem::copy::Kernel;
 use ring::RingFault;
-use ring::driver::{DriverRing, Packed, Split, Used};
+use ring::driver::{DriverRing, Packed, Post, Split, Used};
 use rustix::fd::{AsFd, OwnedFd};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -72,6 +75,8 @@ impl Free {
 pub(super) struct Core<R> {
     pub(super) ring: R,
     pub(super) buffers: Buffers,
+    pub(super) headers: Headers,
+    pub(super) links: Links,
     free: Free,
     /// How many buffers at the front of `free` are fetched.
     fetched: usize,
@@ -84,10 +89,17 @@ impl<R: DriverRing> Core<R> {
         Ok(Self {
             ring: R::new(&setup.layout, buffers.map())?,
             buffers,
+            headers: Headers::new(setup.layout.size),
+            links: Links::new(setup.layout.size),
             free: Free::all(setup.layout.size),
             fetched: 0,
             used: [Used::default(); BURST],
         })
+    }
+
+    /// Buffers in all.
+    pub(super) fn size(&self) -> usize {
+        self.free.ids.len()
     }
 
     /// A buffer to fill.
@@ -120,9 +132,84 @@ impl<R: DriverRing> Core<R> {
     #[inline]
     fn reclaim(&mut self) -> Result<usize, RingFault> {
         let n = self.ring.take(&mut self.used)?;
-        self.used[..n].iter().for_each(|used| self.free.push(used.id));
+        if self.links.are_set() {
+            self.unlink(n);
+        } else {
+            self.used[..n].iter().for_each(|used| self.free.push(used.id));
+        }
         Ok(n)
     }
+
+    /// Takes the first `n` of `used` back, and what followed them.
+    #[cold]
+    fn unlink(&mut self, n: usize) {
+        for used in &self.used[..n] {
+            let mut next = Some(used.id);
+            while let Some(id) = next {
+                self.free.push(id);
+                next = self.links.take(id);
+            }
+        }
+    }
+
+    /// Buffers for a frame of `len` bytes that is too long for one, linked; `others` frames follow it.
+    #[cold]
+    pub(super) fn take_several(&mut self, len: usize, others: usize) -> Result<Place, RingFault> {
+        let n = self.buffers.count(len);
+        if n > BURST.min(self.size()) {
+            return Ok(Place::TooSmall);
+        }
+        self.gather(n + others)?;
+        if self.free.held < n {
+            return Ok(Place::Full);
+        }
+        let Some(first) = self.take() else { return Ok(Place::Full) };
+        let mut last = first;
+        for _ in 1..n {
+            let Some(id) = self.take() else { break };
+            self.links.set(last, id);
+            last = id;
+        }
+        Ok(Place::At(first))
+    }
+
+    /// Has the header of buffer `id` say what is left to be done for `frame`.
+    #[inline(always)]
+    fn mark(&mut self, id: u16, frame: &Frame<'_>) {
+        if let Some(changed) = self.headers.change(id, words(frame)) {
+            self.buffers.set_words(id, changed);
+        }
+    }
+
+    /// Posts the frame of `len` bytes that begins in buffer `id`.
+    #[inline(always)]
+    pub(super) fn post(&mut self, id: u16, len: usize) {
+        if len <= self.buffers.room() {
+            self.ring.post(self.buffers.to_send(id, len));
+        } else {
+            self.post_several(id, len);
+        }
+    }
+
+    #[cold]
+    fn post_several(&mut self, first: u16, len: usize) {
+        let room = self.buffers.room();
+        let mut chain = [self.buffers.to_send(first, room); BURST];
+        let behind = self.links.behind(first).zip((0..len).step_by(room).skip(1));
+        let more = |(id, at): (u16, usize)| -> Post { self.buffers.to_send_more(id, room.min(len - at)) };
+        let n = chain[1..].iter_mut().zip(behind.map(more)).map(|(to, post)| *to = post).count();
+        self.ring.post_chain(&chain[..=n]);
+    }
+}
+
+/// Where a frame goes.
+pub(super) enum Place {
+    /// Into this buffer, and into those that are linked behind it.
+    At(u16),
+    /// Nowhere: it would take all buffers and more, or more than a chain may have.
+    TooSmall,
+    /// Too many buffers are out.
+    Full,
 }
 
 /// The queue in the hands of one worker.
@@ -130,13 +217,15 @@ struct Owned<R, K> {
     core: Option<Core<R>>,
     shared: Option<Shared<R, K>>,
     kick: Arc<OwnedFd>,
+    capabilities: Capabilities,
     kernel: PhantomData<K>,
 }
 
 impl<R: DriverRing, K: Kernel> Owned<R, K> {
     fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
         let core = Some(Core::new(setup).map_err(PortFault::UsedRing)?);
-        Ok(Self { core, shared: None, kick: setup.kick.clone(), kernel: PhantomData })
+        let (kick, capabilities) = (setup.kick.clone(), setup.work);
+        Ok(Self { core, shared: None, kick, capabilities, kernel: PhantomData })
     }
 }
 
@@ -148,6 +237,10 @@ impl<R: DriverRing, K: Kernel> TxQueue for Owned<R, K> {
             (None, None) => Ok(0),
         };
         sent.map_err(PortFault::UsedRing)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn notify(&mut self) {
@@ -166,7 +259,8 @@ impl<R: DriverRing, K: Kernel> TxQueue for Owned<R, K> {
             self.shared = Some(Shared::new(core));
         }
         let shared = self.shared.as_ref().map(Shared::another);
-        Box::new(Self { core: None, shared, kick: self.kick.clone(), kernel: PhantomData })
+        let (kick, capabilities) = (self.kick.clone(), self.capabilities);
+        Box::new(Self { core: None, shared, kick, capabilities, kernel: PhantomData })
     }
 
     /// The memory is the port's own and stays as it is.
@@ -188,22 +282,88 @@ fn send_alone<R: DriverRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, RingFault> {
     core.gather(picks.len())?;
+    let sent = send_all::<R, K>(core, burst, picks, tally);
+    // Also behind a fault: what counts as sent has to arrive.
+    core.ring.publish();
+    let done = sent?;
+    core.prepare()?;
+    Ok(done)
+}
+
+/// Sends until there is no buffer left. How many picks are done with.
+#[inline(always)]
+fn send_all<R: DriverRing, K: Kernel>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> Result<usize, RingFault> {
+    let marked = burst.has_offloads() || core.headers.are_marked();
+    let run = if marked { send_plain::<R, K, true> } else { send_plain::<R, K, false> };
     let mut done = 0;
+    loop {
+        done += run(core, burst, &picks[done..], tally);
+        let Some((&pick, others)) = picks[done..].split_first() else { return Ok(done) };
+        if !send_other::<R, K>(core, burst, pick as usize, others.len(), tally)? {
+            return Ok(done);
+        }
+        done += 1;
+    }
+}
+
+/// Sends for as long as frames fit into one buffer and there is one. How many were sent. `HEADERS`: whether any header
+/// says something, or is to.
+#[inline(always)]
+fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> usize {
+    let (mut done, mut bytes) = (0, 0);
     for &pick in picks {
         let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
         if len > core.buffers.room() {
-            tally.drop(DropReason::BufferTooSmall, 1);
-            done += 1;
-            continue;
+            break;
         }
         let Some(id) = core.take() else { break };
+        if HEADERS {
+            core.mark(id, &frame);
+        }
         core.buffers.fill::<K>(id, &frame, len);
         core.ring.post(core.buffers.to_send(id, len));
-        tally.packets += 1;
-        tally.bytes += len as u64;
         done += 1;
+        bytes += len as u64;
     }
-    core.ring.publish();
-    core.prepare()?;
-    Ok(done)
+    tally.packets += done as u64;
+    tally.bytes += bytes;
+    done
+}
+
+/// Sends one frame that is too long for one buffer, or counts it; `others` frames follow it. `false`: there are too few
+/// buffers.
+#[cold]
+fn send_other<R: DriverRing, K: Kernel>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    pick: usize,
+    others: usize,
+    tally: &mut Tally,
+) -> Result<bool, RingFault> {
+    let (frame, len) = (burst.frame(pick), burst.frame_len(pick));
+    if len <= core.buffers.room() {
+        return Ok(false);
+    }
+    match core.take_several(len, others)? {
+        Place::At(first) => {
+            core.mark(first, &frame);
+            core.buffers.fill_several::<K>(first, core.links.behind(first), &frame);
+            core.post(first, len);
+            tally.packets += 1;
+            tally.bytes += len as u64;
+        }
+        Place::TooSmall => tally.drop(DropReason::BufferTooSmall, 1),
+        Place::Full => return Ok(false),
+    }
+    Ok(true)
 }

@@ -27,7 +27,7 @@ pub(super) struct Rx {
     first: u32,
     /// Whether frames may come with checksums that are not finished.
     local: bool,
-    /// Frames that found no place in the fill ring.
+    /// Frames that found no place in the fill ring. There is room for all of them, so that none is allocated for.
     late: Vec<u64>,
 }
 
@@ -43,6 +43,7 @@ impl Rx {
         let Made { socket, received, mut fill, to_send, sent } = made;
         let (frames, to_send_from) = umem.frames(queue);
         let first = frames.start;
+        let late = Vec::with_capacity(frames.len());
         for frame in frames {
             fill.put(umem.address(frame));
         }
@@ -54,7 +55,7 @@ impl Rx {
             umem: umem.clone(),
             frames: to_send_from,
         };
-        (Self { received, fill, socket, bell, umem: umem.clone(), first, local, late: Vec::new() }, parts)
+        (Self { received, fill, socket, bell, umem: umem.clone(), first, local, late }, parts)
     }
 
     #[inline(always)]
@@ -158,9 +159,11 @@ impl RxQueue for Rx {
     fn complete(&mut self, burst: &Burst) {
         // For a moment the kernel has shown a frame as received and has not yet shown that it took it from the fill ring.
         // A frame that finds no place then waits for the next burst.
-        let late = std::mem::take(&mut self.late);
-        for address in late {
-            self.give_back(address);
+        while let Some(&address) = self.late.last() {
+            if !self.fill.put(address) {
+                break;
+            }
+            self.late.pop();
         }
         for token in burst.tokens() {
             self.give_back(self.umem.address(self.first + u32::from(token.id)));

@@ -1,12 +1,14 @@
 //! `cargo xtask bench peers`: our switch and another one in turn, on the same machine, in the same minute, with the
 //! same guest; only the ratio of two such readings means anything.
 
+mod guests;
 mod net;
 mod own;
 mod picture;
 mod progress;
 mod report;
 mod round;
+mod rounds;
 mod scale;
 mod sixtyfour;
 
@@ -19,6 +21,7 @@ use clap::{Args, ValueEnum};
 use crate::command;
 use crate::hugepages::HugePages;
 use crate::packages;
+pub(crate) use guests::{GuestsArguments, guests};
 pub(crate) use net::{NetArguments, net};
 use progress::Progress;
 use report::Row;

@@ -2,7 +2,7 @@
 //! packet sockets, and through Open vSwitch's. All four in turn, round by round, on the same CPUs: the switch on one,
 //! the load on the other. A script (`sixtyfour.sh`) makes one reading.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::Output;
+use super::progress::Progress;
+use super::rounds::{self, Rounds};
 use crate::command::{self, cargo};
 use crate::packages;
 
@@ -62,7 +64,9 @@ impl Subject {
             Subject::System => "system",
         }
     }
+}
 
+impl rounds::Subject for Subject {
     fn title(self) -> &'static str {
         match self {
             Subject::Xdp => "linerate, kind = \"xdp\"",
@@ -87,38 +91,42 @@ struct Reading {
     sent: u64,
 }
 
-type Readings = BTreeMap<Subject, Vec<Reading>>;
+type Readings = Rounds<Subject, Reading>;
+
+impl Reading {
+    /// What arrived, in thousands of packets a second.
+    fn forwarded(&self) -> f64 {
+        self.arrived as f64 / 1e3
+    }
+
+    /// What was sent, in thousands of packets a second.
+    fn offered(&self) -> f64 {
+        self.sent as f64 / 1e3
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} packets/s", self.arrived, self.sent)
+    }
+}
 
 /// Measures, prints each reading as it comes and the table at the end.
 pub(crate) fn sixtyfour(arguments: &SixtyFourArguments) -> Result<()> {
-    if arguments.rounds == 0 {
-        bail!("no round, no reading: --rounds starts at 1");
-    }
     if !command::is_root() {
         bail!("network namespaces and AF_XDP need root: run it as root");
     }
     packages::ensure(packages::INTERFACES)?;
     command::build_linerate()?;
     command::run(&cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "flood"]), BUILD)?;
-    let mut readings = Readings::new();
-    for round in 1..=arguments.rounds {
-        for subject in Subject::ALL {
-            let reading =
-                read(arguments, subject).with_context(|| format!("no reading of {}", subject.title()))?;
-            eprintln!(
-                "round {round}, {}: {} of {} packets/s",
-                subject.title(),
-                reading.arrived,
-                reading.sent
-            );
-            readings.entry(subject).or_default().push(reading);
-        }
-    }
+    let progress = Progress::new(Subject::ALL.len() * arguments.rounds)?;
+    let readings =
+        Rounds::take(arguments.rounds, &Subject::ALL, &progress, |subject| read(arguments, subject))?;
     match arguments.output {
         Output::Table => print!("{}", table(&readings)),
         Output::Json => println!("{:#}", json(&readings)),
     }
-    Ok(())
+    readings.judge(&progress)
 }
 
 fn read(arguments: &SixtyFourArguments, subject: Subject) -> Result<Reading> {
@@ -140,33 +148,23 @@ fn parse(said: &str) -> Option<Reading> {
     Some(Reading { arrived: numbers.next()?.ok()?, sent: numbers.next()?.ok()? })
 }
 
-fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    match numbers.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => numbers[middle],
-        _ => f64::midpoint(numbers[middle - 1], numbers[middle]),
-    }
+/// A median, in thousands of packets a second.
+fn rate(readings: &Readings, subject: Subject, field: fn(&Reading) -> f64) -> f64 {
+    readings.median(subject, field).unwrap_or(f64::NAN)
 }
 
-/// Thousands of packets a second.
-fn rate(readings: &Readings, subject: Subject, field: fn(&Reading) -> u64) -> f64 {
-    median(readings.get(&subject).into_iter().flatten().map(|r| field(r) as f64 / 1e3).collect())
-}
-
-/// The median of the rounds' ratios: what was read in the same round is compared.
+/// The median of the rounds' ratios.
 fn ratio(readings: &Readings, ours: Subject, theirs: Subject) -> f64 {
-    let (Some(ours), Some(theirs)) = (readings.get(&ours), readings.get(&theirs)) else { return f64::NAN };
-    median(ours.iter().zip(theirs).map(|(a, b)| a.arrived as f64 / b.arrived as f64).collect())
+    readings.ratio(ours, theirs, Reading::forwarded).unwrap_or(f64::NAN)
 }
 
 fn table(readings: &Readings) -> String {
     let mut text = format!("{:<28}{:>14}{:>14}\n", "64-byte frames, kpps", "forwarded", "offered");
     for subject in Subject::ALL {
-        let (arrived, sent) = (rate(readings, subject, |r| r.arrived), rate(readings, subject, |r| r.sent));
+        let (arrived, sent) =
+            (rate(readings, subject, Reading::forwarded), rate(readings, subject, Reading::offered));
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<28}{arrived:>14.0}{sent:>14.0}", subject.title());
+        let _ = writeln!(text, "{:<28}{arrived:>14.0}{sent:>14.0}", rounds::Subject::title(subject));
     }
     for (ours, theirs, target) in PAIRS {
         let found = ratio(readings, ours, theirs);
@@ -177,9 +175,9 @@ fn table(readings: &Readings) -> String {
 }
 
 fn json(readings: &Readings) -> serde_json::Value {
-    let rates: BTreeMap<_, _> = Subject::ALL
+    let rates: std::collections::BTreeMap<_, _> = Subject::ALL
         .iter()
-        .map(|&s| (s.name(), [rate(readings, s, |r| r.arrived), rate(readings, s, |r| r.sent)]))
+        .map(|&s| (s.name(), [rate(readings, s, Reading::forwarded), rate(readings, s, Reading::offered)]))
         .collect();
     let ratios: Vec<_> = PAIRS
         .iter()
@@ -193,21 +191,21 @@ mod tests {
     use super::*;
 
     fn readings() -> Readings {
-        let read =
-            |arrived: &[u64]| arrived.iter().map(|&arrived| Reading { arrived, sent: 2_000_000 }).collect();
-        [
+        let read = |arrived: &[u64]| {
+            arrived.iter().map(|&arrived| Some(Reading { arrived, sent: 2_000_000 })).collect()
+        };
+        Rounds::of([
             (Subject::Xdp, read(&[900_000, 800_000, 1_000_000])),
             (Subject::AfXdp, read(&[300_000, 500_000, 400_000])),
             (Subject::Packet, read(&[500_000; 3])),
             (Subject::System, read(&[250_000, 125_000, 250_000])),
-        ]
-        .into()
+        ])
     }
 
     #[test]
     fn the_median_of_what_was_read_in_the_same_round_counts() {
         assert!((ratio(&readings(), Subject::Xdp, Subject::AfXdp) - 2.5).abs() < 1e-9);
-        assert!((rate(&readings(), Subject::Xdp, |r| r.arrived) - 900.0).abs() < 1e-9);
+        assert!((rate(&readings(), Subject::Xdp, Reading::forwarded) - 900.0).abs() < 1e-9);
     }
 
     #[test]

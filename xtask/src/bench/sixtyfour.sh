@@ -44,7 +44,8 @@ start_linerate() {
             printf '[[port]]\nname = "p%s"\nkind = "%s"\ninterface = "lan%s"\n' "$n" "$SUBJECT" "$n"
         done
     } > "$FOLDER/switch.toml"
-    in_host nice -n -20 "$LINERATE" --control "$FOLDER/c.sock" run "$FOLDER/switch.toml" > "$FOLDER/linerate.log" 2>&1 &
+    # Not through the function: the shell would put itself between, and the kill at the end would end only the shell.
+    ip netns exec "$HOST" nice -n -20 "$LINERATE" --control "$FOLDER/c.sock" run "$FOLDER/switch.toml" > "$FOLDER/linerate.log" 2>&1 &
 }
 
 start_ovs() {

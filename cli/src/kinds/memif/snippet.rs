@@ -39,14 +39,15 @@ fn section(port: &PortSettings, memif: &Memif) -> String {
 
 /// testpmd with one interface; it knows ring sizes by their logarithm.
 fn testpmd(port: &PortSettings, memif: &Memif) -> String {
-    let (name, pairs, path, id) = (&port.name, port.queue_pairs, memif.socket.path.display(), memif.id);
+    let (name, pairs, place, id) = (&port.name, port.queue_pairs, memif.socket.place(), memif.id);
+    let (path, is_abstract) = place.strip_prefix('@').map_or((&*place, "no"), |name| (name, "yes"));
     let role = match memif.socket.mode {
         Mode::Server => "client",
         Mode::Client => "server",
     };
     let secret = memif.secret.as_ref().map(|secret| format!(",secret={secret}")).unwrap_or_default();
     let device = shell(&format!(
-        "net_memif0,role={role},id={id},socket={path},socket-abstract=no,rsize={},bsize={},mac={}{secret}",
+        "net_memif0,role={role},id={id},socket={path},socket-abstract={is_abstract},rsize={},bsize={},mac={}{secret}",
         memif.ring_size.trailing_zeros(),
         memif.buffer_size.min(u32::from(u16::MAX)),
         mac(name),
@@ -78,6 +79,16 @@ mod tests {
         let device = "net_memif0,role=client,id=7,socket=/run/linerate/m.sock,socket-abstract=no,rsize=10,bsize=2048,mac=02:";
         assert!(server.contains(device) && server.contains(",secret=abc"), "{server}");
         assert!(text(&port(Mode::Client, 0, None), GuestKind::Testpmd).contains("role=server,id=0"));
+    }
+
+    #[test]
+    fn a_name_without_a_file_is_told_apart_from_a_path() {
+        let PortKind::Memif(mut memif) = port(Mode::Server, 0, None).kind else { unreachable!() };
+        memif.socket.path = "@lr-m".into();
+        let port = PortSettings::named("m", PortKind::Memif(memif));
+        let said = text(&port, GuestKind::Testpmd);
+        assert!(said.contains(",socket=lr-m,socket-abstract=yes,"), "{said}");
+        assert!(text(&port, GuestKind::Linerate).contains("socket = \"@lr-m\""));
     }
 
     #[test]

@@ -8,41 +8,34 @@
 
 mod offer;
 
-pub use offer::Options;
+pub use offer::{Options, OutOfRange, PlugError};
 
 use super::message::{Header, feature_names};
 use super::session::{Offer, Queues, Session};
 use super::sys::ReceiveError;
 use super::wire::{Channel, WireError};
-use crate::socket::{ListenError, Listener, sys};
+use crate::socket::{Door, Site};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
-use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Instant;
 
-/// The first pause before connecting or listening again; each further one is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Messages carried out before other ports have their turn.
 const MESSAGES_AT_ONCE: usize = 64;
 
 /// A vhost-user back end: one port of a virtual machine.
 #[derive(Debug)]
 pub struct VhostUser {
-    place: PathBuf,
+    door: Door,
+    /// Whether front ends come to it, rather than it to them.
+    listens: bool,
     offer: Offer,
     queues: Queues,
-    epoll: OwnedFd,
-    listener: Option<Listener>,
     link: Option<Link>,
     state: PortState,
     last_fault: Option<PortFault>,
     connects: u64,
-    pause: Duration,
-    resume: Option<Instant>,
 }
 
 /// A front end that is connected.
@@ -63,28 +56,21 @@ enum End {
 impl VhostUser {
     /// A back end in server mode: front ends connect to a socket at `path`. A socket file that nobody listens on
     /// any more is replaced. The file is removed when the port is closed or dropped.
-    pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, ListenError> {
+    pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         Self::listen_with(path, options, super::QUEUES)
     }
 
     /// A back end in client mode: it connects to a front end that listens at `path`, at `now` and then again and
     /// again whenever there is no connection, after 100 ms to 2 s.
-    pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, ListenError> {
+    pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
         Self::connect_with(path, options, now, super::QUEUES)
     }
 
     /// As [`VhostUser::listen`], with queues of another make.
     #[doc(hidden)]
-    pub fn listen_with(
-        path: impl AsRef<Path>,
-        options: Options,
-        queues: Queues,
-    ) -> Result<Self, ListenError> {
-        let listener = Listener::bind(path.as_ref())?;
-        let mut port = Self::new(path.as_ref(), options, queues)?;
-        port.watch(listener.as_fd()).map_err(|e| ListenError::Kernel(path.as_ref().into(), e))?;
-        port.listener = Some(listener);
-        Ok(port)
+    pub fn listen_with(path: impl AsRef<Path>, options: Options, queues: Queues) -> Result<Self, PlugError> {
+        let offer = options.offer()?;
+        Ok(Self::behind(Door::listen(Site::Unix(path.as_ref().into()))?, true, offer, queues))
     }
 
     /// As [`VhostUser::connect`], with queues of another make.
@@ -94,91 +80,31 @@ impl VhostUser {
         options: Options,
         now: Instant,
         queues: Queues,
-    ) -> Result<Self, ListenError> {
-        let mut port = Self::new(path.as_ref(), options, queues)?;
-        port.resume = Some(now);
-        Ok(port)
-    }
-
-    fn new(path: &Path, options: Options, queues: Queues) -> Result<Self, ListenError> {
+    ) -> Result<Self, PlugError> {
         let offer = options.offer()?;
-        let epoll =
-            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| ListenError::Kernel(path.into(), e))?;
-        Ok(Self {
-            place: path.into(),
-            offer,
-            queues,
-            epoll,
-            listener: None,
-            link: None,
-            state: PortState::Waiting,
-            last_fault: None,
-            connects: 0,
-            pause: SHORTEST_PAUSE,
-            resume: None,
-        })
+        Ok(Self::behind(Door::connect(Site::Unix(path.as_ref().into()), now)?, false, offer, queues))
     }
 
-    fn watch(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+    fn behind(door: Door, listens: bool, offer: Offer, queues: Queues) -> Self {
+        let (link, state, last_fault) = (None, PortState::Waiting, None);
+        Self { door, listens, offer, queues, link, state, last_fault, connects: 0 }
     }
 
-    /// The pause is over: listen or connect again.
-    fn resume(&mut self, now: Instant) {
-        if self.resume.is_none_or(|at| now < at) {
-            return;
+    fn begin(&mut self, socket: OwnedFd, now: Instant) {
+        if self.door.watch(socket.as_fd()).is_err() {
+            return self.door.rest(now);
         }
-        self.resume = None;
-        let resumed = match &self.listener {
-            Some(listener) => self.watch(listener.as_fd()),
-            None => sys::connect(&self.place).and_then(|socket| self.begin(socket)),
-        };
-        if resumed.is_err() {
-            self.rest(now);
-        }
-    }
-
-    /// Pauses before the next try, longer each time until a front end has negotiated.
-    fn rest(&mut self, now: Instant) {
-        if let Some(listener) = &self.listener {
-            // It may not be watched at the moment, which is what is wanted.
-            let _ = epoll::delete(&self.epoll, listener);
-        }
-        self.resume = Some(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-    }
-
-    fn accept(&mut self, now: Instant) {
-        if self.resume.is_some() {
-            return;
-        }
-        let Some(listener) = &self.listener else { return };
-        let begun = match sys::accept(listener.as_fd()) {
-            Ok(Some(_second)) if self.link.is_some() => Ok(()),
-            Ok(Some(socket)) => self.begin(socket),
-            Ok(None) => Ok(()),
-            Err(errno) => Err(errno),
-        };
-        // Without descriptors to spare the listener would stay readable, so it rests too.
-        if begun.is_err() {
-            self.rest(now);
-        }
-    }
-
-    fn begin(&mut self, socket: OwnedFd) -> Result<(), Errno> {
-        self.watch(socket.as_fd())?;
         let channel = Channel::new(socket, Header::expect_request);
         self.link = Some(Link { channel, session: Session::new(self.offer, self.queues) });
         self.state = PortState::Connected;
         self.connects += 1;
-        Ok(())
     }
 
     fn serve(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(link) = &mut self.link else { return };
         let served = link.serve(engine);
         if link.session.features().is_some() {
-            self.pause = SHORTEST_PAUSE;
+            self.door.succeeded();
         }
         match served {
             Ok(()) => {}
@@ -196,8 +122,8 @@ impl VhostUser {
             Some(fault) => PortState::Faulted(fault.clone()),
             None => PortState::Waiting,
         };
-        if self.listener.is_none() || fault.is_some() {
-            self.rest(now);
+        if !self.listens || fault.is_some() {
+            self.door.rest(now);
         }
         self.last_fault = fault.or(self.last_fault.take());
     }
@@ -237,21 +163,25 @@ impl Link {
 
 impl PortControl for VhostUser {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.state != PortState::Closed).then(|| self.epoll.as_fd())
+        (self.state != PortState::Closed).then(|| self.door.as_fd())
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.resume
+        self.door.deadline()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.state == PortState::Closed {
             return;
         }
-        self.resume(now);
+        if let Some(socket) = self.door.knock(now) {
+            self.begin(socket, now);
+        }
         // The link first: its front end may have gone, and the one that waits may be the same guest again.
         self.serve(now, engine);
-        self.accept(now);
+        if let Some(socket) = self.door.admit(self.link.is_some(), now) {
+            self.begin(socket, now);
+        }
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
@@ -262,8 +192,7 @@ impl PortControl for VhostUser {
         if let Some(mut link) = self.link.take() {
             link.session.end(engine);
         }
-        self.listener = None;
-        self.resume = None;
+        self.door.close();
         self.state = PortState::Closed;
     }
 
@@ -272,7 +201,7 @@ impl PortControl for VhostUser {
         PortStatus {
             state: self.state.clone(),
             kind: "vhost-user",
-            place: self.place.display().to_string(),
+            place: self.door.place(),
             features: session.and_then(Session::features).map(feature_names).unwrap_or_default(),
             queues: session.map(Session::queue_status).unwrap_or_default(),
             connects: self.connects,

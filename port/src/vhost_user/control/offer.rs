@@ -37,6 +37,9 @@ const PROTOCOL: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
     | ProtocolFeatures::STATUS;
 
+/// Smallest MTU of a virtio network device (VIRTIO 1.2, 5.1.4.1), in bytes.
+const MIN_MTU: u16 = 68;
+
 /// How a vhost-user port is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -47,6 +50,39 @@ pub struct Options {
     pub mtu: Option<u16>,
     /// The most that may be offered. What is not honoured is never offered, whatever this says.
     pub features: Features,
+}
+
+/// Why a port could not be made. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PlugError {
+    /// The socket.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A configuration out of range.
+    #[error(transparent)]
+    Range(#[from] OutOfRange),
+}
+
+/// Settings that no virtio network device can have, on whichever side of it a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OutOfRange {
+    /// Queue pairs.
+    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
+    QueuePairs(u16),
+    /// The MTU in bytes.
+    #[error("an MTU of {0} bytes was asked for; it must be at least {MIN_MTU}")]
+    Mtu(u16),
+}
+
+impl OutOfRange {
+    /// Refuses such settings.
+    pub(crate) fn check(queue_pairs: u16, mtu: Option<u16>) -> Result<(), Self> {
+        match mtu {
+            _ if !(1..=MAX_QUEUE_PAIRS).contains(&queue_pairs) => Err(Self::QueuePairs(queue_pairs)),
+            Some(mtu) if mtu < MIN_MTU => Err(Self::Mtu(mtu)),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Options {
@@ -68,13 +104,8 @@ impl Options {
     ///
     /// `STATUS` and `GUEST_ANNOUNCE` belong to the configuration space and the control queue, which front ends
     /// keep to themselves; offering the latter would also keep QEMU from sending `SEND_RARP`.
-    pub(super) fn offer(self) -> Result<Offer, ListenError> {
-        if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
-            return Err(ListenError::QueuePairs(self.queue_pairs));
-        }
-        if let Some(mtu) = self.mtu.filter(|mtu| *mtu < 68) {
-            return Err(ListenError::Mtu(mtu));
-        }
+    pub(super) fn offer(self) -> Result<Offer, OutOfRange> {
+        OutOfRange::check(self.queue_pairs, self.mtu)?;
         let mut features = ALWAYS;
         let mut protocol = PROTOCOL;
         if self.queue_pairs > 1 {

@@ -1,4 +1,6 @@
 use super::*;
+use crate::pause::LONGEST_PAUSE;
+use crate::socket::ListenError;
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
 use crate::vhost_user::message::{Code, MAX_DESCRIPTORS, ProtocolFeatures, Request};
 use crate::vhost_user::setup::Features;
@@ -6,6 +8,10 @@ use crate::vhost_user::sys;
 use rustix::event::EventfdFlags;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -266,11 +272,11 @@ fn a_stale_socket_is_replaced_and_a_live_one_or_another_file_is_not() {
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "the standard library leaves the file behind");
     let port = listen().unwrap();
-    assert!(matches!(listen(), Err(ListenError::Live(_))));
+    assert!(matches!(listen(), Err(PlugError::Listen(ListenError::Live(_)))));
     drop(port);
     assert!(!path.exists(), "the file goes with the port");
     std::fs::write(&path, "precious").unwrap();
-    assert!(matches!(listen(), Err(ListenError::NotASocket(_))));
+    assert!(matches!(listen(), Err(PlugError::Listen(ListenError::NotASocket(_)))));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
 }
 
@@ -278,8 +284,8 @@ fn a_stale_socket_is_replaced_and_a_live_one_or_another_file_is_not() {
 fn a_missing_directory_and_a_long_path_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let listen = |name: &str| VhostUser::listen_with(dir.path().join(name), Options::default(), QUEUES);
-    assert!(matches!(listen("no/s"), Err(ListenError::NoDirectory(_))));
-    assert!(matches!(listen(&"x".repeat(120)), Err(ListenError::TooLong(_))));
+    assert!(matches!(listen("no/s"), Err(PlugError::Listen(ListenError::NoDirectory(_)))));
+    assert!(matches!(listen(&"x".repeat(120)), Err(PlugError::Listen(ListenError::TooLong(_)))));
 }
 
 #[test]
@@ -301,13 +307,13 @@ fn options_out_of_range_are_named_and_the_mask_holds() {
     let offer = |options: Options| options.offer();
     assert!(matches!(
         offer(Options { queue_pairs: 0, ..Options::default() }),
-        Err(ListenError::QueuePairs(0))
+        Err(OutOfRange::QueuePairs(0))
     ));
     assert!(matches!(
         offer(Options { queue_pairs: 129, ..Options::default() }),
-        Err(ListenError::QueuePairs(129))
+        Err(OutOfRange::QueuePairs(129))
     ));
-    assert!(matches!(offer(Options { mtu: Some(67), ..Options::default() }), Err(ListenError::Mtu(67))));
+    assert!(matches!(offer(Options { mtu: Some(67), ..Options::default() }), Err(OutOfRange::Mtu(67))));
     let many = offer(Options { queue_pairs: 4, mtu: Some(9000), ..Options::default() }).unwrap();
     assert!(many.features.has(Features::MQ | Features::NET_MTU));
     let split = Options { features: Features(!Features::RING_PACKED), ..Options::default() };

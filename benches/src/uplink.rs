@@ -1,0 +1,125 @@
+//! A virtio-user port joined to a vhost-user port in one process, burst by burst and without an engine: what the port
+//! alone costs, in either direction.
+
+use anyhow::{Context, Result, ensure};
+use mem::copy::{Choice, Kernel};
+use mem::{Map, Region};
+use port::vhost_user::fake::FakeEngine;
+use port::vhost_user::{self, VhostUser};
+use port::virtio_user::{self, RingKind, VirtioUser};
+use port::{BURST, Burst, PortControl, RxQueue, Tally, TxQueue};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::Ring;
+
+/// Milliseconds after which two ports of one process have said everything.
+const SETTLED: u32 = 2000;
+
+/// One port's queues.
+pub struct End {
+    rx: Box<dyn RxQueue>,
+    tx: Box<dyn TxQueue>,
+}
+
+/// The two ends, and the packets that one sends to the other.
+pub struct Uplink {
+    /// The virtio-user port.
+    pub near: End,
+    /// The vhost-user port.
+    pub far: End,
+    _ports: (VirtioUser, VhostUser),
+    sent: Burst,
+    received: Burst,
+}
+
+impl End {
+    fn of(engine: &mut FakeEngine) -> Option<Self> {
+        Some(Self { rx: engine.rx.remove(&0)?, tx: engine.tx.remove(&0)? })
+    }
+
+    /// Sends every packet of a full burst. How many it is done with.
+    pub fn send(&mut self, burst: &Burst, tally: &mut Tally) -> Result<usize> {
+        const ALL: [u8; BURST] = {
+            let mut all = [0; BURST];
+            let mut i = 0;
+            while i < BURST {
+                all[i] = i as u8;
+                i += 1;
+            }
+            all
+        };
+        Ok(self.tx.tx(burst, &ALL, tally)?)
+    }
+
+    /// Receives a burst and gives its buffers back.
+    pub fn receive<K: Kernel>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<()> {
+        self.rx.rx(burst, tally)?;
+        burst.load_heads::<K>();
+        self.rx.complete(burst);
+        Ok(())
+    }
+}
+
+impl Uplink {
+    /// Joins the two over `ring`, for frames of `size` bytes.
+    pub fn new(ring: Ring, queue_size: u16, kernel: Choice, size: usize) -> Result<Self> {
+        ensure!(mem::copy::settle(kernel) == kernel, "one process measures one kernel");
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("s");
+        let mut far = VhostUser::listen(&path, vhost_user::Options::default())?;
+        let mut now = Instant::now();
+        let options = virtio_user::Options { ring: kind(ring), queue_size, ..Default::default() };
+        let mut near = VirtioUser::connect(&path, options, now)?;
+        let mut engines = [FakeEngine::default(), FakeEngine::default()];
+        for _ in 0..SETTLED {
+            now += Duration::from_millis(1);
+            near.handle(now, &mut engines[0]);
+            far.handle(now, &mut engines[1]);
+        }
+        let [first, second] = engines.each_mut().map(End::of);
+        let (near_end, far_end) = (first.context("no device runs")?, second.context("no ring runs")?);
+        let sent = mem::with_kernel!(kernel, K => burst::<K>(size)?);
+        Ok(Self { near: near_end, far: far_end, _ports: (near, far), sent, received: Burst::new() })
+    }
+
+    /// One burst across; `send` and `receive` do it. How many packets arrived.
+    pub fn cross(
+        &mut self,
+        outwards: bool,
+        send: impl FnOnce(&mut End, &Burst, &mut Tally) -> Result<usize>,
+        receive: impl FnOnce(&mut End, &mut Burst, &mut Tally) -> Result<()>,
+    ) -> Result<u64> {
+        let Self { near, far, sent, received, .. } = self;
+        let (from, to) = if outwards { (near, far) } else { (far, near) };
+        let (mut out, mut back) = (Tally::default(), Tally::default());
+        ensure!(send(from, sent, &mut out)? == BURST && out.dropped() == 0, "the ring is full");
+        received.begin(0);
+        receive(to, received, &mut back)?;
+        ensure!(back.packets == BURST as u64 && back.dropped() == 0, "not every packet arrived");
+        Ok(back.packets)
+    }
+}
+
+/// A full burst of frames that lie in one piece each.
+fn burst<K: Kernel>(size: usize) -> Result<Burst> {
+    let map = Arc::new(Map::new(vec![Arc::new(Region::anonymous((BURST * size) as u64)?)])?);
+    let mut burst = Burst::new();
+    burst.begin(0);
+    burst.pin(&map);
+    for i in 0..BURST {
+        let seg = map.regions().first().and_then(|region| region.seg((i * size) as u64, size as u32));
+        ensure!(burst.push_kept(seg.context("frames lie in their region")?), "a burst has the room");
+    }
+    burst.load_heads::<K>();
+    Ok(burst)
+}
+
+fn kind(ring: Ring) -> RingKind {
+    match ring {
+        Ring::Split => RingKind::Split,
+        Ring::SplitInOrder => RingKind::SplitInOrder,
+        Ring::Packed => RingKind::Packed,
+        Ring::PackedInOrder => RingKind::PackedInOrder,
+    }
+}

@@ -1,0 +1,84 @@
+//! A large file on its way between two stations. It is made of noise, so that nothing can be right by chance, and its
+//! checksum is taken while it is written and again while it arrives: nobody reads it twice, and the copy is kept nowhere.
+//!
+//! Whoever has the file listens. The other end reads its socket directly, since a pipe between two of busybox's tools
+//! costs more than the network where the station is an emulated machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::netns::Netns;
+use crate::process::Process;
+use crate::{REMEDY, wait};
+
+/// The size of a large file.
+pub const LARGE: u64 = 1_000_000_000;
+/// What [`fetch`] runs, for a guest.
+pub const PROGRAMS: [&str; 2] = ["bash", "openssl"];
+const PORT: &str = "5000";
+const LISTENS: Duration = Duration::from_secs(20);
+const TRANSFER: Duration = Duration::from_mins(4);
+
+/// A file and its checksum.
+#[derive(Debug)]
+pub struct Noise {
+    path: PathBuf,
+    sum: String,
+}
+
+impl Noise {
+    /// Writes `bytes` bytes of noise to a file in `folder`: zeros under AES, which is noise enough and faster than the
+    /// kernel's.
+    pub fn make(folder: &Path, bytes: u64) -> Noise {
+        let path = folder.join("noise");
+        let key = "-K 000102030405060708090a0b0c0d0e0f -iv 00000000000000000000000000000000";
+        let line = format!(
+            "openssl enc -aes-128-ctr {key} -in /dev/zero 2>/dev/null | head -c {bytes} | tee {} | openssl sha256",
+            path.display()
+        );
+        let output = Command::new("sh").args(["-c", &line]).output();
+        let output = output.unwrap_or_else(|error| panic!("cannot run sh: {error}"));
+        let len = std::fs::metadata(&path).map_or(0, |file| file.len());
+        assert_eq!(len, bytes, "{line} made no such file; {REMEDY}");
+        Noise { sum: sum(&String::from_utf8_lossy(&output.stdout)), path }
+    }
+
+    /// Offers it to the first who connects to any address of `netns`.
+    pub fn offer(&self, folder: &Path, netns: &Netns) -> Process {
+        let line = format!("exec busybox nc -l -p {PORT} <{}", self.path.display());
+        let process = netns.spawn(folder, "noise", "sh", &["-c", &line]);
+        let listens = || netns.run("ss", &["-Hltn", "sport", "=", PORT]).contains(PORT).then_some(());
+        assert!(wait::until(LISTENS, listens).is_some(), "nobody listens: {}", process.output());
+        process
+    }
+
+    /// What [`fetch`] printed must be this file's checksum.
+    #[track_caller]
+    pub fn assert_arrived(&self, said: &str) {
+        assert_eq!(sum(said), self.sum, "the file changed on its way");
+    }
+
+    /// From one namespace to the other, which reaches it at `address`.
+    #[track_caller]
+    pub fn send(&self, folder: &Path, from: &Netns, to: &Netns, address: &str) {
+        let mut server = self.offer(folder, from);
+        let mut client = to.spawn(folder, "fetch", "sh", &["-c", &fetch(address)]);
+        let status = client.finish(TRANSFER);
+        assert!(status.success(), "{status}: {}", client.output());
+        self.assert_arrived(&client.output());
+        server.finish(LISTENS);
+    }
+}
+
+/// The line that fetches what is offered at `address` and prints its checksum.
+pub fn fetch(address: &str) -> String {
+    format!("bash -c 'openssl sha256 </dev/tcp/{address}/{PORT}'")
+}
+
+/// The last word of what openssl prints.
+fn sum(said: &str) -> String {
+    let word = said.split_whitespace().last().unwrap_or_default();
+    assert_eq!(word.len(), 64, "no checksum in {said:?}; {REMEDY}");
+    word.to_owned()
+}
