@@ -11,4 +11,5 @@ pub mod experiment;
 pub mod factors;
 pub mod memory;
 pub mod model;
+pub mod results;
 pub mod simulated;
