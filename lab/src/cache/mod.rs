@@ -10,6 +10,7 @@
 pub mod experiment;
 pub mod factors;
 pub mod memory;
+pub mod micro;
 pub mod model;
 pub mod results;
 pub mod simulated;

@@ -1,5 +1,6 @@
 //! What the simulator promises: properties over random programs, and one test for each of its parts.
 
+mod closed;
 mod deadlock;
 mod invariants;
 mod order;
