@@ -240,7 +240,7 @@ impl Machine {
             }
             self.cores[id].past = Some((store.line(), now + self.timing.drain));
             self.purge(store.line(), now);
-            self.to_memory(store.line(), now);
+            self.write_memory(store.line(), now);
             self.cores[id].take_fill(now, now + self.timing.drain);
         }
         self.visible(id, now);

@@ -196,12 +196,18 @@ fn judge(name: &'static str, value: f64) -> Result<(), ProfileError> {
 }
 
 const STUDY: &str = include_str!("../../../profiles/i9-7940x.toml");
+const TWO_SOCKETS: &str = include_str!("../../../profiles/two-sockets.toml");
 
 impl Profile {
     /// The published study's processor.
     pub fn study() -> Profile {
         // A test reads every profile that comes with the laboratory, so this one can be read.
         Profile::parse(STUDY).unwrap_or_else(|error| unreachable!("the study's profile: {error}"))
+    }
+
+    /// Two sockets of its cores.
+    pub fn two_sockets() -> Profile {
+        Profile::parse(TWO_SOCKETS).unwrap_or_else(|error| unreachable!("the two sockets' profile: {error}"))
     }
 
     /// Reads and judges a profile.

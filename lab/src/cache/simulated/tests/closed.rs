@@ -63,8 +63,8 @@ fn time(
         result.borrow_mut().push(memory.counters().since(&begin));
     });
     run(machine, vec![body]).expect("one core waits for nobody");
-    let time = times.borrow()[0].time;
-    time
+    let counted = times.take();
+    counted[0].time
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn a_chase_takes_the_latency_of_where_its_lines_are() {
     let all = once(|memory| {
         (0..2).for_each(|_| {
             pointer_chase(memory, 0, 4096);
-        })
+        });
     });
     assert_eq!(chase(4096, all), level("l2.latency", 4096));
     let all = once(|memory| {
         (0..2).for_each(|_| {
             pointer_chase(memory, 0, 32768);
-        })
+        });
     });
     assert_eq!(chase(32768, all), level("llc.latency", 32768));
     assert_eq!(chase(8192, once(|_| {})), level("transfer.dram", 8192));
