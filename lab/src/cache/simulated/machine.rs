@@ -18,6 +18,8 @@ use crate::cache::model::config::Prefetchers;
 #[derive(Clone, Debug)]
 pub(super) struct Timing {
     pub(super) protocol: Protocol,
+    pub(super) migratory: bool,
+    pub(super) stream_lines: u64,
     pub(super) issue: Time,
     pub(super) reorder_buffer: u64,
     store_buffer: usize,
@@ -46,6 +48,8 @@ impl Timing {
         let transfer = &profile.transfer;
         Timing {
             protocol: profile.protocol,
+            migratory: profile.migratory.value > 0.0,
+            stream_lines: profile.l2_stream.value as u64,
             issue: (TICKS as f64 / profile.core.width.value).round() as Time,
             reorder_buffer: profile.core.reorder_buffer.value as u64,
             store_buffer: profile.core.store_buffer.value as usize,
@@ -184,6 +188,7 @@ impl Machine {
             let counters = &mut self.cores[id].counters;
             counters.rfo_demand += 1;
             counters.rfo_time += fill.ready - now;
+            self.cores[id].owning(now, fill.ready);
             self.cores[id].stores.postpone(fill.ready);
         }
     }
@@ -300,7 +305,8 @@ impl Machine {
         };
         if !self.directory.at(line).owned_by(id) {
             self.cores[id].counters.rfo_ahead += 1;
-            self.access(id, line, true, now);
+            let fill = self.access(id, line, true, now);
+            self.cores[id].owning(now, fill.ready);
         }
     }
 
