@@ -48,7 +48,7 @@ fn main() {
         ("c", c),
         ("e", e),
         ("f", f),
-        ("best", best),
+        ("af", lab::cache::factors::find("a+f").expect("ok").config), ("adf", lab::cache::factors::find("a+d+f").expect("ok").config), ("best", best),
         ("ro", ro),
         ("pf", pf),
     ] {
