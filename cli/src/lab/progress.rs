@@ -48,7 +48,8 @@ impl Progress {
         self.bar.inc(1);
         self.show();
         let part = self.done * LINES / self.all.max(1);
-        if self.bar.is_hidden() && part > self.told {
+        // The end is told by `end`.
+        if self.bar.is_hidden() && part > self.told && self.done < self.all {
             self.told = part;
             show::aside(&format!("{} of {} experiments, {}", self.done, self.all, shown(self.left())));
         }

@@ -5,7 +5,7 @@ use super::args::{LabRunArgs, Selection};
 use super::profile;
 use super::progress::Progress;
 use crate::show;
-use crate::trouble::Trouble;
+use crate::trouble::{BAD_INPUT, Trouble};
 use lab::cache::analysis;
 use lab::cache::batch::keep::{KeepError, Keeper};
 use lab::cache::batch::{Event, Plan, Runner, runner, select};
@@ -36,7 +36,9 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     };
     let keeper = Keeper::open(args.out.clone(), plan.empty());
     let mut job = Job {
-        keeper: keeper.map_err(|error| trouble(args.out.as_deref(), &error))?,
+        // Nothing has run yet, so a place that cannot be written to is bad input too.
+        keeper: keeper
+            .map_err(|error| Trouble { code: BAD_INPUT, ..trouble(args.out.as_deref(), &error) })?,
         failed: Vec::new(),
         unwritten: None,
     };
@@ -140,12 +142,15 @@ fn chosen(results: &Results, wanted: &[Named]) -> Results {
 fn trouble(out: Option<&Path>, error: &KeepError) -> Trouble {
     let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
     let remedy = match error {
-        KeepError::MadeOtherwise(_) => "name another file, or repeat the profile, packets and seed of this one",
+        KeepError::MadeOtherwise(_) => {
+            "name another file, or repeat the profile, packets and seed of this one"
+        }
         KeepError::Unreadable(_) | KeepError::NotWritten(_) => "name a file that you may read and write",
-        KeepError::NotResults(_) | KeepError::Impossible { .. } => "name a file that `lab run --out` wrote, or a new one",
+        KeepError::NotResults(_) | KeepError::Impossible { .. } => {
+            "name a file that `lab run --out` wrote, or a new one"
+        }
     };
-    // A place that cannot be written to is bad input too as long as nothing has run; afterwards it is the machine's.
-    if error.is_bad_input() { Trouble::bad(place, error, remedy) } else { Trouble::failed(place, error, remedy) }
+    Trouble::failed(place, error, remedy)
 }
 
 fn table(results: &Results) -> String {

@@ -75,7 +75,7 @@ pub struct Estimate {
 }
 
 /// One configuration's results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// As `linerate lab list` shows it
     pub name: String,

@@ -29,8 +29,9 @@ pub fn page(report: &Report) -> String {
     )
 }
 
+/// Such as `1. Simulated: Intel Core i9-7940X`.
 fn heading(set: &Set) -> String {
-    escape(&format!("{}: {}", kind(set.results.memory), set.results.processor))
+    escape(&format!("{}. {}: {}", set.number, kind(set.results.memory), set.results.processor))
 }
 
 fn link(set: &Set) -> String {
@@ -42,7 +43,9 @@ fn part(set: &Set) -> String {
     let what = match set.results.memory {
         Kind::Simulated => "Everything in this part was computed by a simulator; nothing was measured.",
         Kind::Real => "Everything in this part was measured by the clock; nothing was simulated.",
-        Kind::Counted => "Everything in this part was measured with hardware counters; nothing was simulated.",
+        Kind::Counted => {
+            "Everything in this part was measured with hardware counters; nothing was simulated."
+        }
     };
     let class = if set.results.memory == Kind::Simulated { "simulated" } else { "measured" };
     let figures: String = figures::all(set).iter().map(figure).collect();
@@ -77,8 +80,11 @@ fn figure(figure: &figures::Figure) -> String {
 }
 
 fn notes(set: &Set) -> String {
-    let notes: String = set.results.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
-    if notes.is_empty() { notes } else { format!("<h3>What to mind</h3>\n<ul>\n{notes}</ul>\n") }
+    let notes: Vec<String> = set.results.notes.iter().map(|note| escape(note)).collect();
+    if notes.is_empty() {
+        return String::new();
+    }
+    format!("<h3>What to mind</h3>\n<ul>\n<li>{}</li>\n</ul>\n", notes.join("</li>\n<li>"))
 }
 
 /// Says which figures are not there, and why.
@@ -88,7 +94,8 @@ fn absent(set: &Set) -> String {
         reasons.push("Ratios need the base and another configuration.");
     }
     if set.analysis.synergy.is_empty() {
-        reasons.push("Synergy needs the base, two factors alone and both together, such as base, a, d and a+d.");
+        reasons
+            .push("Synergy needs the base, two factors alone and both together, such as base, a, d and a+d.");
     }
     if set.analysis.waterfall.len() < 2 {
         reasons.push("The way to the best needs the base and cells that lead there one factor at a time.");
@@ -96,5 +103,8 @@ fn absent(set: &Set) -> String {
     if set.results.rows.iter().all(|row| row.lines.is_empty()) {
         reasons.push("Nobody counted by line.");
     }
-    reasons.iter().map(|reason| format!("<p class=\"absent\">{reason}</p>\n")).collect()
+    if reasons.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"absent\">{}</p>\n", reasons.join("</p>\n<p class=\"absent\">"))
 }

@@ -29,7 +29,8 @@ fn part(set: &Set) -> String {
         line(&name, &format!("misses per packet against throughput: R2 {:.2}, Spearman {rho:.2}", law.r2));
     }
     if let Some(shares) = &set.analysis.shapley {
-        let part = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.0} %", part * 100.0));
+        let part =
+            |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.0} %", part * 100.0));
         let shares: Vec<String> =
             shares.iter().map(|share| format!("{} {}", share.letter, part(share.part))).collect();
         line("Shapley", &shares.join(", "));

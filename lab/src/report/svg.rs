@@ -78,8 +78,7 @@ impl Drawing {
     /// The same, filled to a degree of 0 to 1.
     pub(in crate::report) fn shaded(&mut self, area: Area, class: &str, degree: f64, tip: &str) {
         let Area { x, y, width, height } = area;
-        let degree =
-            if degree < 1.0 { format!(" fill-opacity=\"{degree:.3}\"") } else { String::new() };
+        let degree = if degree < 1.0 { format!(" fill-opacity=\"{degree:.3}\"") } else { String::new() };
         let title = title(tip);
         self.push(format_args!(
             "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" class=\"{class}\"{degree}>{title}</rect>"
@@ -156,7 +155,7 @@ pub(in crate::report) struct Scale {
 impl Scale {
     /// From nothing to a little more than `most`, along `length` from `start` (which may go backwards).
     pub(in crate::report) fn linear(most: f64, start: f64, length: f64) -> Scale {
-        Scale { from: 0.0, to: if most > 0.0 { most * 1.05 } else { 1.0 }, start, length, log: false }
+        Scale { from: 0.0, to: if most > 0.0 { most * 1.1 } else { 1.0 }, start, length, log: false }
     }
 
     /// Of ratios.
@@ -205,6 +204,7 @@ mod tests {
     #[test]
     fn ticks_are_round_and_within() {
         assert_eq!(Scale::linear(52.0, 0.0, 1.0).ticks(5), [0.0, 20.0, 40.0]);
+        assert_eq!(Scale::linear(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
         assert_eq!(Scale::linear(0.9, 0.0, 1.0).ticks(5).len(), 5);
         assert_eq!(Scale::log(0.5, 2.0, 0.0, 1.0).ticks(5), [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0]);
         assert_eq!([0.5, 20.0, 0.0].map(tick), ["0.5", "20", "0"]);
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn a_scale_runs_either_way_and_ends() {
-        let up = Scale::linear(10.0 / 1.05, 100.0, -100.0);
+        let up = Scale::linear(10.0 / 1.1, 100.0, -100.0);
         assert_eq!((up.at(0.0), up.at(5.0).round(), up.at(99.0)), (100.0, 50.0, 0.0));
-        assert_eq!(Scale::log(0.5, 2.0, 0.0, 10.0).at(1.0), 5.0);
+        assert!((Scale::log(0.5, 2.0, 0.0, 10.0).at(1.0) - 5.0).abs() < 1e-9);
     }
 
     #[test]
@@ -223,6 +223,9 @@ mod tests {
         drawing.text(1.0, 1.0, Anchor::Start, "label", "<b>");
         let text = standalone(&drawing.finish("a & b"));
         assert!(text.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{text}");
-        assert!(text.contains("<style>") && text.contains("&lt;b&gt;") && text.contains("a &amp; b"), "{text}");
+        assert!(
+            text.contains("<style>") && text.contains("&lt;b&gt;") && text.contains("a &amp; b"),
+            "{text}"
+        );
     }
 }

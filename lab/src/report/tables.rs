@@ -10,7 +10,9 @@ const EFFECTS: usize = 16;
 
 /// A table; cells are escaped here, titles that begin with `>` are columns of numbers.
 fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let class = |n: usize| if titles.get(n).is_some_and(|title| title.starts_with('>')) { " class=\"n\"" } else { "" };
+    let class = |n: usize| {
+        if titles.get(n).is_some_and(|title| title.starts_with('>')) { " class=\"n\"" } else { "" }
+    };
     let line = |tag: &str, cells: &[String]| {
         let cells = cells.iter().enumerate().map(|(n, cell)| {
             let class = class(n);
@@ -20,13 +22,16 @@ fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String
     };
     let titles: Vec<String> = titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
     let body: String = rows.into_iter().map(|row| line("td", &row)).collect();
-    format!("<div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody></table></div>\n", line("th", &titles))
+    format!(
+        "<div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody></table></div>\n",
+        line("th", &titles)
+    )
 }
 
 /// Published numbers, and beside them ours of every set.
 pub(super) fn published(sets: &[Set]) -> String {
     let ours: Vec<String> =
-        sets.iter().map(|set| format!(">{}: {}", kind(set.results.memory), set.results.processor)).collect();
+        sets.iter().map(|set| format!(">{}. {}", set.number, kind(set.results.memory))).collect();
     let mut titles = vec!["Quantity", "Configuration", ">Published"];
     titles.extend(ours.iter().map(String::as_str));
     let rows = REFERENCES.iter().map(|reference| {
@@ -71,7 +76,8 @@ pub(super) fn factors(set: &Set) -> String {
         let factor = FACTORS.iter().find(|factor| factor.letter == Some(letter));
         factor.map_or("", |factor| factor.title).to_owned()
     };
-    let part = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0));
+    let part =
+        |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0));
     let shares = shares.iter().map(|share| {
         let main = effects.iter().find(|effect| effect.letters == share.letter.to_string());
         vec![
@@ -84,7 +90,14 @@ pub(super) fn factors(set: &Set) -> String {
         ]
     });
     let shares = table(
-        &["Factor", "What it changes", ">Shapley share, ln", ">Of the gain", ">Main effect, ln", ">Main effect, ×"],
+        &[
+            "Factor",
+            "What it changes",
+            ">Shapley share, ln",
+            ">Of the gain",
+            ">Main effect, ln",
+            ">Main effect, ×",
+        ],
         shares,
     );
     let rows = effects.iter().take(EFFECTS).map(|effect| {
@@ -145,7 +158,16 @@ pub(super) fn rows(set: &Set) -> String {
             each(|thread| thread.rfo_cycles),
         ]
     });
-    let titles = ["Configuration", ">Mpps", ">Ratio", ">L1 misses", ">L2 misses", ">LLC misses", ">Hits modified", ">RFO cycles"];
+    let titles = [
+        "Configuration",
+        ">Mpps",
+        ">Ratio",
+        ">L1 misses",
+        ">L2 misses",
+        ">LLC misses",
+        ">Hits modified",
+        ">RFO cycles",
+    ];
     format!(
         "<details><summary>All configurations</summary>\n<p>Per packet, Rx / Guest / Tx.</p>\n{}</details>\n",
         table(&titles, rows)

@@ -28,9 +28,9 @@ fn results(memory: Kind, names: &[&str]) -> Results {
         Row {
             name: name.clone(),
             mpps: 40.0 * (-0.1 * misses).exp(),
-            ratio: None,
             threads: threads.to_vec(),
             lines: vec![line],
+            ..Row::default()
         }
     };
     Results {

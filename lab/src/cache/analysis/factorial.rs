@@ -31,16 +31,10 @@ pub fn effects(mpps: &[f64; 64]) -> Vec<Effect> {
     let total: f64 = sums[1..].iter().map(|sum| sum * sum).sum();
     let effect = |bits: usize| {
         // The transform's sign counts the letters that are in, an effect's those that are not.
-        let sign = if bits.count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = if bits.count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let effect = sign * sums[bits] / 32.0;
         let share = if total > 0.0 { sums[bits] * sums[bits] / total } else { 0.0 };
-        Effect {
-            letters: name_of(bits, ":"),
-            order: bits.count_ones(),
-            effect,
-            factor: effect.exp(),
-            share,
-        }
+        Effect { letters: name_of(bits, ":"), order: bits.count_ones(), effect, factor: effect.exp(), share }
     };
     let mut effects: Vec<Effect> = (1..64).map(effect).collect();
     effects.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -108,7 +102,7 @@ mod tests {
             let sum: f64 = (0..64_usize)
                 .map(|x| {
                     let absent = (bits & !x).count_ones();
-                    if absent % 2 == 0 { cells[x].ln() } else { -cells[x].ln() }
+                    if absent.is_multiple_of(2) { cells[x].ln() } else { -cells[x].ln() }
                 })
                 .sum();
             let effects = effects(&cells);

@@ -110,12 +110,7 @@ fn fit(results: &Results, thread: &str, level: Level, axis: Axis) -> Fit {
 
 /// Each configuration's name, misses and throughput. Who counted no instructions has no rate of misses in them and is
 /// left out there.
-pub fn points<'a>(
-    results: &'a Results,
-    thread: &str,
-    level: Level,
-    axis: Axis,
-) -> Vec<(&'a str, f64, f64)> {
+pub fn points<'a>(results: &'a Results, thread: &str, level: Level, axis: Axis) -> Vec<(&'a str, f64, f64)> {
     let mut points = Vec::new();
     for row in &results.rows {
         let found = row.threads.iter().find(|other| other.thread == thread);

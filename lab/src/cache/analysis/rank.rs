@@ -18,7 +18,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let mut ranks = vec![0.0; values.len()];
     let mut from = 0;
     while from < order.len() {
-        let alike = order[from..].iter().take_while(|n| values[**n] == values[order[from]]).count();
+        let alike = order[from..].iter().take_while(|n| values[**n] <= values[order[from]]).count();
         let mean = (from + 1 + from + alike) as f64 / 2.0;
         for n in &order[from..from + alike] {
             ranks[*n] = mean;

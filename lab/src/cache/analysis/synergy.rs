@@ -1,4 +1,4 @@
-//! What two factors do together beyond what each does alone: ln(T_ij T_0 / (T_i T_j)), zero where they only multiply.
+//! What two factors do together beyond what each does alone: `ln(T_ij T_0 / (T_i T_j))`, zero where they only multiply.
 
 use serde::Serialize;
 
@@ -17,11 +17,10 @@ pub struct Synergy {
 /// All pairs of which the base, both alone and both together were run.
 pub fn pairs(cells: &Cells) -> Vec<Synergy> {
     let mut found = Vec::new();
-    for first in 0..LETTERS.len() {
-        for second in first + 1..LETTERS.len() {
-            if let Some(value) = synergy(cells, 1 << first, 1 << second) {
-                found.push(Synergy { pair: (LETTERS[first], LETTERS[second]), value });
-            }
+    for (i, first) in LETTERS.iter().enumerate() {
+        for (j, second) in LETTERS.iter().enumerate().skip(i + 1) {
+            let value = synergy(cells, 1 << i, 1 << j);
+            found.extend(value.map(|value| Synergy { pair: (*first, *second), value }));
         }
     }
     found

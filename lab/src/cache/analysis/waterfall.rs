@@ -79,7 +79,7 @@ mod tests {
             let cells: Cells = std::array::from_fn(|bits| Some(values[bits]));
             let steps = greedy(&cells);
             let most = values.iter().copied().fold(0.0, f64::max);
-            prop_assert_eq!(steps.last().unwrap().mpps, most);
+            prop_assert!((steps.last().unwrap().mpps - most).abs() < 1e-12);
             let goal = best(&cells);
             let mut at = 0;
             for step in &steps[1..] {

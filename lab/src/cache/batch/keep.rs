@@ -35,13 +35,6 @@ pub enum KeepError {
     NotWritten(#[source] io::Error),
 }
 
-impl KeepError {
-    /// Whether the input was at fault, and not the machine.
-    pub fn is_bad_input(&self) -> bool {
-        !matches!(self, KeepError::NotWritten(_))
-    }
-}
-
 /// Reads a set of results and judges its numbers.
 pub fn read(path: &Path) -> Result<Results, KeepError> {
     let bytes = fs::read(path).map_err(KeepError::Unreadable)?;
@@ -189,7 +182,7 @@ mod tests {
     }
 
     fn row(name: &str) -> Row {
-        Row { name: name.to_owned(), mpps: 1.5, ratio: None, threads: Vec::new(), lines: Vec::new() }
+        Row { name: name.to_owned(), mpps: 1.5, ..Row::default() }
     }
 
     #[test]
@@ -221,7 +214,7 @@ mod tests {
         for difference in ["packets 64 there, 128 here", "seed 1 there, 2 here", "transfer.hold"] {
             assert!(said.contains(difference), "{said}");
         }
-        assert!(error.is_bad_input());
+        assert!(matches!(error, KeepError::MadeOtherwise(_)));
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 

@@ -24,7 +24,8 @@ pub(super) fn run(plan: &Plan, configurations: &[Named], stop: &AtomicBool, list
     thread::scope(|scope| {
         for _ in 0..plan.jobs.get().min(configurations.len()) {
             let sender = sender.clone();
-            scope.spawn(|| work(plan, take, sender));
+            let take = &take;
+            scope.spawn(move || work(plan, take, &sender));
         }
         drop(sender);
         for event in events {
@@ -35,7 +36,7 @@ pub(super) fn run(plan: &Plan, configurations: &[Named], stop: &AtomicBool, list
     });
 }
 
-fn work<'a>(plan: &Plan, take: impl Fn() -> Option<&'a Named>, sender: Sender<Event>) {
+fn work<'a>(plan: &Plan, take: impl Fn() -> Option<&'a Named>, sender: &Sender<Event>) {
     // The receiver outlives all senders.
     let tell = |event| drop(sender.send(event));
     while let Some(named) = take() {

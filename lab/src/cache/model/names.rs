@@ -24,11 +24,8 @@ impl Layout {
     }
 
     fn parts(&self, name: &str, ring: &Ring, from: Address) -> Vec<String> {
-        let indices = [
-            ("last_avail", ring.last_avail),
-            ("last_used", ring.last_used),
-            ("last_pool", ring.last_pool),
-        ];
+        let indices =
+            [("last_avail", ring.last_avail), ("last_used", ring.last_used), ("last_pool", ring.last_pool)];
         let within = |at: Address| (from..from + LINE).contains(&at);
         let found = indices.iter().filter(|(_, at)| within(*at)).map(|(field, _)| format!("{name}.{field}"));
         found.chain(self.descriptors_in(name, ring, from)).collect()

@@ -106,8 +106,8 @@ fn legend(drawing: &mut Drawing, fill_buffers: bool) {
 
 fn caption(fill_buffers: bool) -> String {
     let parts = "All cycles of a thread, per packet. A cycle counts as waiting only when nothing could be issued in it; \
-                 what is hidden behind other work is not shown. Spin is asking for a descriptor that is not there yet: the \
-                 thread without spin is the one that the others wait for.";
+                 what is hidden behind other work is not shown. Spin is asking for a descriptor that is not there yet: who \
+                 spins least is whom the others wait for.";
     let fill = if fill_buffers {
         " The black mark is how long all fill buffers were in use, which goes on beside all the others."
     } else {

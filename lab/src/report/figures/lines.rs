@@ -16,7 +16,7 @@ const LEGEND: f64 = 24.0;
 /// Hits per packet at which a field is empty, and at which it is full: one packet in a thousand, and each one.
 const FAINT: f64 = 1e-3;
 /// Lines whose names stand under a strip.
-const NAMED: usize = 3;
+const NAMED: usize = 2;
 
 pub(super) fn draw(set: &Set) -> Option<Sketch> {
     let rows: Vec<&Row> = headline(set);
@@ -82,7 +82,7 @@ fn worst(row: &Row) -> String {
     let sum: f64 = lines.iter().map(|line| total(line)).sum();
     let named = lines.iter().take(NAMED).map(|line| format!("{} {}", number(total(line)), line.name));
     let named: Vec<String> = named.collect();
-    format!("{} hits per packet in all; most: {}", number(sum), named.join("; "))
+    format!("{} a packet in all; most: {}", number(sum), named.join("; "))
 }
 
 fn legend(drawing: &mut Drawing) {

@@ -80,7 +80,8 @@ fn finish(set: &Set, sketch: Sketch) -> Figure {
 /// the best, and the best; if there are none of them, the first dozen.
 fn headline(set: &Set) -> Vec<&Row> {
     let mut names: Vec<String> = vec!["base".to_owned()];
-    names.extend(FACTORS.iter().filter(|factor| factor.letter.is_some()).map(|factor| factor.name.to_owned()));
+    names
+        .extend(FACTORS.iter().filter(|factor| factor.letter.is_some()).map(|factor| factor.name.to_owned()));
     names.push(cell(['a', 'd']).name);
     names.extend(set.analysis.waterfall.iter().map(|step| step.name.clone()));
     names.push(cells()[best(&cells_of(&set.results))].name.clone());

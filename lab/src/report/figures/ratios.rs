@@ -14,8 +14,7 @@ const RIGHT: f64 = 118.0;
 
 pub(super) fn draw(set: &Set) -> Vec<Sketch> {
     let is_single = |ratio: &&Ratio| FACTORS.iter().any(|factor| factor.name == ratio.name);
-    let (singles, mut combined): (Vec<&Ratio>, Vec<&Ratio>) =
-        set.analysis.ratios.iter().partition(is_single);
+    let (singles, mut combined): (Vec<&Ratio>, Vec<&Ratio>) = set.analysis.ratios.iter().partition(is_single);
     combined.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     let parts = [
         ("factors", "Throughput over the base: single factors", singles),
@@ -79,9 +78,10 @@ fn figures(ratio: &Ratio) -> String {
 }
 
 fn caption(band: &Band, ratios: &[&Ratio]) -> String {
-    let whiskers = match ratios.iter().any(|ratio| ratio.interval.is_some()) {
-        true => "Lines are 95 % intervals.",
-        false => "There are no intervals, because nothing was run in rounds.",
+    let whiskers = if ratios.iter().any(|ratio| ratio.interval.is_some()) {
+        "Lines are 95 % intervals."
+    } else {
+        "There are no intervals, because nothing was run in rounds."
     };
     format!("Bars begin at 1, on a logarithmic axis. {whiskers} Grey band: {}.", band.from)
 }

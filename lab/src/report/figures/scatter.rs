@@ -17,11 +17,8 @@ pub(super) fn draw(set: &Set, axis: Axis) -> Option<Sketch> {
     for fit in set.analysis.fits.iter().filter(|fit| fit.axis == axis) {
         let column = ["rx", "guest", "tx"].iter().position(|name| *name == fit.thread)?;
         let row = Level::ALL.iter().position(|level| *level == fit.level)?;
-        let area = Area {
-            x: PANEL.x + STEP.0 * column as f64,
-            y: TOP + PANEL.y + STEP.1 * row as f64,
-            ..PANEL
-        };
+        let area =
+            Area { x: PANEL.x + STEP.0 * column as f64, y: TOP + PANEL.y + STEP.1 * row as f64, ..PANEL };
         any |= panel(&mut drawing, set, fit, area);
     }
     let (name, unit) = match axis {
@@ -80,15 +77,14 @@ fn axes(drawing: &mut Drawing, fit: &Fit, area: Area, x: Scale, y: Scale) {
     let unit = if fit.axis == Axis::Packet { "packet" } else { "kilo-instruction" };
     let name = format!("{}, {} misses / {unit}", thread(&fit.thread), fit.level.name());
     drawing.text(area.x, area.y - 9.0, Anchor::Start, "strong", &name);
-    drawing.text(area.right(), area.y - 9.0, Anchor::End, "small", "Mpps ↑");
+    drawing.text(area.x - 8.0, area.y - 9.0, Anchor::End, "small", "Mpps");
     drawing.text(area.right(), area.bottom() + 28.0, Anchor::End, "muted", &quality(fit));
 }
 
 fn quality(fit: &Fit) -> String {
     let r2 = fit.law.map_or_else(|| "no fit".to_owned(), |law| format!("R² {:.2}", law.r2));
     let rho = fit.spearman.map_or_else(|| "ρ undefined".to_owned(), |rho| format!("ρ {rho:.2}"));
-    let law = fit.law.map_or_else(String::new, |law| {
-        format!("{} e^({} x), ", number(law.scale), number(law.rate))
-    });
+    let law =
+        fit.law.map_or_else(String::new, |law| format!("{} e^({} x), ", number(law.scale), number(law.rate)));
     format!("{law}{r2}, {rho}, n {}", fit.points)
 }

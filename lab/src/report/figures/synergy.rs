@@ -19,8 +19,12 @@ pub(super) fn draw(set: &Set) -> Option<Sketch> {
     let place = |letter: char| LETTERS.iter().position(|other| *other == letter).unwrap_or(0) as f64;
     for pair in pairs {
         let (column, row) = (place(pair.pair.1) - 1.0, place(pair.pair.0));
-        let area =
-            Area { x: LEFT + column * CELL, y: TOP + 26.0 + row * CELL, width: CELL - 3.0, height: CELL - 3.0 };
+        let area = Area {
+            x: LEFT + column * CELL,
+            y: TOP + 26.0 + row * CELL,
+            width: CELL - 3.0,
+            height: CELL - 3.0,
+        };
         let class = if pair.value < 0.0 { "loss" } else { "gain" };
         let degree = if most > 0.0 { 0.08 + 0.52 * pair.value.abs() / most } else { 0.08 };
         let tip = format!(

@@ -71,5 +71,7 @@ fn caption(set: &Set) -> String {
         return order.to_owned();
     }
     let best = set.analysis.best.as_deref().unwrap_or("none");
-    format!("{order} The best of the cells that were run is {best}; the cells on the way to it were not all run.")
+    format!(
+        "{order} The best of the cells that were run is {best}; the cells on the way to it were not all run."
+    )
 }
