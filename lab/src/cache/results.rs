@@ -20,6 +20,17 @@ pub enum Kind {
     Simulated,
 }
 
+impl Kind {
+    /// As it is typed and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Real => "real",
+            Kind::Counted => "counted",
+            Kind::Simulated => "simulated",
+        }
+    }
+}
+
 /// A constant that simulated results rest on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConstantRow {
@@ -64,7 +75,7 @@ pub struct Estimate {
 }
 
 /// One configuration's results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// As `linerate lab list` shows it
     pub name: String,
@@ -74,6 +85,27 @@ pub struct Row {
     pub ratio: Option<Estimate>,
     /// Rx, Guest and Tx
     pub threads: Vec<ThreadRow>,
+    /// Lines of the rings that one thread had to fetch from another's cache; empty where nobody counted
+    #[serde(default)]
+    pub lines: Vec<LineRow>,
+}
+
+/// Who had to fetch a line from another core that had changed it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LineRow {
+    /// Where it begins in the arena, in bytes
+    pub address: u64,
+    /// What lies in it, such as `rx.last_avail rx.desc[0..3]`
+    pub name: String,
+    /// Loads from another core's modified line, per packet, by Rx, Guest and Tx
+    pub hits_modified: [f64; 3],
+}
+
+impl Results {
+    /// A configuration's row.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
 }
 
 /// Where a thread's cycles went, per packet; what is left over is work.
@@ -169,6 +201,7 @@ impl Row {
             mpps: outcome.mpps,
             ratio: None,
             threads: threads.map(|(name, tally)| ThreadRow::new(name, tally)).collect(),
+            lines: outcome.lines.clone(),
         }
     }
 }

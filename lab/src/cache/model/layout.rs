@@ -14,8 +14,8 @@ pub struct Ring {
     pub last_used: Address,
     /// Next buffer of the pool
     pub last_pool: Address,
-    descriptors: Address,
-    end: Address,
+    pub(super) descriptors: Address,
+    pub(super) end: Address,
 }
 
 /// Which thread's pool.
@@ -40,7 +40,7 @@ pub struct Layout {
     pub index_width: Width,
     /// How a descriptor's buffer index is loaded and stored
     pub entry_width: Width,
-    config: Config,
+    pub(super) config: Config,
     headers: Address,
     pools: Address,
     step: u64,

@@ -101,6 +101,8 @@ pub struct Machine {
     pub(super) memory_free: Time,
     values: Values,
     frequency: f64,
+    /// By core and line, for the lines below the watched end: loads from another core's modified line
+    line_hits: Vec<Vec<u64>>,
 }
 
 impl Machine {
@@ -115,8 +117,19 @@ impl Machine {
             memory_free: 0,
             values: Values::new(bytes),
             frequency: profile.frequency.value,
+            line_hits: vec![Vec::new(); cores],
             timing,
         }
+    }
+
+    /// From here on, loads from other cores' modified lines are counted for each line below `end` too.
+    pub fn watch(&mut self, end: Address) {
+        self.line_hits.fill(vec![0; end.div_ceil(LINE) as usize]);
+    }
+
+    /// What a core counted so far of each watched line.
+    pub fn line_hits(&self, core: usize) -> &[u64] {
+        &self.line_hits[core]
     }
 
     /// What a core counted so far.
@@ -283,6 +296,9 @@ impl Machine {
         counters.l2_misses += u64::from(level >= Source::Llc as u64);
         counters.llc_misses += u64::from(level == Source::Dram as u64);
         counters.hits_modified += u64::from(modified && level == Source::Core as u64);
+        if let Some(hits) = self.line_hits[id].get_mut(line as usize) {
+            *hits += u64::from(modified && level == Source::Core as u64);
+        }
         self.cores[id].load_completes(fill.ready, fill.source);
     }
 
