@@ -11,5 +11,6 @@ pub mod experiment;
 pub mod factors;
 pub mod memory;
 pub mod model;
+pub mod real;
 pub mod results;
 pub mod simulated;
