@@ -7,6 +7,7 @@
 
 pub mod config;
 pub mod layout;
+mod modulo;
 mod threads;
 
 pub use config::Config;

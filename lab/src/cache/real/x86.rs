@@ -83,6 +83,12 @@ pub(super) unsafe fn write(base: *mut u8, at: Address, length: u64) {
     let mut done = 0;
     // SAFETY: every access lies in the bytes that the caller vouches for.
     unsafe {
+        while length - done >= 64 {
+            asm!("movups xmmword ptr [{b} + {a}], xmm0", "movups xmmword ptr [{b} + {a} + 16], xmm0",
+                "movups xmmword ptr [{b} + {a} + 32], xmm0", "movups xmmword ptr [{b} + {a} + 48], xmm0",
+                b = in(reg) base, a = in(reg) at + done, options(nostack, preserves_flags));
+            done += 64;
+        }
         while length - done >= 16 {
             // What the register holds is no matter: bytes of no meaning.
             asm!("movups xmmword ptr [{b} + {a}], xmm0", b = in(reg) base, a = in(reg) at + done,
