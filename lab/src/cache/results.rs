@@ -72,8 +72,22 @@ pub struct Row {
     pub mpps: f64,
     /// Over the base of the same round, where there were rounds
     pub ratio: Option<Estimate>,
-    /// Rx, Guest and Tx
+    /// Rx, Guest and Tx; empty where nothing was counted
     pub threads: Vec<ThreadRow>,
+    /// Events that hardware counted; empty on other memories
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventRow>,
+}
+
+/// An event that hardware counted in one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRow {
+    /// `rx`, `guest` or `tx`; `rx+tx` where both took turns on one CPU
+    pub thread: String,
+    /// As the processor's manual calls it
+    pub event: String,
+    /// A packet, the median over rounds
+    pub per_packet: f64,
 }
 
 /// Where a thread's cycles went, per packet; what is left over is work.
@@ -169,6 +183,7 @@ impl Row {
             mpps: outcome.mpps,
             ratio: None,
             threads: threads.map(|(name, tally)| ThreadRow::new(name, tally)).collect(),
+            events: Vec::new(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::cache::model::config::Prefetchers;
 pub struct Processor {
     /// As it calls itself, with its family and model
     pub name: String,
+    skylake_x: bool,
     flags: Vec<String>,
 }
 
@@ -62,13 +63,22 @@ impl Processor {
         let family = field("cpu family").zip(field("model"));
         let suffix = family.map_or(String::new(), |(family, model)| format!(" (family {family}, model {model})"));
         let name = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+        // Later steppings of the model are other processors, from Cascade Lake on.
+        let early = field("stepping").and_then(|number| number.parse::<u8>().ok()).is_some_and(|n| n <= 4);
+        let intel = field("vendor_id").as_deref() == Some("GenuineIntel");
+        let skylake_x = intel && early && field("cpu family").zip(field("model")) == Some(("6".into(), "85".into()));
         let flags = field("flags").or_else(|| field("Features")).unwrap_or_default();
-        Processor { name: name + &suffix, flags: flags.split_whitespace().map(str::to_owned).collect() }
+        Processor { name: name + &suffix, skylake_x, flags: flags.split_whitespace().map(str::to_owned).collect() }
     }
 
     /// Whether the kernel names this flag.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|other| other == flag)
+    }
+
+    /// Whether it counts the events of Skylake-X.
+    pub fn is_skylake_x(&self) -> bool {
+        self.skylake_x
     }
 
     /// Whether a configuration can run here.
@@ -153,6 +163,15 @@ mod tests {
         let processor = Processor::read(INFO);
         assert_eq!(processor.name, "AMD EPYC (family 25, model 17)");
         assert!(processor.has("clwb") && !processor.has("cl"));
+    }
+
+    #[test]
+    fn skylake_x_ends_before_cascade_lake() {
+        let read = |stepping: u8| {
+            let text = format!("vendor_id: GenuineIntel\ncpu family: 6\nmodel: 85\nstepping: {stepping}\n");
+            Processor::read(&text).is_skylake_x()
+        };
+        assert!(read(4) && !read(7) && !Processor::read(INFO).is_skylake_x());
     }
 
     #[test]
