@@ -1,4 +1,4 @@
-//! A trial on real memory: `trial [--counted] [--rounds N] [--json FILE] [CONFIGURATION...]`.
+//! A trial on real memory: `trial [--counted] [--rounds N] [--milliseconds N] [--json FILE] [CONFIGURATION...]`.
 
 use std::process::ExitCode;
 
@@ -13,6 +13,10 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         match argument.as_str() {
             "--counted" => plan.counted = true,
             "--rounds" => plan.rounds = arguments.next().ok_or("how many rounds?")?.parse()?,
+            "--milliseconds" => {
+                let text = arguments.next().ok_or("how long a slice?")?;
+                plan.slice = std::time::Duration::from_millis(text.parse()?);
+            }
             "--json" => json = arguments.next(),
             name => plan.configurations.push(find(name)?),
         }

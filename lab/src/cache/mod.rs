@@ -7,6 +7,7 @@
 //! What is simulated is never given out as measured: each result says which memory it comes from. Nothing here is
 //! needed by the product, and nothing here knows how a result is drawn.
 
+pub mod calibrate;
 pub mod counted;
 pub mod experiment;
 pub mod factors;

@@ -9,8 +9,8 @@ use crate::cache::factors::Named;
 use crate::cache::real::{Arena, Clock, Seats, Slice, run::Watch, slice};
 use crate::cache::results::Row;
 
-/// How often a slice is tried before its block goes without it.
-const TRIES: usize = 6;
+/// For about how long a slice is tried before its block goes without it, in seconds, and how often at least.
+const TRYING: (f64, usize) = (0.25, 6);
 /// Packets of the run that says how many make a slice.
 const PILOT: Length = Length { packets: 50_000, warm_up: 10_000 };
 
@@ -104,7 +104,7 @@ impl<'a> Blocks<'a> {
     /// A slice that nobody disturbed, if one can be had in a few tries.
     fn quiet_slice(&mut self, place: usize, block: usize) -> Result<Option<f64>, TrialError> {
         let group = self.events.as_ref().map(|events| events.group(block));
-        for _ in 0..TRIES {
+        for _ in 0..tries(self.plan) {
             let (slice, disturbance) = self.slice(&self.all[place], self.lengths[place], group)?;
             if disturbance == Disturbance::default() {
                 let mpps = slice.mpps();
@@ -185,8 +185,9 @@ impl<'a> Blocks<'a> {
         )];
         if self.missing > 0 {
             notes.push(format!(
-                "{} of {slices} slices were disturbed in each of {TRIES} tries and are left out of their blocks",
-                self.missing
+                "{} of {slices} slices were disturbed in each of {} tries and are left out of their blocks",
+                self.missing,
+                tries(self.plan)
             ));
         }
         for (place, named) in self.all.iter().enumerate() {
@@ -201,6 +202,10 @@ impl<'a> Blocks<'a> {
         notes.extend(self.events.as_ref().map(Events::note));
         notes
     }
+}
+
+fn tries(plan: &Plan) -> usize {
+    ((TRYING.0 / plan.slice.as_secs_f64()) as usize).max(TRYING.1)
 }
 
 /// Packets that take about so long at this rate, and a fifth of them before that.
