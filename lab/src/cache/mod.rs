@@ -9,11 +9,15 @@
 
 pub mod analysis;
 pub mod batch;
+pub mod calibrate;
+pub mod counted;
 pub mod experiment;
 pub mod factors;
 pub mod memory;
 pub mod model;
 pub mod paths;
 pub mod published;
+pub mod real;
 pub mod results;
 pub mod simulated;
+pub mod trial;

@@ -83,7 +83,7 @@ pub struct Row {
     pub mpps: f64,
     /// Over the base of the same round, where there were rounds
     pub ratio: Option<Estimate>,
-    /// Rx, Guest and Tx
+    /// Rx, Guest and Tx; empty where nothing was counted
     pub threads: Vec<ThreadRow>,
     /// Lines of the rings that one thread had to fetch from another's cache; empty where nobody counted
     #[serde(default)]
@@ -106,6 +106,20 @@ impl Results {
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
     }
+    /// Events that hardware counted; empty on other memories
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventRow>,
+}
+
+/// An event that hardware counted in one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRow {
+    /// `rx`, `guest` or `tx`; `rx+tx` where both took turns on one CPU
+    pub thread: String,
+    /// As the processor's manual calls it
+    pub event: String,
+    /// A packet, the median over rounds
+    pub per_packet: f64,
 }
 
 /// Where a thread's cycles went, per packet; what is left over is work.
@@ -202,6 +216,7 @@ impl Row {
             ratio: None,
             threads: threads.map(|(name, tally)| ThreadRow::new(name, tally)).collect(),
             lines: outcome.lines.clone(),
+            events: Vec::new(),
         }
     }
 }

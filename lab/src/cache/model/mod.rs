@@ -8,6 +8,7 @@
 pub mod config;
 pub mod layout;
 mod names;
+mod modulo;
 mod threads;
 
 pub use config::Config;
