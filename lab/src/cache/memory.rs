@@ -96,6 +96,10 @@ pub trait Memory {
     fn load(&mut self, at: Address, width: Width) -> u64;
     /// Stores a value; plain on x86, where stores become visible in order.
     fn store(&mut self, at: Address, width: Width, value: u64);
+    /// Loads a value from an address that the load before gave: it cannot begin before that one's value is there.
+    fn load_next(&mut self, at: Address, width: Width) -> u64 {
+        self.load(at, width)
+    }
     /// Loads `length` bytes and forgets them.
     fn read(&mut self, at: Address, length: u64);
     /// Stores `length` bytes of no meaning.
@@ -112,4 +116,10 @@ pub trait Memory {
     fn work(&mut self, instructions: u64);
     /// The value last loaded from `at` is not the one wanted: ask again later.
     fn pause(&mut self, at: Address);
+    /// Waits until everything before has happened: loads have their values and stores are visible (MFENCE).
+    fn fence(&mut self) {}
+    /// A device writes `length` bytes of no meaning (a frame arrives). Memory without a device has the processor write them.
+    fn device_write(&mut self, at: Address, length: u64) {
+        self.write(at, length);
+    }
 }

@@ -14,6 +14,7 @@ pub mod counted;
 pub mod experiment;
 pub mod factors;
 pub mod memory;
+pub mod micro;
 pub mod model;
 pub mod paths;
 pub mod published;

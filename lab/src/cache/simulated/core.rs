@@ -59,8 +59,8 @@ pub(super) struct Core {
     depends_on: Source,
     /// What the last load of a value saw: line, version, and whether the line is still here
     pub(super) seen: (u64, u32),
-    /// The line that is being written past the caches
-    pub(super) past: Option<u64>,
+    /// The line that is being written past the caches, and until when it takes a buffer
+    pub(super) past: Option<(u64, Time)>,
     graces: Vec<Grace>,
     /// Until when a request for ownership is outstanding
     owning_until: Time,
@@ -68,6 +68,11 @@ pub(super) struct Core {
     wanted: VecDeque<(u64, Time)>,
     window: VecDeque<InFlight>,
     fills: Vec<Time>,
+    /// When each was taken and given back
+    #[cfg(test)]
+    pub(super) taken: Vec<(Time, Time)>,
+    /// Until when all of them are known to be in use
+    full_until: Time,
 }
 
 impl Core {
@@ -92,6 +97,9 @@ impl Core {
             wanted: VecDeque::new(),
             window: VecDeque::new(),
             fills: vec![0; timing.fill_buffers],
+            #[cfg(test)]
+            taken: Vec::new(),
+            full_until: 0,
         }
     }
 
@@ -128,6 +136,12 @@ impl Core {
         let (loaded, source) = (self.loaded, self.loaded_from);
         self.stall_until(loaded, source);
         self.clock += penalty;
+    }
+
+    /// Waits until everything issued so far has retired.
+    pub(super) fn retire(&mut self) {
+        let last = self.window.back().map_or(Source::L1, |last| last.source);
+        self.stall_until(self.retired, last);
     }
 
     fn stall_until(&mut self, until: Time, source: Source) {
@@ -181,9 +195,14 @@ impl Core {
         if let Some(first) = self.fills.iter_mut().min() {
             *first = until;
         }
+        #[cfg(test)]
+        self.taken.push((from, until));
+        // Accesses come in the order of their instructions, not of their times: what was counted is not counted again.
         let next = self.fills.iter().copied().min().unwrap_or(0);
+        let from = from.max(self.full_until);
         if next > from {
             self.counters.fill_full_time += next - from;
+            self.full_until = next;
         }
     }
 }

@@ -7,11 +7,11 @@ use super::core::{Core, State};
 use super::counters::{Counters, Source};
 use super::directory::Directory;
 use super::profile::{Profile, Protocol};
+use super::sockets::{Shared, Sockets};
 use super::stores::Store;
-use super::tags::Tags;
 use super::values::Values;
 use super::{TICKS, Time};
-use crate::cache::memory::{Address, Cleaning, Copying, LINE, Width};
+use crate::cache::memory::{Address, LINE, Width};
 use crate::cache::model::config::Prefetchers;
 
 /// A profile's constants, in ticks.
@@ -41,6 +41,10 @@ pub(super) struct Timing {
     pub(super) upgrade: Time,
     pub(super) hold: Time,
     drain: Time,
+    pub(super) remote_dram: Option<Time>,
+    pub(super) remote_core: Option<Time>,
+    pub(super) device_ways: usize,
+    pub(super) demotes: bool,
 }
 
 impl Timing {
@@ -71,6 +75,10 @@ impl Timing {
             upgrade: profile.nanoseconds(&transfer.upgrade),
             hold: profile.nanoseconds(&transfer.hold),
             drain: profile.nanoseconds(&transfer.drain),
+            remote_dram: transfer.remote_dram.as_ref().map(|time| profile.nanoseconds(time)),
+            remote_core: transfer.remote_core.as_ref().map(|time| profile.nanoseconds(time)),
+            device_ways: profile.device_ways(),
+            demotes: profile.demote,
         }
     }
 }
@@ -96,9 +104,11 @@ pub struct Machine {
     pub(super) timing: Timing,
     pub(super) cores: Vec<Core>,
     pub(super) directory: Directory,
-    pub(super) llc: Tags,
+    pub(super) llc: Shared,
+    pub(super) sockets: Sockets,
     pub(super) prefetchers: Prefetchers,
-    pub(super) memory_free: Time,
+    /// The time of the event that is happening
+    pub(super) present: Time,
     values: Values,
     frequency: f64,
     /// By core and line, for the lines below the watched end: loads from another core's modified line
@@ -112,9 +122,10 @@ impl Machine {
         Machine {
             cores: (0..cores).map(|_| Core::new(&timing)).collect(),
             directory: Directory::new(bytes / LINE + 2),
-            llc: Tags::new(profile.llc.bytes.value as u64, profile.llc.ways.value as u64, true),
+            llc: Shared::new(profile),
+            sockets: Sockets::one(),
             prefetchers,
-            memory_free: 0,
+            present: 0,
             values: Values::new(bytes),
             frequency: profile.frequency.value,
             line_hits: vec![Vec::new(); cores],
@@ -185,6 +196,11 @@ impl Machine {
         else {
             return;
         };
+        self.present = now;
+        if let Some(how) = store.cleaning {
+            self.commit_cleaning(id, store.line(), how, now);
+            return;
+        }
         if store.past {
             self.commit_past(id, store, now);
             return;
@@ -195,7 +211,7 @@ impl Machine {
         } else if entry.owned_by(id) {
             self.commit_owned(id, store, now);
         } else if let Some(from) = self.cores[id].grace(store.line(), now) {
-            if from > now { self.cores[id].stores.postpone(from) } else { self.visible(id, now) }
+            if from > now { self.cores[id].stores.postpone(from) } else { self.commit_lost(id, store, now) }
         } else {
             let fill = self.access(id, store.line(), true, now);
             let counters = &mut self.cores[id].counters;
@@ -216,17 +232,33 @@ impl Machine {
         }
     }
 
+    /// A store into a line that is on its way to another core: its bytes go along, and to the shared cache where the other one
+    /// only reads.
+    fn commit_lost(&mut self, id: usize, store: Store, now: Time) {
+        let line = store.line();
+        let entry = self.directory.at(line);
+        if entry.exclusive || self.timing.protocol == Protocol::Moesi && entry.dirty {
+            entry.dirty = true;
+        } else {
+            self.enter_llc(id, line, true);
+        }
+        self.visible(id, now);
+    }
+
     /// A store past the caches takes a fill buffer for each line until it has drained.
     fn commit_past(&mut self, id: usize, store: Store, now: Time) {
-        if self.cores[id].past != Some(store.line()) {
+        let drains = self.cores[id].past.is_some_and(|(line, until)| line == store.line() && now < until);
+        if drains {
+            self.purge(store.line(), now);
+        } else {
             let free = self.cores[id].fill_free(now);
             if free > now {
                 self.cores[id].stores.postpone(free);
                 return;
             }
-            self.cores[id].past = Some(store.line());
+            self.cores[id].past = Some((store.line(), now + self.timing.drain));
             self.purge(store.line(), now);
-            self.memory_free = self.memory_free.max(now) + self.timing.dram_interval;
+            self.to_memory(store.line(), now);
             self.cores[id].take_fill(now, now + self.timing.drain);
         }
         self.visible(id, now);
@@ -234,21 +266,36 @@ impl Machine {
 
     /// The store leaves the buffer and everybody can see it.
     fn visible(&mut self, id: usize, now: Time) {
-        let Some(store) = self.cores[id].stores.pop(now) else { return };
+        let Some(store) = self.leave_buffer(id, now) else { return };
         if let Some(value) = store.value {
             self.values.store(store.at, store.bytes, value);
         }
         self.directory.at(store.line()).version += 1;
         self.cores[id].counters.stores += 1;
-        if self.cores[id].state == State::Full {
-            let core = &mut self.cores[id];
+        for other in (0..self.cores.len()).filter(|other| *other != id) {
+            self.wake(other, store.line(), now);
+        }
+    }
+
+    /// The head leaves the buffer, and who waited for room goes on.
+    pub(super) fn leave_buffer(&mut self, id: usize, now: Time) -> Option<Store> {
+        let core = &mut self.cores[id];
+        if core.state == State::Full {
             core.state = State::Running;
             core.counters.stall_stores += now.saturating_sub(core.clock);
             core.clock = core.clock.max(now);
         }
-        for other in (0..self.cores.len()).filter(|other| *other != id) {
-            self.wake(other, store.line(), now);
+        core.stores.pop(now)
+    }
+
+    /// Whether the core's stores are all visible and its loads have retired; if stores are left, it waits for the oldest.
+    pub(super) fn drained(&mut self, id: usize) -> bool {
+        let core = &mut self.cores[id];
+        core.retire();
+        if core.stores.len() > 0 {
+            core.state = State::Full;
         }
+        core.stores.len() == 0
     }
 
     /// Whether the core can take another store; if not, it waits for the oldest to leave.
@@ -260,19 +307,20 @@ impl Machine {
         room
     }
 
-    /// A load of a value.
-    pub(super) fn load(&mut self, id: usize, at: Address, width: Width) -> u64 {
+    /// A load of a value of at most 8 bytes within a line. If it follows, its address comes from the load before it.
+    pub(super) fn load(&mut self, id: usize, at: Address, bytes: u64, follows: bool) -> u64 {
         self.cores[id].issue(1, &self.timing);
         self.cores[id].counters.loads += 1;
-        let now = self.cores[id].clock;
-        let line = at / LINE;
-        if let Some(value) = self.cores[id].stores.forward(at, width.bytes()) {
+        let now =
+            if follows { self.cores[id].clock.max(self.cores[id].depends) } else { self.cores[id].clock };
+        let (line, value) = (at / LINE, self.values.load(at, bytes));
+        if let Some(value) = self.cores[id].stores.forward(at, bytes, value) {
             self.cores[id].load_completes(now + self.timing.l1, Source::L1);
             return value;
         }
         self.demand(id, line, now);
         self.cores[id].seen = (line, self.directory.at(line).version);
-        self.values.load(at, width.bytes())
+        value
     }
 
     /// A load of bytes that nobody asks for.
@@ -308,7 +356,7 @@ impl Machine {
         let core = &self.cores[id];
         let now = if value.is_some() { core.clock } else { core.clock.max(core.depends) };
         let ready = now.max(core.retired);
-        self.cores[id].stores.push(Store { at, bytes, value, ready, past });
+        self.cores[id].stores.push(Store { at, bytes, value, ready, past, cleaning: None });
         if !past {
             self.cores[id].want(at / LINE, now);
         }
@@ -319,6 +367,7 @@ impl Machine {
         let (Some(now), Some(line)) = (self.cores[id].want_due(), self.cores[id].next_wanted()) else {
             return;
         };
+        self.present = now;
         if !self.directory.at(line).owned_by(id) {
             self.cores[id].counters.rfo_ahead += 1;
             let fill = self.access(id, line, true, now);
@@ -326,28 +375,11 @@ impl Machine {
         }
     }
 
-    /// Moves bytes: loads and stores as wide as the kind of copy has them.
-    pub(super) fn move_step(&mut self, id: usize, from: Address, to: Address, bytes: u64, how: Copying) {
-        self.touch(id, from);
-        self.store(id, to, bytes, None, how == Copying::NonTemporal);
-    }
-
     /// A prefetch by the program.
     pub(super) fn prefetch(&mut self, id: usize, at: Address, write: bool) {
         self.cores[id].issue(1, &self.timing);
         let now = self.cores[id].clock.max(self.cores[id].depends);
         self.access(id, at / LINE, write, now);
-    }
-
-    /// A line is sent away.
-    pub(super) fn clean(&mut self, id: usize, at: Address, how: Cleaning) {
-        self.cores[id].issue(1, &self.timing);
-        let now = self.cores[id].clock;
-        match how {
-            Cleaning::Flush => self.purge(at / LINE, now),
-            Cleaning::WriteBack => self.directory.at(at / LINE).dirty = false,
-            Cleaning::Demote => {}
-        }
     }
 
     /// Instructions without memory.

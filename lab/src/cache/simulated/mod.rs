@@ -9,15 +9,20 @@
 //! What it leaves out, by choice: instruction fetch, address translation, the topology of the interconnect (one
 //! latency for each kind of transfer), the directory's own capacity, and wrong-path accesses.
 
+mod cleaning;
 mod core;
 pub mod counters;
+mod device;
 mod directory;
 pub mod machine;
 mod prefetch;
 pub mod profile;
 pub mod run;
+pub mod sockets;
 mod stores;
 mod tags;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod values;
 
@@ -25,6 +30,7 @@ pub use counters::{Counters, Source};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use run::{Simulated, Stuck, run};
+pub use sockets::Sockets;
 
 /// Virtual time, in sixteenths of a cycle, so that four instructions a cycle have a time each.
 pub type Time = u64;

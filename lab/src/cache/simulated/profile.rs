@@ -6,6 +6,7 @@
 use serde::Deserialize;
 
 use super::{TICKS, Time};
+use crate::cache::memory::LINE;
 
 /// One constant.
 #[derive(Clone, Debug, Deserialize)]
@@ -70,6 +71,10 @@ pub struct TransferConstants {
     pub hold: Constant,
     /// How long a buffer is taken by a line that is written past the caches
     pub drain: Constant,
+    /// A line from another socket's memory, where there is another socket
+    pub remote_dram: Option<Constant>,
+    /// A line from another socket's core or shared cache, or the right to write it
+    pub remote_core: Option<Constant>,
 }
 
 /// Which states a line can have beside modified, exclusive, shared and invalid.
@@ -104,6 +109,11 @@ pub struct Profile {
     pub l2: CacheConstants,
     /// The shared cache, which takes what the second levels evict
     pub llc: CacheConstants,
+    /// Ways of the shared cache that a device may fill; 2 if nothing is said (Intel's DDIO as it comes)
+    pub device_ways: Option<Constant>,
+    /// CLDEMOTE moves a line to the shared cache; where it does not, it is a hint without effect
+    #[serde(default)]
+    pub demote: bool,
     /// Between cores and to memory
     pub transfer: TransferConstants,
 }
@@ -118,16 +128,75 @@ pub enum ProfileError {
     #[error("`{0}` has no source, so its results would mean nothing: say where it was taken from")]
     NoSource(&'static str),
     /// A constant that is no size or time
-    #[error("`{name}` is {value}, which no processor has: it must be above zero")]
+    #[error("`{name}` is {value}, which no processor has: it must be a number above zero")]
     NotPositive {
         /// Which
         name: &'static str,
         /// What it says
         value: f64,
     },
+    /// A count that is none
+    #[error("`{name}` is {value}, and there is no part of one: it must be a whole number")]
+    NotWhole {
+        /// Which
+        name: &'static str,
+        /// What it says
+        value: f64,
+    },
+    /// A size or time that no processor has
+    #[error("`{name}` is {value}, more than the simulator can honour: it must be at most {limit}")]
+    TooLarge {
+        /// Which
+        name: &'static str,
+        /// What it says
+        value: f64,
+        /// The most
+        limit: f64,
+    },
+    /// A cache that has no line for each of its ways
+    #[error(
+        "`{name}` is {ways}, but the cache has only {lines} lines: it must have at least one for each way"
+    )]
+    WaysOverLines {
+        /// Which cache's ways
+        name: &'static str,
+        /// What it says
+        ways: f64,
+        /// Lines of the cache
+        lines: f64,
+    },
     /// More free constants than a fit can bear
     #[error("{0} constants are free; at most three may be, or anything fits")]
     TooFree(usize),
+}
+
+/// The most that a constant may be: what keeps a run's time and memory within bounds, and times within 64 bits.
+fn limit(name: &str) -> f64 {
+    match name {
+        // A cycle has sixteen ticks, and an instruction takes at least one.
+        "core.width" => TICKS as f64,
+        "llc.bytes" => f64::from(1 << 30),
+        "l1.bytes" | "l2.bytes" => f64::from(1 << 26),
+        "frequency" => 100.0,
+        _ => 65536.0,
+    }
+}
+
+/// Whether a constant is a count.
+fn counts(name: &str) -> bool {
+    name.ends_with("bytes") || name.ends_with("ways") || name.ends_with("buffer") || name.ends_with("buffers")
+}
+
+fn judge(name: &'static str, value: f64) -> Result<(), ProfileError> {
+    if !value.is_finite() || value <= 0.0 {
+        return Err(ProfileError::NotPositive { name, value });
+    }
+    let limit = limit(name);
+    if value > limit {
+        return Err(ProfileError::TooLarge { name, value, limit });
+    }
+    let whole = !counts(name) || value.fract() == 0.0;
+    if whole { Ok(()) } else { Err(ProfileError::NotWhole { name, value }) }
 }
 
 const STUDY: &str = include_str!("../../../profiles/i9-7940x.toml");
@@ -149,14 +218,16 @@ impl Profile {
             if constant.value < 0.0 || (constant.value == 0.0 && name != "migratory") {
                 return Err(ProfileError::NotPositive { name, value: constant.value });
             }
+            judge(name, constant.value)?;
         }
+        profile.judge_ways()?;
         let free = profile.constants().iter().filter(|(_, constant)| constant.free).count();
         if free > 3 { Err(ProfileError::TooFree(free)) } else { Ok(profile) }
     }
 
     /// All constants by name.
     pub fn constants(&self) -> Vec<(&'static str, &Constant)> {
-        vec![
+        let mut all = vec![
             ("frequency", &self.frequency),
             ("migratory", &self.migratory),
             ("l2_stream", &self.l2_stream),
@@ -183,7 +254,32 @@ impl Profile {
             ("transfer.upgrade", &self.transfer.upgrade),
             ("transfer.hold", &self.transfer.hold),
             ("transfer.drain", &self.transfer.drain),
-        ]
+        ];
+        let optional = [
+            ("transfer.remote_dram", &self.transfer.remote_dram),
+            ("transfer.remote_core", &self.transfer.remote_core),
+            ("device_ways", &self.device_ways),
+        ];
+        all.extend(optional.into_iter().filter_map(|(name, constant)| Some((name, constant.as_ref()?))));
+        all
+    }
+
+    /// Each cache has a line for each way, and a device no more ways than there are.
+    fn judge_ways(&self) -> Result<(), ProfileError> {
+        for (name, cache) in [("l1.ways", &self.l1), ("l2.ways", &self.l2), ("llc.ways", &self.llc)] {
+            let (ways, lines) = (cache.ways.value, (cache.bytes.value / LINE as f64).floor());
+            if ways > lines {
+                return Err(ProfileError::WaysOverLines { name, ways, lines });
+            }
+        }
+        let (limit, value) = (self.llc.ways.value, self.device_ways.as_ref().map_or(0.0, |ways| ways.value));
+        let fits = value <= limit;
+        if fits { Ok(()) } else { Err(ProfileError::TooLarge { name: "device_ways", value, limit }) }
+    }
+
+    /// Ways of the shared cache that a device may fill.
+    pub(super) fn device_ways(&self) -> usize {
+        self.device_ways.as_ref().map_or(2, |ways| ways.value as usize).min(self.llc.ways.value as usize)
     }
 
     /// Ticks in so many cycles.

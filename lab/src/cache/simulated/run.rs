@@ -31,6 +31,9 @@ pub struct Simulated<'a> {
 /// Runs one thread on each core to its end, and returns the machine with what was counted.
 pub fn run(machine: Machine, bodies: Vec<Body>) -> Result<Machine, Stuck> {
     let shared = Rc::new(RefCell::new(machine));
+    // A core without a thread has nothing to do.
+    let cores = shared.borrow().cores.len();
+    (bodies.len()..cores).for_each(|core| shared.borrow_mut().finish(core));
     let mut threads: Vec<_> =
         bodies.into_iter().enumerate().map(|(core, body)| thread(&shared, core, body)).collect();
     loop {
@@ -73,7 +76,9 @@ impl Simulated<'_> {
 
     fn act<T>(&self, action: impl FnOnce(&mut Machine) -> T) -> T {
         self.turn();
-        action(&mut self.machine.borrow_mut())
+        let mut machine = self.machine.borrow_mut();
+        machine.present = machine.cores[self.core].clock;
+        action(&mut machine)
     }
 
     /// Waits for room among the stores.
@@ -81,9 +86,33 @@ impl Simulated<'_> {
         while !self.act(|machine| machine.has_room(self.core)) {}
     }
 
-    fn store_one(&self, at: Address, bytes: u64, value: Option<u64>, past: bool) {
-        self.room();
-        self.act(|machine| machine.store(self.core, at, bytes, value, past));
+    /// Stores at most a line's length.
+    fn store_some(&self, at: Address, bytes: u64, value: Option<u64>, past: bool) {
+        for (part, length) in parts(at, bytes) {
+            self.room();
+            let value = value.map(|value| value >> (8 * (part - at)));
+            self.act(|machine| machine.store(self.core, part, length, value, past));
+        }
+    }
+
+    /// Loads bytes that nobody asks for, at most a line's length.
+    fn touch(&self, at: Address, bytes: u64) {
+        for (part, _) in parts(at, bytes) {
+            self.act(|machine| machine.touch(self.core, part));
+        }
+    }
+
+    fn load_some(&self, at: Address, bytes: u64, follows: bool) -> u64 {
+        parts(at, bytes).fold(0, |value, (part, length)| {
+            let more = self.act(|machine| machine.load(self.core, part, length, follows));
+            value | more << (8 * (part - at))
+        })
+    }
+
+    /// Looks into the machine between two accesses.
+    #[cfg(test)]
+    pub(super) fn look<T>(&self, look: impl FnOnce(&mut Machine) -> T) -> T {
+        look(&mut self.machine.borrow_mut())
     }
 
     /// What this thread's core counted so far.
@@ -99,22 +128,27 @@ impl Simulated<'_> {
 
 impl Memory for Simulated<'_> {
     fn load(&mut self, at: Address, width: Width) -> u64 {
-        self.act(|machine| machine.load(self.core, at, width))
+        self.load_some(at, width.bytes(), false)
+    }
+
+    fn load_next(&mut self, at: Address, width: Width) -> u64 {
+        self.act(|machine| machine.follows(self.core));
+        self.load_some(at, width.bytes(), true)
     }
 
     fn store(&mut self, at: Address, width: Width, value: u64) {
-        self.store_one(at, width.bytes(), Some(value), false);
+        self.store_some(at, width.bytes(), Some(value), false);
     }
 
     fn read(&mut self, at: Address, length: u64) {
         for part in (at..at + length).step_by(32) {
-            self.act(|machine| machine.touch(self.core, part));
+            self.touch(part, 32.min(at + length - part));
         }
     }
 
     fn write(&mut self, at: Address, length: u64) {
         for part in (at..at + length).step_by(32) {
-            self.store_one(part, 32.min(at + length - part), None, false);
+            self.store_some(part, 32.min(at + length - part), None, false);
         }
     }
 
@@ -125,8 +159,8 @@ impl Memory for Simulated<'_> {
         let step = how.step().min(LINE);
         for part in (0..length).step_by(step as usize) {
             let bytes = step.min(length - part);
-            self.room();
-            self.act(|machine| machine.move_step(self.core, from + part, to + part, bytes, how));
+            self.touch(from + part, bytes);
+            self.store_some(to + part, bytes, None, how == Copying::NonTemporal);
         }
     }
 
@@ -135,6 +169,7 @@ impl Memory for Simulated<'_> {
     }
 
     fn clean(&mut self, at: Address, how: Cleaning) {
+        self.room();
         self.act(|machine| machine.clean(self.core, at, how));
     }
 
@@ -149,4 +184,19 @@ impl Memory for Simulated<'_> {
     fn pause(&mut self, at: Address) {
         self.act(|machine| machine.pause(self.core, at));
     }
+
+    fn fence(&mut self) {
+        while !self.act(|machine| machine.drained(self.core)) {}
+    }
+
+    fn device_write(&mut self, at: Address, length: u64) {
+        self.act(|machine| machine.device_write(at, length));
+    }
+}
+
+/// An access that crosses from one line into the next is one to each.
+fn parts(at: Address, bytes: u64) -> impl Iterator<Item = (Address, u64)> {
+    let first = bytes.min(LINE - at % LINE);
+    let parts = [(at, first), (at + first, bytes - first)];
+    parts.into_iter().filter(|(_, length)| *length > 0)
 }

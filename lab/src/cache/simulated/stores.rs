@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Time;
-use crate::cache::memory::Address;
+use crate::cache::memory::{Address, Cleaning};
 
 /// One store.
 #[derive(Clone, Copy, Debug)]
@@ -16,11 +16,25 @@ pub(super) struct Store {
     pub(super) ready: Time,
     /// Goes past the caches
     pub(super) past: bool,
+    /// No store at all: the line is sent away once the stores before it are visible
+    pub(super) cleaning: Option<Cleaning>,
 }
 
 impl Store {
     pub(super) fn line(&self) -> u64 {
         self.at / 64
+    }
+
+    /// `bytes` bytes from `at` on, which were `under`, after this store of `value`.
+    fn over(&self, value: u64, under: u64, at: Address, bytes: u64) -> u64 {
+        let mut result = under.to_le_bytes();
+        for (n, byte) in value.to_le_bytes().iter().enumerate().take(self.bytes as usize) {
+            let place = self.at + n as u64;
+            if (at..at + bytes).contains(&place) {
+                result[(place - at) as usize] = *byte;
+            }
+        }
+        u64::from_le_bytes(result)
     }
 }
 
@@ -62,10 +76,15 @@ impl Stores {
         self.waiting.pop_front()
     }
 
-    /// The value that the youngest store to this very place left, if one is on its way.
-    pub(super) fn forward(&self, at: Address, bytes: u64) -> Option<u64> {
-        let store =
-            self.waiting.iter().rev().find(|store| store.at < at + bytes && at < store.at + store.bytes)?;
-        (store.at == at && store.bytes == bytes).then_some(store.value).flatten()
+    /// What a load of this place gets, where `under` is what everybody sees there: a core sees its own stores first. Nothing, if none
+    /// of those on their way touches the place.
+    pub(super) fn forward(&self, at: Address, bytes: u64, under: u64) -> Option<u64> {
+        let mut seen = None;
+        for store in self.waiting.iter().filter(|store| store.at < at + bytes && at < store.at + store.bytes)
+        {
+            let under = seen.unwrap_or(under);
+            seen = Some(store.value.map_or(under, |value| store.over(value, under, at, bytes)));
+        }
+        seen
     }
 }

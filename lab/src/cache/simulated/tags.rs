@@ -68,6 +68,18 @@ impl Tags {
         source: Source,
         unused: bool,
     ) -> Option<(u64, Entry)> {
+        self.insert_within(line, ready, source, unused, self.ways)
+    }
+
+    /// The same, where a line that is not there yet may take only the first so many ways.
+    pub(super) fn insert_within(
+        &mut self,
+        line: u64,
+        ready: Time,
+        source: Source,
+        unused: bool,
+        ways: usize,
+    ) -> Option<(u64, Entry)> {
         let set = self.set(line);
         self.now += 1;
         let now = self.now;
@@ -75,8 +87,8 @@ impl Tags {
         let place = slots
             .iter()
             .position(|entry| entry.line == line)
-            .or_else(|| slots.iter().position(|entry| entry.line == NONE))
-            .or_else(|| (0..slots.len()).min_by_key(|place| slots[*place].used))?;
+            .or_else(|| slots.iter().take(ways).position(|entry| entry.line == NONE))
+            .or_else(|| (0..slots.len().min(ways)).min_by_key(|place| slots[*place].used))?;
         let old = slots[place];
         let dirty = old.line == line && old.dirty;
         slots[place] = Entry { line, used: now, ready, source, unused, dirty };
@@ -90,11 +102,5 @@ impl Tags {
         let old = *entry;
         entry.line = NONE;
         Some(old)
-    }
-
-    /// All lines that are there.
-    #[cfg(test)]
-    pub(super) fn lines(&self) -> impl Iterator<Item = u64> + '_ {
-        self.entries.iter().map(|entry| entry.line).filter(|line| *line != NONE)
     }
 }

@@ -32,13 +32,19 @@ impl Machine {
             return Fill { ready, source, pending };
         }
         let start = self.cores[core].fill_free(now);
-        let fill = self.beyond_l1(core, line, write, start);
+        let (fill, missed) = self.beyond_l1(core, line, write, start);
         self.cores[core].take_fill(start, fill.ready);
         self.enter_l1(core, line, fill);
+        // Prefetchers come last: what they bring may push this very line out of a small cache, and then out of both levels.
+        if missed && self.prefetchers.adjacent {
+            self.fetch_ahead(core, line ^ 1, start);
+        }
+        self.stream(core, line, start);
         fill
     }
 
-    fn beyond_l1(&mut self, core: usize, line: u64, write: bool, start: Time) -> Fill {
+    /// Where a line comes from that is not in the first level, and whether it missed the second.
+    fn beyond_l1(&mut self, core: usize, line: u64, write: bool, start: Time) -> (Fill, bool) {
         let may = !write || self.directory.at(line).owned_by(core);
         let latency = self.timing.l2;
         if let Some(entry) = self.cores[core].l2.find(line).filter(|_| may) {
@@ -49,16 +55,11 @@ impl Machine {
                 source: if pending { entry.source } else { Source::L2 },
                 pending: false,
             };
-            self.stream(core, line, start);
-            return fill;
+            return (fill, false);
         }
         let fill = self.obtain(core, line, write, start);
         self.enter_l2(core, line, fill, false);
-        if self.prefetchers.adjacent {
-            self.fetch_ahead(core, line ^ 1, start);
-        }
-        self.stream(core, line, start);
-        fill
+        (fill, true)
     }
 
     fn stream(&mut self, core: usize, line: u64, now: Time) {
@@ -114,33 +115,34 @@ impl Machine {
         let others = entry.sharers & !(1 << core);
         if entry.shared_by(core) {
             // The bytes are here; only the right to write is missing, and it takes a word with the others.
-            let ready = start + self.timing.upgrade;
-            return Fill { ready, source: Source::Core, pending: false };
+            let latency = self.with_others(self.timing.upgrade, core, others);
+            return Fill { ready: start + latency, source: Source::Core, pending: false };
         }
         if entry.exclusive || (entry.dirty && others != 0) {
             let latency = if entry.dirty { self.timing.core_modified } else { self.timing.core_clean };
+            let latency = self.with_core(latency, core, entry.owner);
             return Fill { ready: start + latency, source: Source::Core, pending: false };
         }
-        let near = self.llc.has(line);
-        if others != 0 {
-            let forwarded = near || self.timing.protocol == Protocol::Mesif;
-            let data = if near && !write { self.timing.llc } else { self.timing.core_clean };
-            if forwarded || write {
-                let source = if near && !write { Source::Llc } else { Source::Core };
-                return Fill { ready: start + data, source, pending: false };
-            }
+        let fill = self.clean_copy(core, line, start);
+        if !write || others == 0 {
+            return fill;
         }
-        if near {
-            return Fill { ready: start + self.timing.llc, source: Source::Llc, pending: false };
-        }
-        Fill { ready: self.from_memory(start), source: Source::Dram, pending: false }
+        // Whoever wants to write also waits for the others to let go.
+        let gone = start + self.with_others(self.timing.core_clean, core, others);
+        Fill { ready: fill.ready.max(gone), source: Source::Core, pending: false }
     }
 
-    /// Memory gives one line at a time.
-    fn from_memory(&mut self, start: Time) -> Time {
-        let begins = self.memory_free.max(start);
-        self.memory_free = begins + self.timing.dram_interval;
-        begins + self.timing.dram
+    /// A line that no core has changed: from a shared cache, from the core that forwards it, or from memory.
+    fn clean_copy(&mut self, core: usize, line: u64, start: Time) -> Fill {
+        if let Some(latency) = self.from_shared(core, line) {
+            return Fill { ready: start + latency, source: Source::Llc, pending: false };
+        }
+        let owner = self.directory.at(line).owner;
+        if owner != NOBODY && self.timing.protocol == Protocol::Mesif {
+            let latency = self.with_core(self.timing.core_clean, core, owner);
+            return Fill { ready: start + latency, source: Source::Core, pending: false };
+        }
+        Fill { ready: self.from_memory(core, line, start), source: Source::Dram, pending: false }
     }
 
     /// Who has the line from now on.
@@ -150,6 +152,8 @@ impl Machine {
         let moves = self.timing.migratory && entry.exclusive && entry.dirty;
         if write || others == 0 || moves {
             let dirty = self.llc.remove(line).is_some_and(|old| old.dirty);
+        if write || others == 0 {
+            let dirty = self.llc.remove(line);
             self.take_from_others(core, line, others, start);
             let mine = self.directory.at(line);
             mine.sharers = 1 << core;
@@ -160,7 +164,7 @@ impl Machine {
         }
         let writes_back = entry.dirty && self.timing.protocol == Protocol::Mesif;
         if writes_back {
-            self.enter_llc(line, true);
+            self.enter_llc(usize::from(entry.owner), line, true);
         }
         let mine = self.directory.at(line);
         mine.sharers |= 1 << core;
@@ -171,7 +175,7 @@ impl Machine {
         }
     }
 
-    fn take_from_others(&mut self, core: usize, line: u64, others: u32, start: Time) {
+    pub(super) fn take_from_others(&mut self, core: usize, line: u64, others: u32, start: Time) {
         for other in (0..self.cores.len()).filter(|other| *other != core && others & (1 << other) != 0) {
             self.cores[other].l1.remove(line);
             self.cores[other].l2.remove(line);
@@ -220,28 +224,22 @@ impl Machine {
         }
         counters.l2_useless += u64::from(entry.unused);
         if newest || alone {
-            self.enter_llc(gone, newest);
+            self.enter_llc(core, gone, newest);
         }
     }
 
-    /// The shared cache takes what a second level evicted or a sharer wrote back.
-    fn enter_llc(&mut self, line: u64, dirty: bool) {
-        let pushed = self.llc.insert(line, 0, Source::Llc, false);
-        if let Some(entry) = self.llc.find(line) {
-            entry.dirty |= dirty;
-        }
-        if pushed.is_some_and(|(_, old)| old.dirty) {
-            self.memory_free += self.timing.dram_interval;
+    /// The shared cache takes what a core's second level evicted or a sharer wrote back.
+    pub(super) fn enter_llc(&mut self, core: usize, line: u64, dirty: bool) {
+        if let Some(written) = self.llc.insert(self.sockets.of(core), line, dirty) {
+            self.to_memory(written, 0);
         }
     }
 
-    /// Removes a line from every cache; what was newest is written to memory.
+    /// Removes a line from every cache.
     pub(super) fn purge(&mut self, line: u64, now: Time) {
         let sharers = self.directory.at(line).sharers;
         self.take_from_others(usize::MAX, line, sharers, now);
         self.llc.remove(line);
-        let entry = self.directory.at(line);
-        entry.sharers = 0;
-        (entry.owner, entry.exclusive, entry.dirty) = (NOBODY, false, false);
+        self.forget(line);
     }
 }

@@ -1,0 +1,229 @@
+//! The micro-benchmarks' closed forms: what each must take, from the profile's constants alone. Times are virtual, so they are
+//! compared exactly.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::cache::memory::{LINE, Memory, Width};
+use crate::cache::micro::{
+    Side, consume, increments, independent_misses, lay_chain, ping_pong, pointer_chase, produce, stream_past,
+    strided_stores,
+};
+use crate::cache::model::config::Prefetchers;
+use crate::cache::simulated::run::Body;
+use crate::cache::simulated::{Counters, Machine, Profile, Simulated, TICKS, Time, run};
+
+const NONE: Prefetchers = Prefetchers { stream: false, adjacent: false };
+const ARENA: u64 = 1 << 24;
+
+fn machine(cores: usize) -> Machine {
+    Machine::new(&Profile::study(), cores, ARENA, NONE)
+}
+
+/// The profile's constants in ticks, by their names there.
+struct Ticks(Profile);
+
+impl Ticks {
+    fn study() -> Ticks {
+        Ticks(Profile::study())
+    }
+
+    fn of(&self, name: &str) -> Time {
+        let constants = self.0.constants();
+        let constant = constants.iter().find(|(other, _)| *other == name).expect("a constant's name").1;
+        if name.starts_with("transfer.") { self.0.nanoseconds(constant) } else { Profile::cycles(constant) }
+    }
+
+    fn issue(&self) -> Time {
+        TICKS / self.0.core.width.value as Time
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.of(name) / TICKS
+    }
+}
+
+type Times = Rc<RefCell<Vec<Counters>>>;
+
+/// What an act of one core takes, after others that are not counted.
+fn time(
+    machine: Machine,
+    before: fn(&mut Simulated<'_>),
+    act: impl Fn(&mut Simulated<'_>) + 'static,
+) -> Time {
+    let times = Times::default();
+    let result = Rc::clone(&times);
+    let body: Body = Box::new(move |memory| {
+        before(memory);
+        memory.fence();
+        memory.work(100_000);
+        let begin = memory.counters();
+        act(memory);
+        memory.fence();
+        result.borrow_mut().push(memory.counters().since(&begin));
+    });
+    run(machine, vec![body]).expect("one core waits for nobody");
+    let time = times.borrow()[0].time;
+    time
+}
+
+#[test]
+fn a_chase_takes_the_latency_of_where_its_lines_are() {
+    let ticks = Ticks::study();
+    let chase = |lines: u64, before: fn(&mut Simulated<'_>)| {
+        let mut machine = machine(1);
+        let chain = Rc::new(RefCell::new(Vec::new()));
+        let laid = Rc::clone(&chain);
+        let record: Body = Box::new(move |memory| {
+            lay_chain(memory, 0, lines);
+            memory.fence();
+            let links = (0..lines).map(|n| memory.load(n * LINE, Width::Eight));
+            laid.borrow_mut().extend(links);
+        });
+        run(self::machine(1), vec![record]).expect("one core");
+        for (n, next) in chain.borrow().iter().enumerate() {
+            machine.poke(n as u64 * LINE, Width::Eight, *next);
+        }
+        time(machine, before, move |memory| {
+            pointer_chase(memory, 0, lines);
+        })
+    };
+    let once = |before: fn(&mut Simulated<'_>)| before;
+    let level = |name: &str, lines: u64| ticks.issue() + lines * ticks.of(name);
+    assert_eq!(chase(256, once(|m| m.read(0, 256 * LINE))), level("l1.latency", 256));
+    let all = once(|memory| {
+        (0..2).for_each(|_| {
+            pointer_chase(memory, 0, 4096);
+        })
+    });
+    assert_eq!(chase(4096, all), level("l2.latency", 4096));
+    let all = once(|memory| {
+        (0..2).for_each(|_| {
+            pointer_chase(memory, 0, 32768);
+        })
+    });
+    assert_eq!(chase(32768, all), level("llc.latency", 32768));
+    assert_eq!(chase(8192, once(|_| {})), level("transfer.dram", 8192));
+}
+
+#[test]
+fn independent_misses_share_a_latency_as_far_as_the_fill_buffers_go() {
+    let ticks = Ticks::study();
+    let (issue, buffers) = (ticks.issue(), ticks.count("core.fill_buffers"));
+    let misses = |lines: u64| time(machine(1), |_| {}, move |memory| independent_misses(memory, 0, lines, 1));
+    let (dram, interval) = (ticks.of("transfer.dram"), ticks.of("transfer.dram_interval"));
+    for lines in 1..=buffers {
+        assert_eq!(misses(lines), dram + issue.max((lines - 1) * interval), "{lines} misses");
+    }
+    for lines in buffers + 1..=2 * buffers {
+        assert_eq!(misses(lines), 2 * dram + issue.max((lines - buffers - 1) * interval), "{lines} misses");
+    }
+}
+
+#[test]
+fn stores_take_a_turn_in_the_first_level_more_in_the_second_and_a_share_of_a_miss_beyond() {
+    let ticks = Ticks::study();
+    let more = |before: fn(&mut Simulated<'_>), count: u64, start: u64| {
+        let stores =
+            |count| time(machine(1), before, move |memory| strided_stores(memory, start, count, LINE));
+        stores(2 * count) - stores(count)
+    };
+    let first = more(|memory| memory.write(0, 512 * LINE), 200, 0);
+    assert_eq!(first, 200 * ticks.of("core.store"));
+    let second = more(|memory| memory.write(0, 4096 * LINE), 1000, 0);
+    assert_eq!(second, 1000 * ticks.of("core.store_l2"));
+    let buffers = ticks.count("core.fill_buffers");
+    let beyond = more(|_| {}, 100 * buffers, 0);
+    assert_eq!(beyond, 100 * ticks.of("transfer.dram"), "the buffers together take one latency");
+}
+
+#[test]
+fn a_stream_past_the_caches_has_its_buffers_drained() {
+    let ticks = Ticks::study();
+    let buffers = ticks.count("core.fill_buffers");
+    let stream = |lines| {
+        time(machine(1), |memory| memory.read(0, LINE), move |memory| stream_past(memory, 0, 4096, lines))
+    };
+    assert_eq!(stream(40 * buffers) - stream(20 * buffers), 20 * ticks.of("transfer.drain"));
+}
+
+/// What each of two cores counted.
+fn two(acts: [fn(&mut Simulated<'_>, u64); 2], rounds: u64) -> [Counters; 2] {
+    let times = Times::default();
+    let body = |act: fn(&mut Simulated<'_>, u64)| -> Body {
+        let times = Rc::clone(&times);
+        Box::new(move |memory| {
+            act(memory, rounds);
+            memory.fence();
+            times.borrow_mut().push(memory.counters());
+        })
+    };
+    run(machine(2), acts.map(body).into()).expect("each waits for the other");
+    let times = times.borrow();
+    [times[0], times[1]]
+}
+
+#[test]
+fn a_ping_pong_takes_two_transfers_and_two_holds_a_round() {
+    let ticks = Ticks::study();
+    let sides: [fn(&mut Simulated<'_>, u64); 2] = [
+        |memory, rounds| ping_pong(memory, 0, rounds, Side::First),
+        |memory, rounds| ping_pong(memory, 0, rounds, Side::Second),
+    ];
+    let longest = |rounds| two(sides, rounds).map(|counters| counters.time).into_iter().max().expect("two");
+    // A side asks for the right to write, which the other one had shared by looking; it keeps the line for a hold; then
+    // the bytes go over, and who waited finds out that it foresaw wrongly.
+    let transfer =
+        ticks.of("transfer.upgrade") + ticks.of("transfer.hold") + ticks.of("transfer.core_modified");
+    let side = transfer + ticks.of("core.mispredict") + 2 * ticks.issue();
+    assert_eq!(longest(300) - longest(200), 100 * 2 * side);
+}
+
+#[test]
+fn places_on_two_lines_cost_a_store_each_and_on_one_line_transfers() {
+    let ticks = Ticks::study();
+    let both: [fn(&mut Simulated<'_>, u64); 2] =
+        [|memory, rounds| increments(memory, 0, rounds), |memory, rounds| increments(memory, 8, rounds)];
+    let split: [fn(&mut Simulated<'_>, u64); 2] =
+        [|memory, rounds| increments(memory, 0, rounds), |memory, rounds| increments(memory, 64, rounds)];
+    let more = |acts| two(acts, 2000)[0].time - two(acts, 1000)[0].time;
+    let alone = ticks.issue() + ticks.of("l1.latency");
+    assert_eq!(more(split), 1000 * alone, "a load, and a store that waits for it");
+    let [first, second] = two(both, 2000);
+    assert!(more(both) > 10 * 1000 * alone);
+    assert!(two(split, 2000).iter().all(|counters| counters.lost_lines == 0));
+    // Each time that a core loses the line it has it back after a transfer to the other one and one from there, no
+    // later than both holds allow.
+    let transfers = ticks.of("transfer.core_modified") + ticks.of("transfer.hold");
+    for counters in [first, second] {
+        let lap = counters.time / counters.lost_lines;
+        assert!((transfers..=2 * transfers).contains(&lap), "{lap} is not within {transfers} and its double");
+    }
+}
+
+#[test]
+fn a_consumer_waits_for_its_producer_and_else_for_its_fill_buffers() {
+    let ticks = Ticks::study();
+    let acts: [fn(&mut Simulated<'_>, u64); 2] = [
+        |memory, items| produce(memory, 0, items, 3999),
+        |memory, items| {
+            consume(memory, 0, items);
+        },
+    ];
+    let [slow, base] = [two(acts, 200), two(acts, 100)];
+    println!(
+        "consumer {} ticks an item {}",
+        (slow[1].time - base[1].time) as f64 / 100.0,
+        4000 * ticks.issue()
+    );
+    let acts: [fn(&mut Simulated<'_>, u64); 2] = [
+        |memory, items| produce(memory, 0, items, 0),
+        |memory, items| {
+            memory.work(1_000_000);
+            consume(memory, 0, items);
+        },
+    ];
+    let [slow, base] = [two(acts, 400), two(acts, 200)];
+    let fetched = 200 / ticks.count("core.fill_buffers") * ticks.of("transfer.core_modified");
+    assert_eq!(slow[1].time - base[1].time, fetched, "what is there is fetched a few lines at a time");
+}

@@ -1,0 +1,108 @@
+//! What holds at every moment, whatever cores do.
+
+use proptest::prelude::*;
+
+use super::program::{LINES, Op, any_op, execute};
+use super::{small, two_sockets};
+use crate::cache::model::config::Prefetchers;
+use crate::cache::simulated::core::Core;
+use crate::cache::simulated::directory::NOBODY;
+use crate::cache::simulated::profile::Protocol;
+use crate::cache::simulated::{Counters, Machine, Profile, Sockets};
+
+/// Rights and presence agree: one writer a line, tags as the directory has them, the first level within the second.
+fn check(machine: &mut Machine) {
+    for line in 0..LINES {
+        let entry = *machine.directory.at(line);
+        let owner = usize::from(entry.owner);
+        assert!(!entry.exclusive || entry.sharers == 1 << owner, "line {line}: {entry:?}");
+        assert!(entry.owner == NOBODY || entry.shared_by(owner), "line {line}: {entry:?}");
+        let may_be_dirty = entry.exclusive || machine.timing.protocol == Protocol::Moesi;
+        assert!(!entry.dirty || (entry.owner != NOBODY && may_be_dirty), "line {line}: {entry:?}");
+        assert!(!entry.exclusive || !machine.llc.has(line), "line {line} is in a victim cache and owned");
+        for (id, core) in machine.cores.iter().enumerate() {
+            assert_eq!(core.l2.has(line), entry.shared_by(id), "line {line}, core {id}: {entry:?}");
+            assert!(!core.l1.has(line) || core.l2.has(line), "line {line}, core {id}");
+        }
+    }
+}
+
+/// Never more fill buffers in use than there are.
+fn check_fills(core: &Core, buffers: usize) {
+    for (from, until) in &core.taken {
+        assert!(from <= until);
+        let at_once = core.taken.iter().filter(|(begin, end)| begin <= from && from < end).count();
+        assert!(at_once <= buffers.max(1), "{at_once} at {from}");
+    }
+}
+
+/// Counts that belong together agree.
+fn check_counters(counters: &Counters, issue: u64) {
+    let Counters { time, instructions, loads, l1_misses, l2_misses, llc_misses, .. } = *counters;
+    assert!(loads >= l1_misses && l1_misses >= l2_misses && l2_misses >= llc_misses);
+    assert!(l2_misses >= counters.hits_modified);
+    let stalls = counters.stall_l2 + counters.stall_llc + counters.stall_core + counters.stall_dram;
+    let waited = stalls + counters.stall_stores + counters.spin;
+    assert!(waited <= time, "waited {waited} of {time}");
+    // What is not waiting is issue, and waiting for the first level.
+    assert!(time - waited >= (instructions - loads) * issue);
+    assert!(counters.fill_full_time <= time + 100_000, "{counters:?}");
+}
+
+fn machine(
+    protocol: Protocol,
+    sockets: bool,
+    demotes: bool,
+    prefetchers: Prefetchers,
+    cores: usize,
+) -> Machine {
+    let two = two_sockets();
+    let mut profile = Profile { protocol, demote: demotes, ..small() };
+    profile.transfer.remote_core = two.transfer.remote_core;
+    profile.transfer.remote_dram = two.transfer.remote_dram;
+    let machine = Machine::new(&profile, cores, LINES * 64, prefetchers);
+    if !sockets {
+        return machine;
+    }
+    let halves = Sockets::one().with_core(1).with_memory(LINES * 32..LINES * 64);
+    machine.on(halves).expect("the profile has two")
+}
+
+fn programs() -> impl Strategy<Value = Vec<Vec<Op>>> {
+    prop::collection::vec(prop::collection::vec(any_op(), 1..40), 2..=4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn rights_presence_buffers_and_counters_agree(
+        programs in programs(),
+        owned in any::<bool>(),
+        sockets in any::<bool>(),
+        demotes in any::<bool>(),
+        stream in any::<bool>(),
+        adjacent in any::<bool>(),
+    ) {
+        let protocol = if owned { Protocol::Moesi } else { Protocol::Mesif };
+        let machine = machine(protocol, sockets, demotes, Prefetchers { stream, adjacent }, programs.len());
+        let (mut machine, _) = execute(machine, &programs, check);
+        check(&mut machine);
+        for id in 0..programs.len() {
+            check_fills(&machine.cores[id], 3);
+            check_counters(&machine.counters(id), machine.timing.issue);
+        }
+    }
+
+    #[test]
+    fn two_runs_are_the_same(programs in programs()) {
+        let prefetchers = Prefetchers { stream: true, adjacent: true };
+        let run = || {
+            let machine = machine(Protocol::Mesif, false, false, prefetchers, programs.len());
+            let (machine, history) = execute(machine, &programs, |_| {});
+            let counters: Vec<_> = (0..programs.len()).map(|id| machine.counters(id)).collect();
+            (counters, history)
+        };
+        prop_assert_eq!(run(), run());
+    }
+}
