@@ -61,6 +61,9 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Be a virtio-user guest of any vhost-user switch
     Guest(GuestArgs),
+    /// Show why a data path is as fast as it is: experiments on the cache effects of a model
+    #[command(subcommand)]
+    Lab(crate::lab::args::LabCommand),
     /// Print a completion script for a shell
     Completions {
         /// The shell

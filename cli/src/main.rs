@@ -13,6 +13,7 @@ mod demo;
 mod guest;
 mod host;
 mod kinds;
+mod lab;
 mod manual;
 mod plant;
 mod run;
@@ -61,6 +62,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Stop => verbs::stop(&client()),
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),
+        Command::Lab(command) => lab::run(command),
         Command::Completions { shell } => show::raw(&manual::completions(*shell)),
         Command::Man { dir: None } => show::raw(&manual::page()?),
         Command::Man { dir: Some(dir) } => Ok(manual::pages(dir)?),

@@ -4,7 +4,21 @@ use lab::cache::model::Config;
 use lab::cache::simulated::Profile;
 
 fn main() {
-    let profile = Profile::study();
+    let mut profile = Profile::study();
+    for (name, field) in [
+        ("HOLD", &mut profile.transfer.hold),
+        ("UPGRADE", &mut profile.transfer.upgrade),
+        ("CLEAN", &mut profile.transfer.core_clean),
+        ("MOD", &mut profile.transfer.core_modified),
+        ("SB", &mut profile.core.store_buffer),
+        ("DRAM", &mut profile.transfer.dram),
+        ("MIG", &mut profile.migratory),
+        ("STREAM", &mut profile.l2_stream),
+    ] {
+        if let Ok(value) = std::env::var(name) {
+            field.value = value.parse().expect("a number");
+        }
+    }
     let base = Config::default();
     let a = Config { own_avail: true, own_used: true, own_pool: true, aligned: true, ..base.clone() };
     let d = Config { header: 0, ..base.clone() };
@@ -34,6 +48,8 @@ fn main() {
         ("c", c),
         ("e", e),
         ("f", f),
+        ("af", lab::cache::factors::find("a+f").expect("ok").config),
+        ("adf", lab::cache::factors::find("a+d+f").expect("ok").config),
         ("best", best),
         ("ro", ro),
         ("pf", pf),
@@ -45,7 +61,7 @@ fn main() {
             let c = &tally.counters;
             let per = |t| tally.cycles_per_packet(t);
             println!(
-                "      {who:5} cyc {:6.1} ins {:6.1} l1 {:5.2} l2 {:5.2} dram {:5.2} hitm {:5.2} rfo {:5.2}/{:5.2} rfocyc {:6.1} l2s {:5.1} llc {:5.1} core {:5.1} dram {:5.1} sb {:5.1} spin {:5.1} lost {:5.2} fb {:5.1} mpki {:4.1}/{:4.1}",
+                "      {who:5} cyc {:6.1} ins {:6.1} l1 {:5.2} l2 {:5.2} dram {:5.2} hitm {:5.2} rfo {:5.2}/{:5.2} rfocyc {:6.1}/{:6.1} l2s {:5.1} llc {:5.1} core {:5.1} dram {:5.1} sb {:5.1} spin {:5.1} lost {:5.2} fb {:5.1} mpki {:4.1}/{:4.1}",
                 per(c.time),
                 tally.per_packet(c.instructions),
                 tally.per_packet(c.l1_misses),
@@ -55,6 +71,7 @@ fn main() {
                 tally.per_packet(c.rfo_demand),
                 tally.per_packet(c.rfo_ahead),
                 per(c.rfo_time),
+                per(c.rfo_any_time),
                 per(c.stall_l2),
                 per(c.stall_llc),
                 per(c.stall_core),

@@ -32,7 +32,7 @@ fn look(ring: Ring, memory: &mut Simulated<'_>, at: Address, seen: &mut u64, unt
 }
 
 fn publish(ring: Ring, memory: &mut Simulated<'_>, at: Address, count: u64) {
-    if count % ring.batch == 0 {
+    if count.is_multiple_of(ring.batch) {
         memory.store(at, Eight, count);
     }
 }

@@ -52,6 +52,7 @@ pub(crate) const TESTS: &[Need] = &[
     IPERF,
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
+    Need::new(Probe::Program("chromium"), &["chromium"]),
 ];
 
 /// What the peers of the bench are.

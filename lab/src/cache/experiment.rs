@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::memory::LINE;
 use super::model::{Config, Guest, Layout, Rx, Thread, Tx};
+use super::results::LineRow;
 use super::simulated::run::Body;
 use super::simulated::{Counters, Machine, Profile, Simulated, Stuck, TICKS, run};
 
@@ -54,12 +56,14 @@ impl Tally {
 }
 
 /// What came out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Outcome {
     /// Packets that left, in millions a second
     pub mpps: f64,
     /// Rx, Guest and Tx
     pub threads: [Tally; 3],
+    /// Lines of the rings that went from one core's cache to another's
+    pub lines: Vec<LineRow>,
 }
 
 /// Runs one configuration in the simulator.
@@ -69,6 +73,7 @@ pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Ou
     for (at, width, value) in layout.empty_rings() {
         machine.poke(at, width, value);
     }
+    machine.watch(layout.rings_end());
     let tallies = Tallies::default();
     let bodies = vec![
         body(Rx::new(config), config, length, &tallies, 0),
@@ -76,12 +81,30 @@ pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Ou
         body(Tx::new(config), config, length, &tallies, 2),
     ];
     let machine = run(machine, bodies)?;
-    let threads = *tallies.borrow();
-    let mpps = length.packets as f64 / machine.seconds(threads[2].counters.time) / 1e6;
-    Ok(Outcome { mpps, threads })
+    let tallies = tallies.take();
+    let lines = lines(&layout, &tallies);
+    let threads = tallies.map(|(tally, _)| tally);
+    // Whole batches are run, so a few more packets may count than were asked for.
+    let mpps = threads[2].packets as f64 / machine.seconds(threads[2].counters.time) / 1e6;
+    Ok(Outcome { mpps, threads, lines })
 }
 
-type Tallies = Rc<RefCell<[Tally; 3]>>;
+/// Each thread's counts, and its loads from other cores' modified lines, line by line.
+type Tallies = Rc<RefCell<[(Tally, Vec<u64>); 3]>>;
+
+/// The ring lines that anybody had to fetch from another core.
+fn lines(layout: &Layout, tallies: &[(Tally, Vec<u64>); 3]) -> Vec<LineRow> {
+    let row = |(line, name): (usize, String)| LineRow {
+        address: line as u64 * LINE,
+        name,
+        hits_modified: [0, 1, 2].map(|thread: usize| {
+            let (tally, hits) = &tallies[thread];
+            tally.per_packet(hits.get(line).copied().unwrap_or(0))
+        }),
+    };
+    let rows = layout.line_names().into_iter().enumerate().map(row);
+    rows.filter(|row| row.hits_modified.iter().any(|hits| *hits > 0.0)).collect()
+}
 
 fn body<T: Thread + 'static>(
     mut thread: T,
@@ -106,11 +129,12 @@ fn drive<T: Thread>(
     for _ in 0..length.warm_up.div_ceil(config.batch) {
         thread.batch(memory);
     }
-    let before = memory.counters();
+    let (before, lines_before) = (memory.counters(), memory.line_hits());
     let batches = length.packets.div_ceil(config.batch);
     for _ in 0..batches {
         thread.batch(memory);
     }
     let counters = memory.counters().since(&before);
-    tallies.borrow_mut()[place] = Tally { packets: batches * config.batch, counters };
+    let lines = memory.line_hits().iter().zip(&lines_before).map(|(after, before)| after - before).collect();
+    tallies.borrow_mut()[place] = (Tally { packets: batches * config.batch, counters }, lines);
 }

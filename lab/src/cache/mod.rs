@@ -7,11 +7,19 @@
 //! What is simulated is never given out as measured: each result says which memory it comes from. Nothing here is
 //! needed by the product, and nothing here knows how a result is drawn.
 
+pub mod analysis;
+pub mod batch;
+pub mod calibrate;
 pub mod copystudy;
+pub mod counted;
 pub mod experiment;
 pub mod factors;
 pub mod memory;
 pub mod micro;
 pub mod model;
+pub mod paths;
+pub mod published;
+pub mod real;
 pub mod results;
 pub mod simulated;
+pub mod trial;

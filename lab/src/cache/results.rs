@@ -20,6 +20,17 @@ pub enum Kind {
     Simulated,
 }
 
+impl Kind {
+    /// As it is typed and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Real => "real",
+            Kind::Counted => "counted",
+            Kind::Simulated => "simulated",
+        }
+    }
+}
+
 /// A constant that simulated results rest on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConstantRow {
@@ -64,7 +75,7 @@ pub struct Estimate {
 }
 
 /// One configuration's results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// As `linerate lab list` shows it
     pub name: String,
@@ -72,8 +83,43 @@ pub struct Row {
     pub mpps: f64,
     /// Over the base of the same round, where there were rounds
     pub ratio: Option<Estimate>,
-    /// Rx, Guest and Tx
+    /// Rx, Guest and Tx; empty where nothing was counted
     pub threads: Vec<ThreadRow>,
+    /// Lines of the rings that one thread had to fetch from another's cache; empty where nobody counted
+    #[serde(default)]
+    pub lines: Vec<LineRow>,
+    /// Events that hardware counted; empty on other memories
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventRow>,
+}
+
+/// Who had to fetch a line from another core that had changed it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LineRow {
+    /// Where it begins in the arena, in bytes
+    pub address: u64,
+    /// What lies in it, such as `rx.last_avail rx.desc[0..3]`
+    pub name: String,
+    /// Loads from another core's modified line, per packet, by Rx, Guest and Tx
+    pub hits_modified: [f64; 3],
+}
+
+impl Results {
+    /// A configuration's row.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+}
+
+/// An event that hardware counted in one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRow {
+    /// `rx`, `guest` or `tx`; `rx+tx` where both took turns on one CPU
+    pub thread: String,
+    /// As the processor's manual calls it
+    pub event: String,
+    /// A packet, the median over rounds
+    pub per_packet: f64,
 }
 
 /// Where a thread's cycles went, per packet; what is left over is work.
@@ -169,6 +215,8 @@ impl Row {
             mpps: outcome.mpps,
             ratio: None,
             threads: threads.map(|(name, tally)| ThreadRow::new(name, tally)).collect(),
+            lines: outcome.lines.clone(),
+            events: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The two rings come first, then the reused headers if there are any, then three pools: the guest's, Rx's and Tx's.
 
 use super::config::{Config, Order};
+use super::modulo::Modulo;
 use crate::cache::memory::{Address, LINE, Width};
 
 /// A ring's places.
@@ -14,8 +15,8 @@ pub struct Ring {
     pub last_used: Address,
     /// Next buffer of the pool
     pub last_pool: Address,
-    descriptors: Address,
-    end: Address,
+    pub(super) descriptors: Address,
+    pub(super) end: Address,
 }
 
 /// Which thread's pool.
@@ -40,11 +41,14 @@ pub struct Layout {
     pub index_width: Width,
     /// How a descriptor's buffer index is loaded and stored
     pub entry_width: Width,
-    config: Config,
+    pub(super) config: Config,
     headers: Address,
     pools: Address,
     step: u64,
     multiplier: u64,
+    in_ring: Modulo,
+    in_pool: Modulo,
+    pool_bytes: u64,
 }
 
 /// Gives out places one after the other.
@@ -90,6 +94,7 @@ impl Layout {
         let reused = config.reused_headers.unwrap_or(0) * 3;
         let pools = (headers + reused * config.header).next_multiple_of(4096);
         let front = if config.reused_headers.is_some() { 0 } else { config.header };
+        let step = front + config.headroom + config.data;
         Layout {
             rx,
             tx,
@@ -98,22 +103,27 @@ impl Layout {
             config: config.clone(),
             headers,
             pools,
-            step: front + config.headroom + config.data,
+            step,
             multiplier: multiplier(config.pool),
+            in_ring: Modulo::new(config.ring),
+            in_pool: Modulo::new(config.pool),
+            pool_bytes: (config.pool * step).next_multiple_of(4096),
         }
     }
 
     /// Bytes of the arena.
     pub fn bytes(&self) -> u64 {
-        (self.pools + 3 * self.pool_bytes()).next_multiple_of(4096)
+        (self.pools + 3 * self.pool_bytes).next_multiple_of(4096)
     }
 
     /// Descriptor of the `n`-th packet in a ring.
     #[inline]
     pub fn descriptor(&self, ring: &Ring, n: u64) -> Address {
-        let slot = n % self.config.ring;
-        let groups = self.config.ring / self.config.stride;
-        let slot = (slot % groups) * self.config.stride + slot / groups;
+        let mut slot = self.in_ring.of(n);
+        if self.config.stride > 1 {
+            let groups = self.config.ring / self.config.stride;
+            slot = (slot % groups) * self.config.stride + slot / groups;
+        }
         ring.descriptors + slot * self.config.descriptor
     }
 
@@ -126,10 +136,10 @@ impl Layout {
     /// Which buffer a pool gives as its `n`-th.
     #[inline]
     pub fn buffer(&self, n: u64) -> u64 {
-        let n = n % self.config.pool;
+        let n = self.in_pool.of(n);
         match self.config.order {
             Order::Sequential => n,
-            Order::Permuted => (n * self.multiplier) % self.config.pool,
+            Order::Permuted => self.in_pool.of(n * self.multiplier),
         }
     }
 
@@ -149,12 +159,9 @@ impl Layout {
         self.start(pool, buffer) + front + self.config.headroom
     }
 
+    #[inline]
     fn start(&self, pool: Pool, buffer: u64) -> Address {
-        self.pools + (pool as u64) * self.pool_bytes() + buffer * self.step
-    }
-
-    fn pool_bytes(&self) -> u64 {
-        (self.config.pool * self.step).next_multiple_of(4096)
+        self.pools + (pool as u64) * self.pool_bytes + buffer * self.step
     }
 }
 

@@ -7,6 +7,8 @@
 
 pub mod config;
 pub mod layout;
+mod modulo;
+mod names;
 mod threads;
 
 pub use config::Config;

@@ -62,6 +62,8 @@ pub(super) struct Core {
     /// The line that is being written past the caches, and until when it takes a buffer
     pub(super) past: Option<(u64, Time)>,
     graces: Vec<Grace>,
+    /// Until when a request for ownership is outstanding
+    owning_until: Time,
     /// Lines that stores on their way out will need, and from when on
     wanted: VecDeque<(u64, Time)>,
     window: VecDeque<InFlight>,
@@ -91,6 +93,7 @@ impl Core {
             seen: (u64::MAX, 0),
             past: None,
             graces: Vec::new(),
+            owning_until: 0,
             wanted: VecDeque::new(),
             window: VecDeque::new(),
             fills: vec![0; timing.fill_buffers],
@@ -163,6 +166,12 @@ impl Core {
     /// The next of the wanted lines.
     pub(super) fn next_wanted(&mut self) -> Option<u64> {
         self.wanted.pop_front().map(|(line, _)| line)
+    }
+
+    /// A request for ownership is outstanding: the time counts once, however many there are.
+    pub(super) fn owning(&mut self, from: Time, until: Time) {
+        self.counters.rfo_any_time += until.saturating_sub(from.max(self.owning_until));
+        self.owning_until = self.owning_until.max(until);
     }
 
     /// The line goes to another core, which asked before this one was done with it.

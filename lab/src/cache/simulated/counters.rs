@@ -45,6 +45,8 @@ pub struct Counters {
     pub rfo_ahead: u64,
     /// Time with a demand request for ownership outstanding
     pub rfo_time: Time,
+    /// Time with any request for ownership outstanding, those ahead included
+    pub rfo_any_time: Time,
     /// Time with all fill buffers in use
     pub fill_full_time: Time,
     /// Lines that came into the first level
@@ -98,6 +100,7 @@ impl Counters {
             rfo_demand: self.rfo_demand - earlier.rfo_demand,
             rfo_ahead: self.rfo_ahead - earlier.rfo_ahead,
             rfo_time: self.rfo_time - earlier.rfo_time,
+            rfo_any_time: self.rfo_any_time - earlier.rfo_any_time,
             fill_full_time: self.fill_full_time - earlier.fill_full_time,
             l1_replacements: self.l1_replacements - earlier.l1_replacements,
             l2_silent: self.l2_silent - earlier.l2_silent,

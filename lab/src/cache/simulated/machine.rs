@@ -18,6 +18,8 @@ use crate::cache::model::config::Prefetchers;
 #[derive(Clone, Debug)]
 pub(super) struct Timing {
     pub(super) protocol: Protocol,
+    pub(super) migratory: bool,
+    pub(super) stream_lines: u64,
     pub(super) issue: Time,
     pub(super) reorder_buffer: u64,
     store_buffer: usize,
@@ -50,6 +52,8 @@ impl Timing {
         let transfer = &profile.transfer;
         Timing {
             protocol: profile.protocol,
+            migratory: profile.migratory.value > 0.0,
+            stream_lines: profile.l2_stream.value as u64,
             issue: (TICKS as f64 / profile.core.width.value).round() as Time,
             reorder_buffer: profile.core.reorder_buffer.value as u64,
             store_buffer: profile.core.store_buffer.value as usize,
@@ -107,6 +111,8 @@ pub struct Machine {
     pub(super) present: Time,
     values: Values,
     frequency: f64,
+    /// By core and line, for the lines below the watched end: loads from another core's modified line
+    line_hits: Vec<Vec<u64>>,
 }
 
 impl Machine {
@@ -122,8 +128,19 @@ impl Machine {
             present: 0,
             values: Values::new(bytes),
             frequency: profile.frequency.value,
+            line_hits: vec![Vec::new(); cores],
             timing,
         }
+    }
+
+    /// From here on, loads from other cores' modified lines are counted for each line below `end` too.
+    pub fn watch(&mut self, end: Address) {
+        self.line_hits.fill(vec![0; end.div_ceil(LINE) as usize]);
+    }
+
+    /// What a core counted so far of each watched line.
+    pub fn line_hits(&self, core: usize) -> &[u64] {
+        &self.line_hits[core]
     }
 
     /// What a core counted so far.
@@ -200,6 +217,7 @@ impl Machine {
             let counters = &mut self.cores[id].counters;
             counters.rfo_demand += 1;
             counters.rfo_time += fill.ready - now;
+            self.cores[id].owning(now, fill.ready);
             self.cores[id].stores.postpone(fill.ready);
         }
     }
@@ -326,6 +344,9 @@ impl Machine {
         counters.l2_misses += u64::from(level >= Source::Llc as u64);
         counters.llc_misses += u64::from(level == Source::Dram as u64);
         counters.hits_modified += u64::from(modified && level == Source::Core as u64);
+        if let Some(hits) = self.line_hits[id].get_mut(line as usize) {
+            *hits += u64::from(modified && level == Source::Core as u64);
+        }
         self.cores[id].load_completes(fill.ready, fill.source);
     }
 
@@ -349,7 +370,8 @@ impl Machine {
         self.present = now;
         if !self.directory.at(line).owned_by(id) {
             self.cores[id].counters.rfo_ahead += 1;
-            self.access(id, line, true, now);
+            let fill = self.access(id, line, true, now);
+            self.cores[id].owning(now, fill.ready);
         }
     }
 

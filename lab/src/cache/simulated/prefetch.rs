@@ -6,12 +6,21 @@
 const WATCHED: usize = 32;
 const LINES_A_PAGE: u64 = 64;
 
+/// Lines of a page that were touched one after the other.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+pub(super) struct Run {
     page: u64,
     last: u64,
     up: bool,
     length: u32,
+}
+
+impl Run {
+    /// The next lines of the run, within its page.
+    pub(super) fn ahead(self, lines: u64) -> impl Iterator<Item = u64> {
+        let next = move |n| if self.up { Some(self.last + n) } else { self.last.checked_sub(n) };
+        (1..=lines).filter_map(next).filter(move |line| line / LINES_A_PAGE == self.page)
+    }
 }
 
 /// One core's.
@@ -22,8 +31,8 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Takes note of an access, and returns the line to fetch ahead if it continued a run of three.
-    pub(super) fn access(&mut self, line: u64) -> Option<u64> {
+    /// Takes note of an access, and returns the run if it is the third line of one or a later one.
+    pub(super) fn access(&mut self, line: u64) -> Option<Run> {
         let page = line / LINES_A_PAGE;
         let Some(run) = self.runs.iter_mut().find(|run| run.page == page) else {
             self.watch(Run { page, last: line, up: true, length: 1 });
@@ -36,8 +45,7 @@ impl Streams {
             run.length = 1;
         }
         (run.last, run.up) = (line, up);
-        let ahead = if up { line + 1 } else { line.checked_sub(1)? };
-        (run.length >= 3 && ahead / LINES_A_PAGE == page).then_some(ahead)
+        (run.length >= 3).then_some(*run)
     }
 
     fn watch(&mut self, run: Run) {

@@ -97,6 +97,10 @@ pub struct Profile {
     pub frequency: Constant,
     /// The states of a line
     pub protocol: Protocol,
+    /// 1: a changed line moves whole to whoever reads it; 0: it is shared
+    pub migratory: Constant,
+    /// Lines that the second level's stream prefetcher fetches at a time
+    pub l2_stream: Constant,
     /// The core
     pub core: CoreConstants,
     /// First level
@@ -217,6 +221,9 @@ impl Profile {
             if constant.source.trim().is_empty() {
                 return Err(ProfileError::NoSource(name));
             }
+            if constant.value < 0.0 || (constant.value == 0.0 && name != "migratory") {
+                return Err(ProfileError::NotPositive { name, value: constant.value });
+            }
             judge(name, constant.value)?;
         }
         profile.judge_ways()?;
@@ -228,6 +235,8 @@ impl Profile {
     pub fn constants(&self) -> Vec<(&'static str, &Constant)> {
         let mut all = vec![
             ("frequency", &self.frequency),
+            ("migratory", &self.migratory),
+            ("l2_stream", &self.l2_stream),
             ("core.width", &self.core.width),
             ("core.reorder_buffer", &self.core.reorder_buffer),
             ("core.store_buffer", &self.core.store_buffer),

@@ -119,6 +119,11 @@ impl Simulated<'_> {
     pub fn counters(&self) -> Counters {
         self.machine.borrow().counters(self.core)
     }
+
+    /// Its loads from other cores' modified lines so far, for each line that the machine watches.
+    pub fn line_hits(&self) -> Vec<u64> {
+        self.machine.borrow().line_hits(self.core).to_vec()
+    }
 }
 
 impl Memory for Simulated<'_> {

@@ -63,8 +63,13 @@ impl Machine {
     }
 
     fn stream(&mut self, core: usize, line: u64, now: Time) {
-        if let Some(next) = self.cores[core].streams.access(line).filter(|_| self.prefetchers.stream) {
-            self.fetch_ahead(core, next, now);
+        if !self.prefetchers.stream {
+            return;
+        }
+        if let Some(run) = self.cores[core].streams.access(line) {
+            for ahead in run.ahead(self.timing.stream_lines) {
+                self.fetch_ahead(core, ahead, now);
+            }
         }
     }
 
@@ -144,7 +149,8 @@ impl Machine {
     fn hand_over(&mut self, core: usize, line: u64, write: bool, start: Time) {
         let entry = *self.directory.at(line);
         let others = entry.sharers & !(1 << core);
-        if write || others == 0 {
+        let moves = self.timing.migratory && entry.exclusive && entry.dirty;
+        if write || others == 0 || moves {
             let dirty = self.llc.remove(line);
             self.take_from_others(core, line, others, start);
             let mine = self.directory.at(line);

@@ -1,0 +1,108 @@
+//! The laboratory's part of the command line.
+
+use crate::args::{Output, ShowArgs};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Subcommand, ValueEnum};
+use lab::cache::batch::profiles;
+use lab::cache::results::Kind;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// What to do in the laboratory.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Show every experiment that can be run
+    List(ShowArgs),
+    /// Run experiments, as many at once as there are CPUs
+    #[command(
+        after_help = "With `--out`, results are kept after each experiment: SIGINT and SIGTERM lose only what runs \
+        just then (a second one ends it at once), and the same command again runs only what is missing."
+    )]
+    Run(LabRunArgs),
+    /// Turn results into one page with figures, their SVG files, or JSON
+    Report(LabReportArgs),
+}
+
+/// Which memory the model acts on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MemoryKind {
+    /// A simulator of caches and coherence: the same on every machine
+    #[default]
+    Simulated,
+    /// This machine's memory, timed
+    Real,
+    /// This machine's memory under hardware counters
+    Counted,
+}
+
+impl MemoryKind {
+    /// As results have it.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            MemoryKind::Simulated => Kind::Simulated,
+            MemoryKind::Real => Kind::Real,
+            MemoryKind::Counted => Kind::Counted,
+        }
+    }
+}
+
+/// Which experiments.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Selection {
+    /// Experiments by name: a factor of `linerate lab list`, or letters joined by `+`, such as a+d
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    pub(crate) config: Vec<String>,
+    /// Every experiment there is
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// The 64 combinations of the six factors a to f
+    #[arg(long)]
+    pub(crate) cells: bool,
+}
+
+/// Arguments of `lab run`.
+#[derive(Args, Debug)]
+pub(crate) struct LabRunArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Which memory the model acts on
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) memory: MemoryKind,
+    /// Packets that count in each experiment
+    #[arg(long, default_value_t = 60_000, value_name = "N",
+          value_parser = RangedU64ValueParser::<u64>::new().range(256..=1_000_000_000))]
+    pub(crate) packets: u64,
+    /// Seed of what is drawn by chance (the order of real runs); the simulator draws nothing
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Processor to simulate: a profile that comes with the laboratory, or a file of one
+    #[arg(long, default_value = profiles::DEFAULT, value_name = "NAME|FILE")]
+    pub(crate) profile: String,
+    /// Experiments that run at once [default: the CPUs that this process may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Keep results in this file, and run only what it lacks
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// Arguments of `lab report`.
+#[derive(Args, Debug)]
+pub(crate) struct LabReportArgs {
+    /// Results that `lab run --out` kept; each file is a part of its own
+    #[arg(required = true, value_name = "FILE.json")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Write one page that needs nothing else
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write each figure into this directory, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) svg: Option<PathBuf>,
+    /// How to print what the results show
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}

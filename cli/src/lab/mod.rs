@@ -1,0 +1,22 @@
+//! `linerate lab`: experiments of the cache laboratory by name, run as one job, and turned into a report.
+//!
+//! What an experiment is, how it runs and what its results mean is the laboratory's own (`lab::cache`, `lab::report`);
+//! here are only arguments, files, progress and text.
+
+pub(crate) mod args;
+mod list;
+mod profile;
+mod progress;
+mod report;
+mod run;
+
+use args::LabCommand;
+
+/// Does what was asked for.
+pub(crate) fn run(command: &LabCommand) -> anyhow::Result<()> {
+    match command {
+        LabCommand::List(args) => list::run(args.output),
+        LabCommand::Run(args) => run::run(args),
+        LabCommand::Report(args) => report::run(args),
+    }
+}

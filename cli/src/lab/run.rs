@@ -1,0 +1,182 @@
+//! `linerate lab run`: everything that was asked for is judged first; then what is missing runs, and each result is
+//! kept as it comes.
+
+use super::args::{LabRunArgs, Selection};
+use super::profile;
+use super::progress::Progress;
+use crate::show;
+use crate::trouble::{BAD_INPUT, Trouble};
+use lab::cache::analysis;
+use lab::cache::batch::keep::{KeepError, Keeper};
+use lab::cache::batch::{Event, Plan, Runner, runner, select};
+use lab::cache::factors::{Named, cells, everything};
+use lab::cache::results::{Kind, Results, Row};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Runs them and prints what was asked for.
+pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+    let wanted = wanted(&args.selection)?;
+    let memory = args.memory.kind();
+    let runner = runner(memory).map_err(|error| {
+        Trouble::bad(format!("--memory {}", memory.name()), error, "use `--memory simulated`")
+    })?;
+    let plan = Plan {
+        memory,
+        profile: profile::find(&args.profile)?,
+        packets: args.packets,
+        seed: args.seed,
+        jobs: args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+    };
+    let keeper = Keeper::open(args.out.clone(), plan.empty());
+    let mut job = Job {
+        // Nothing has run yet, so a place that cannot be written to is bad input too.
+        keeper: keeper
+            .map_err(|error| Trouble { code: BAD_INPUT, ..trouble(args.out.as_deref(), &error) })?,
+        failed: Vec::new(),
+        unwritten: None,
+    };
+    let stopped = job.run(runner, &plan, &wanted)?;
+    let results = chosen(job.keeper.results(), &wanted);
+    show::print(&results, args.output, table)?;
+    job.verdict(args.out.as_deref(), wanted.len() - results.rows.len(), stopped)
+}
+
+/// The experiments that were asked for, or every name that is wrong.
+fn wanted(selection: &Selection) -> Result<Vec<Named>, Trouble> {
+    if selection.all {
+        return Ok(everything());
+    }
+    if selection.cells {
+        return Ok(cells());
+    }
+    select(&selection.config).map_err(|unknown| {
+        let trouble = |error: lab::cache::factors::UnknownConfiguration| {
+            let remedy = format!("use `{}`, or a name of `linerate lab list`", error.nearest);
+            Trouble::bad(format!("--config {}", error.name), error, remedy)
+        };
+        Trouble::all(unknown.into_iter().map(trouble).collect())
+    })
+}
+
+/// What is under way.
+struct Job {
+    keeper: Keeper,
+    failed: Vec<String>,
+    unwritten: Option<KeepError>,
+}
+
+impl Job {
+    /// Runs what is missing; returns whether a signal ended it early.
+    fn run(&mut self, runner: Runner, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
+        let missing = self.keeper.missing(wanted);
+        let (kept, stop) = (wanted.len() - missing.len(), Arc::new(AtomicBool::new(false)));
+        if kept > 0 {
+            show::aside(&format!("{kept} of {} experiments are there already", wanted.len()));
+        }
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        for signal in [SIGINT, SIGTERM] {
+            // The second one ends the process at once; the file is whole at any moment.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        let mut progress = Progress::new(missing.len(), plan.jobs.get());
+        runner(plan, &missing, &stop, &mut |event| self.take(event, &mut progress));
+        progress.end();
+        Ok(stop.load(Ordering::Relaxed))
+    }
+
+    fn take(&mut self, event: Event, progress: &mut Progress) -> ControlFlow<()> {
+        match event {
+            Event::Began(name) => progress.began(&name),
+            Event::Failed(name, error) => {
+                progress.ended(&name);
+                self.failed.push(format!("{name}: {error}"));
+            }
+            Event::Done(row) => {
+                progress.ended(&row.name);
+                if let Err(error) = self.keeper.add(row) {
+                    self.unwritten = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// An error where something that was asked for is not there.
+    fn verdict(self, out: Option<&Path>, missing: usize, stopped: bool) -> anyhow::Result<()> {
+        if let Some(error) = self.unwritten {
+            return Err(trouble(out, &error).into());
+        }
+        if !self.failed.is_empty() {
+            let remedy = "report the profile and these names; the other experiments are not touched by it";
+            return Err(Trouble::failed("lab run", self.failed.join("; "), remedy).into());
+        }
+        if missing > 0 && stopped {
+            let remedy = match out {
+                Some(_) => "run the same command again: it goes on from here",
+                None => "next time use `--out FILE.json`, which the same command goes on from",
+            };
+            let reason = format!("ended by a signal; {missing} experiments were not run");
+            return Err(Trouble::failed("lab run", reason, remedy).into());
+        }
+        Ok(())
+    }
+}
+
+/// The set with only the rows that were asked for.
+fn chosen(results: &Results, wanted: &[Named]) -> Results {
+    let asked = |row: &&Row| wanted.iter().any(|named| named.name == row.name);
+    Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }
+}
+
+fn trouble(out: Option<&Path>, error: &KeepError) -> Trouble {
+    let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
+    let remedy = match error {
+        KeepError::MadeOtherwise(_) => {
+            "name another file, or repeat the profile, packets and seed of this one"
+        }
+        KeepError::Unreadable(_) | KeepError::NotWritten(_) => "name a file that you may read and write",
+        KeepError::NotResults(_) | KeepError::Impossible { .. } => {
+            "name a file that `lab run --out` wrote, or a new one"
+        }
+    };
+    Trouble::failed(place, error, remedy)
+}
+
+fn table(results: &Results) -> String {
+    let ratios = analysis::ratios(results);
+    let rows = results.rows.iter().map(|row| {
+        let ratio = ratios.iter().find(|ratio| ratio.name == row.name);
+        let guest = row.threads.iter().find(|thread| thread.thread == "guest");
+        let cell = |read: fn(&lab::cache::results::ThreadRow) -> f64| {
+            guest.map_or_else(String::new, |guest| format!("{:.2}", read(guest)))
+        };
+        vec![
+            row.name.clone(),
+            format!("{:.2}", row.mpps),
+            ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.ratio)),
+            cell(|guest| guest.l1_misses),
+            cell(|guest| guest.l2_misses),
+            cell(|guest| guest.hits_modified),
+            cell(|guest| guest.rfo_cycles),
+        ]
+    });
+    let titles = ["NAME", ">MPPS", ">RATIO", ">GUEST L1", ">GUEST L2", ">GUEST HITM", ">GUEST RFO CYCLES"];
+    let how = if results.memory == Kind::Simulated { "simulated" } else { "measured" };
+    format!(
+        "{}\n\n{how}: {}, {} packets each; misses, loads from other cores' modified lines, and cycles per packet",
+        show::table(&titles, rows),
+        results.processor,
+        results.packets
+    )
+}

@@ -1,0 +1,200 @@
+//! In the simulator each pattern has a closed form in the profile's constants; on real memory the whole of it runs.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::patterns::*;
+use super::*;
+use crate::cache::memory::{Address, LINE, Width};
+use crate::cache::model::config::Prefetchers;
+use crate::cache::simulated::run::Body;
+use crate::cache::simulated::{Machine, Profile, Simulated, TICKS, run};
+
+const BYTES: u64 = 1 << 26;
+
+fn machine(cores: usize) -> Machine {
+    Machine::new(&Profile::study(), cores, BYTES, Prefetchers { stream: false, adjacent: false })
+}
+
+/// Nanoseconds of a simulated core.
+fn clock(memory: &Simulated<'_>) -> f64 {
+    memory.counters().time as f64 / TICKS as f64 / Profile::study().frequency.value
+}
+
+fn cycles(nanoseconds: f64) -> f64 {
+    nanoseconds * Profile::study().frequency.value
+}
+
+fn near(found: f64, wanted: f64, share: f64) {
+    assert!((found - wanted).abs() <= share * wanted, "{found} is not about {wanted}");
+}
+
+/// What one simulated thread returns.
+fn alone(machine: Machine, body: impl FnOnce(&mut Simulated<'_>) -> f64 + 'static) -> f64 {
+    let found = Rc::new(RefCell::new(0.0));
+    let out = Rc::clone(&found);
+    let body: Body = Box::new(move |memory| *out.borrow_mut() = body(memory));
+    run(machine, vec![body]).expect("nobody waits");
+    found.take()
+}
+
+fn pair(machine: Machine, body: impl Fn(&mut Simulated<'_>, Role) -> f64 + Clone + 'static) -> [f64; 2] {
+    let found = Rc::new(RefCell::new([0.0; 2]));
+    let one = |place: usize, role: Role| -> Body {
+        let (out, body) = (Rc::clone(&found), body.clone());
+        Box::new(move |memory| {
+            let took = body(memory, role);
+            out.borrow_mut()[place] = took;
+        })
+    };
+    run(machine, vec![one(0, Role::First), one(1, Role::Second)]).expect("nobody waits for ever");
+    found.take()
+}
+
+fn simulated_chase(bytes: u64, warm: u64) -> f64 {
+    let links = chain(0, bytes / LINE, 3);
+    let mut machine = machine(1);
+    for (at, next) in &links {
+        machine.poke(*at, Width::Eight, *next);
+    }
+    alone(machine, move |memory| chase(memory, clock, 0, warm, 4000).0)
+}
+
+#[test]
+fn a_chain_visits_each_line_once() {
+    let links = chain(128, 100, 1);
+    let mut places: Vec<_> = links.iter().map(|(at, _)| *at).collect();
+    places.sort_unstable();
+    assert_eq!(places, (0..100).map(|n| 128 + n * LINE).collect::<Vec<Address>>());
+    let mut at = links[0].0;
+    for _ in 0..100 {
+        at = links.iter().find(|(from, _)| *from == at).expect("a link").1;
+    }
+    assert_eq!(at, links[0].0, "one ring");
+}
+
+#[test]
+fn scattered_places_come_once_a_round() {
+    let scatter = Scatter { base: 0, lines: 1024 };
+    let places: std::collections::BTreeSet<_> = (0..1024).map(|n| scatter.place(n)).collect();
+    assert_eq!(places.len(), 1024);
+}
+
+#[test]
+fn a_chase_takes_the_latency_of_the_level_that_it_fits_in() {
+    let profile = Profile::study();
+    near(cycles(simulated_chase(16 << 10, 1000)), profile.l1.latency.value, 0.01);
+    near(cycles(simulated_chase(512 << 10, 20_000)), profile.l2.latency.value, 0.07);
+    near(simulated_chase(BYTES, 500), profile.transfer.dram.value, 0.03);
+}
+
+#[test]
+fn misses_overlap_up_to_the_fill_buffers_and_no_further() {
+    let profile = Profile::study();
+    let scatter = Scatter { base: 0, lines: BYTES / LINE };
+    let took =
+        |at_once: usize| alone(machine(1), move |memory| misses(memory, clock, scatter, 0, at_once, 500));
+    let (single, buffers) = (took(1), profile.core.fill_buffers.value as usize);
+    near(single, profile.transfer.dram.value, 0.05);
+    assert!(took(buffers) < 1.3 * single, "{} at once take {} against {single}", buffers, took(buffers));
+    assert!(took(buffers + 1) > 1.7 * single, "one more takes {} against {single}", took(buffers + 1));
+}
+
+#[test]
+fn stores_in_the_first_level_take_their_interval() {
+    let scatter = Scatter { base: 0, lines: 256 };
+    let took = alone(machine(1), move |memory| stores(memory, clock, scatter, 40_000));
+    near(cycles(took), Profile::study().core.store.value, 0.1);
+}
+
+#[test]
+fn lines_past_the_caches_take_the_drain_over_the_buffers() {
+    let profile = Profile::study();
+    let took = alone(machine(1), |memory| past(memory, clock, 0, 4000));
+    near(took, profile.transfer.drain.value / profile.core.fill_buffers.value, 0.1);
+}
+
+#[test]
+fn what_another_core_wrote_takes_its_way_to_come() {
+    let links = chain(4096, 1024, 5);
+    let [_, took] =
+        pair(machine(2), move |memory, role| handed_over(memory, clock, role, &links, Left::Modified, 0));
+    near(took, Profile::study().transfer.core_modified.value, 0.05);
+}
+
+#[test]
+fn a_hand_over_takes_a_right_and_a_line() {
+    let profile = Profile::study();
+    let [took, _] = pair(machine(2), |memory, role| ping_pong(memory, clock, role, 0, 500));
+    let least = profile.transfer.core_modified.value;
+    assert!(took > least && took < 3.0 * least, "{took} against {least}");
+}
+
+#[test]
+fn counters_on_one_line_cost_more_than_on_two() {
+    let took = |apart: u64| {
+        let [first, second] = pair(machine(2), move |memory, role| {
+            increments(memory, clock, if role == Role::First { 0 } else { apart }, 2000)
+        });
+        f64::midpoint(first, second)
+    };
+    let (same, split) = (took(8), took(2 * LINE));
+    assert!(same > 2.0 * split, "{same} against {split}");
+}
+
+fn calibration() -> Calibration {
+    let value = |median: f64| Estimate { median, low: median, high: median };
+    let of = |(name, median)| Measured { name, unit: "ns", value: value(median) };
+    let measured = [
+        ("frequency", 3.7),
+        ("l1.latency", 1.4),
+        ("l2.latency", 4.0),
+        ("llc.latency", 15.0),
+        ("dram", 110.0),
+        ("parallel_misses", 23.8),
+        ("store.l1", 0.3),
+        ("store.l2", 1.0),
+        ("stream", 2.5),
+        ("past", 3.0),
+        ("hand_over", 60.0),
+        ("core_modified", 45.0),
+        ("core_clean", 40.0),
+    ];
+    Calibration {
+        processor: "AMD EPYC (family 25, model 17)".to_owned(),
+        caches: Caches::here(),
+        measured: measured.into_iter().map(of).collect(),
+        chase: Vec::new(),
+        misses: Vec::new(),
+        notes: vec!["30 rounds".to_owned()],
+    }
+}
+
+#[test]
+fn a_calibration_becomes_a_profile_that_the_simulator_reads() {
+    let text = profile::write(&calibration(), "2022-11-09");
+    let profile = Profile::parse(&text).expect("it has a source for everything");
+    assert!((profile.l2.latency.value - 14.8).abs() < 0.01);
+    assert_eq!(profile.core.fill_buffers.value, 24.0);
+    assert_eq!(profile.transfer.upgrade.value, 15.0);
+    let source = &profile.transfer.dram.source;
+    assert!(source.starts_with("measured by pointer chase") && source.ends_with("2022-11-09"), "{source}");
+    assert_eq!(profile.constants().iter().filter(|(_, constant)| constant.free).count(), 1);
+}
+
+#[test]
+fn a_level_as_slow_as_the_next_is_not_plausible() {
+    assert_eq!(calibration().implausible(), Vec::<String>::new());
+    let mut wrong = calibration();
+    wrong.measured[2].value.median = 14.0;
+    assert!(!wrong.implausible().is_empty());
+}
+
+#[test]
+fn days_are_those_of_the_calendar() {
+    let day = |seconds| profile::day(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds));
+    assert_eq!(day(0), "1970-01-01");
+    assert_eq!(day(951_782_400), "2000-02-29");
+    assert_eq!(day(1_667_952_000 + 86_399), "2022-11-09");
+    assert_eq!(profile::file_name("AMD EPYC (family 25, model 17)"), "amd-epyc-family-25-model-17.toml");
+}

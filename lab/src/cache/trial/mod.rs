@@ -1,0 +1,177 @@
+//! Trials on real memory: which configurations run, in which order, how often, and what their times allow to be said.
+//!
+//! The design is one of randomised complete blocks. Each block runs every configuration once, in an order that follows
+//! from the seed, so that what drifts over minutes (clock, neighbours, heat) meets all of them alike. A configuration is
+//! compared with the base *of its own block*: the logarithms of those ratios are what [`statistics`] works on. Slices
+//! are short, and one that others disturbed ([`quiet`]) is run again. Two configurations that change nothing, the
+//! base under a second name and `demote`, show how large an effect must be to be worth a name ([`verdict`]).
+//!
+//! Nothing here accesses the arena, and nothing is printed: a caller that wants to watch gives a [`Progress`].
+
+mod blocks;
+pub mod quiet;
+pub mod statistics;
+#[cfg(test)]
+mod tests;
+pub mod verdict;
+
+use std::time::Duration;
+
+use super::counted::{self, NoCounters};
+use super::factors::{Named, find};
+use super::model::Layout;
+use super::real::{Arena, ArenaError, Clock, Missing, Processor, Seats, SeatsError};
+use super::results::{Kind, Results};
+
+/// The base, under a name of its own, a second time in each block.
+pub const BASE_AGAIN: &str = "base-again";
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The configurations; base, base again and `demote` are added where they are not among them
+    pub configurations: Vec<Named>,
+    /// Blocks
+    pub rounds: usize,
+    /// About how long a slice takes
+    pub slice: Duration,
+    /// Decides the orders, and the resampling
+    pub seed: u64,
+    /// Under hardware counters as well
+    pub counted: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            configurations: Vec::new(),
+            rounds: 30,
+            slice: Duration::from_millis(40),
+            seed: 1,
+            counted: false,
+        }
+    }
+}
+
+/// Why a trial did not happen. Nothing is half done: either there are results or there is one of these.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// A configuration cannot run on this processor.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// There are too few CPUs.
+    #[error(transparent)]
+    Seats(#[from] SeatsError),
+    /// There is too little memory.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// There are no hardware counters.
+    #[error(transparent)]
+    NoCounters(#[from] NoCounters),
+    /// Too few blocks for an interval
+    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {min}", min = statistics::FEWEST)]
+    TooFewRounds(usize),
+    /// A slice too short to be timed, or so long that it is disturbed for sure
+    #[error(
+        "slices of {0:?} cannot be measured well, so nothing was run: give something from 1 ms to 1 s (40 ms is usual)"
+    )]
+    Slice(Duration),
+}
+
+/// Who wants to know how far a trial is.
+pub trait Progress {
+    /// So many of so many slices are done; this configuration is next.
+    fn step(&mut self, done: usize, of: usize, next: &str);
+}
+
+impl<F: FnMut(usize, usize, &str)> Progress for F {
+    fn step(&mut self, done: usize, of: usize, next: &str) {
+        self(done, of, next);
+    }
+}
+
+/// Those that can run on this processor, and why the others cannot.
+pub fn possible(all: impl IntoIterator<Item = Named>) -> (Vec<Named>, Vec<Missing>) {
+    let processor = Processor::here();
+    let (mut can, mut cannot) = (Vec::new(), Vec::new());
+    for named in all {
+        match processor.judge(&named) {
+            Ok(()) => can.push(named),
+            Err(missing) => cannot.push(missing),
+        }
+    }
+    (can, cannot)
+}
+
+/// How long a trial takes at least, without what has to be repeated.
+pub fn estimate(plan: &Plan) -> Duration {
+    let slices = with_controls(&plan.configurations, &Processor::here()).len() * (plan.rounds + 1);
+    // Each slice warms up for a fifth of itself.
+    plan.slice.mul_f64(1.2 * slices as f64)
+}
+
+/// Runs a trial.
+pub fn run(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, TrialError> {
+    let processor = Processor::here();
+    if plan.rounds < statistics::FEWEST {
+        return Err(TrialError::TooFewRounds(plan.rounds));
+    }
+    if plan.slice < Duration::from_millis(1) || plan.slice > Duration::from_secs(1) {
+        return Err(TrialError::Slice(plan.slice));
+    }
+    for named in &plan.configurations {
+        processor.judge(named)?;
+    }
+    let all = with_controls(&plan.configurations, &processor);
+    let seats = Seats::here()?;
+    let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
+    let bytes = all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
+    let arena = Arena::new(bytes)?;
+    let clock = Clock::calibrated(&processor);
+    let mut notes = vec![
+        format!("measured on {}, {seats}", processor.name),
+        format!("memory: {}; clock: {}", arena.pages(), clock.name()),
+        format!(
+            "{} rounds of {} configurations, each once a round in an order that follows from seed {}; slices of about {} ms",
+            plan.rounds,
+            all.len(),
+            plan.seed,
+            plan.slice.as_millis()
+        ),
+    ];
+    let mut stage = blocks::Blocks::new(plan, &all, arena, seats, clock, events);
+    stage.run(progress)?;
+    let packets = stage.packets();
+    let rows = stage.rows();
+    notes.extend(stage.notes());
+    notes.extend(verdict::notes(&rows, &null_names(&processor)));
+    Ok(Results {
+        memory: if plan.counted { Kind::Counted } else { Kind::Real },
+        processor: processor.name,
+        packets,
+        seed: plan.seed,
+        constants: Vec::new(),
+        rows,
+        notes,
+    })
+}
+
+/// What changes nothing here.
+fn null_names(processor: &Processor) -> Vec<&'static str> {
+    // Where CLDEMOTE does something it is no control.
+    if processor.demotes() { vec![BASE_AGAIN] } else { vec![BASE_AGAIN, "demote"] }
+}
+
+/// The base first, then what was asked for, then the controls that were not.
+fn with_controls(asked: &[Named], processor: &Processor) -> Vec<Named> {
+    let mut all: Vec<Named> = find("base").into_iter().collect();
+    all.extend(asked.iter().filter(|named| named.name != "base").cloned());
+    all.extend(find("base").into_iter().map(|base| Named { name: BASE_AGAIN.to_owned(), ..base }));
+    if let Ok(demote) = find("demote") {
+        let absent = all.iter().all(|named| named.name != demote.name);
+        if absent && !processor.demotes() && processor.judge(&demote).is_ok() {
+            all.push(demote);
+        }
+    }
+    all
+}

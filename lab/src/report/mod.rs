@@ -1,0 +1,102 @@
+//! Results of the cache laboratory, drawn: figures as SVG, and one page that holds them with the tables beside.
+//!
+//! Everything here is a function from results to text; no file is touched. A page needs nothing but itself: no network, no
+//! font, no library. What is simulated and what was measured stands in parts of its own, and every figure says which
+//! it is; published numbers appear in one table, as published, and enter no figure. All words that come from
+//! results pass through [`text::escape`], since a file of results may come from anybody.
+
+mod figures;
+mod page;
+mod summary;
+mod svg;
+mod tables;
+mod text;
+
+pub use figures::Figure;
+pub use page::page;
+pub use summary::summary;
+
+use serde::Serialize;
+
+use crate::cache::analysis::Analysis;
+use crate::cache::published::{REFERENCES, SOURCE};
+use crate::cache::results::Results;
+
+/// Sets of results with what they show, in the order in which they are to be read.
+#[derive(Debug)]
+pub struct Report {
+    sets: Vec<Set>,
+}
+
+/// One set.
+#[derive(Debug)]
+pub(crate) struct Set {
+    /// From 1
+    pub(crate) number: usize,
+    pub(crate) results: Results,
+    pub(crate) analysis: Analysis,
+}
+
+/// What a program gets: our analyses, and what was published apart from them.
+#[derive(Debug, Serialize)]
+pub struct Findings<'a> {
+    /// One for each set
+    pub sets: Vec<&'a Analysis>,
+    /// Reference points; not ours
+    pub published: Published,
+}
+
+/// Numbers of the study.
+#[derive(Debug, Serialize)]
+pub struct Published {
+    /// Where they were taken from
+    pub source: &'static str,
+    /// One by one
+    pub numbers: Vec<PublishedNumber>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+pub struct PublishedNumber {
+    /// Configuration, by our name
+    pub configuration: &'static str,
+    /// With its unit
+    pub quantity: &'static str,
+    /// As published
+    pub value: f64,
+    /// Only a lower bound
+    pub at_least: bool,
+}
+
+impl Report {
+    /// Of these sets.
+    pub fn new(sets: impl IntoIterator<Item = Results>) -> Report {
+        let set = |(n, results): (usize, Results)| {
+            let analysis = Analysis::of(&results);
+            Set { number: n + 1, results, analysis }
+        };
+        Report { sets: sets.into_iter().enumerate().map(set).collect() }
+    }
+
+    /// Every figure of every set.
+    pub fn figures(&self) -> Vec<Figure> {
+        self.sets.iter().flat_map(figures::all).collect()
+    }
+
+    /// As data.
+    pub fn findings(&self) -> Findings<'_> {
+        let number = |reference: &crate::cache::published::Reference| PublishedNumber {
+            configuration: reference.configuration,
+            quantity: reference.quantity.name(),
+            value: reference.value,
+            at_least: reference.at_least,
+        };
+        Findings {
+            sets: self.sets.iter().map(|set| &set.analysis).collect(),
+            published: Published { source: SOURCE, numbers: REFERENCES.iter().map(number).collect() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The page: one file that opens from disk and asks for nothing.
+
+use super::figures;
+use super::svg::style;
+use super::text::{escape, kind, provenance};
+use super::{Report, Set, tables};
+use crate::cache::results::Kind;
+
+const PAGE_STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// What the browser may do: nothing but what stands in the file.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// The whole file.
+pub fn page(report: &Report) -> String {
+    let published = tables::published(&report.sets);
+    let sets: String = report.sets.iter().map(part).collect();
+    let links: String = report.sets.iter().map(link).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Cache laboratory</title>\n<style>\n{}{PAGE_STYLE}</style>\n</head>\n<body>\n\
+         <header>\n<h1>Cache laboratory</h1>\n<button id=\"theme\" type=\"button\">Theme: as the system</button>\n\
+         <nav><ul>\n<li><a href=\"#published\">Published reference points</a></li>\n{links}</ul></nav>\n</header>\n\
+         <main>\n{published}{sets}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        style()
+    )
+}
+
+/// Such as `1. Simulated: Intel Core i9-7940X`.
+fn heading(set: &Set) -> String {
+    escape(&format!("{}. {}: {}", set.number, kind(set.results.memory), set.results.processor))
+}
+
+fn link(set: &Set) -> String {
+    format!("<li><a href=\"#set-{}\">{}</a></li>\n", set.number, heading(set))
+}
+
+/// One set of results.
+fn part(set: &Set) -> String {
+    let what = match set.results.memory {
+        Kind::Simulated => "Everything in this part was computed by a simulator; nothing was measured.",
+        Kind::Real => "Everything in this part was measured by the clock; nothing was simulated.",
+        Kind::Counted => {
+            "Everything in this part was measured with hardware counters; nothing was simulated."
+        }
+    };
+    let class = if set.results.memory == Kind::Simulated { "simulated" } else { "measured" };
+    let figures: String = figures::all(set).iter().map(figure).collect();
+    let figures = if set.results.rows.is_empty() {
+        "<p class=\"absent\">This set has no results yet.</p>\n".to_owned()
+    } else {
+        figures
+    };
+    format!(
+        "<section id=\"set-{}\" class=\"{class}\">\n<h2>{}</h2>\n<p>{what} {}; {} configurations, seed {}.</p>\n{}\
+         {figures}{}<h3>What each factor is worth</h3>\n{}{}{}</section>\n",
+        set.number,
+        heading(set),
+        escape(&provenance(&set.results)),
+        set.results.rows.len(),
+        set.results.seed,
+        notes(set),
+        absent(set),
+        tables::factors(set),
+        tables::rows(set),
+        tables::constants(set),
+    )
+}
+
+fn figure(figure: &figures::Figure) -> String {
+    format!(
+        "<figure id=\"figure-{}\">\n<div class=\"wide\">{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+        escape(&figure.id),
+        figure.inline(),
+        escape(&figure.caption)
+    )
+}
+
+fn notes(set: &Set) -> String {
+    let notes: Vec<String> = set.results.notes.iter().map(|note| escape(note)).collect();
+    if notes.is_empty() {
+        return String::new();
+    }
+    format!("<h3>What to mind</h3>\n<ul>\n<li>{}</li>\n</ul>\n", notes.join("</li>\n<li>"))
+}
+
+/// Says which figures are not there, and why.
+fn absent(set: &Set) -> String {
+    let mut reasons = Vec::new();
+    if set.analysis.ratios.is_empty() {
+        reasons.push("Ratios need the base and another configuration.");
+    }
+    if set.analysis.synergy.is_empty() {
+        reasons
+            .push("Synergy needs the base, two factors alone and both together, such as base, a, d and a+d.");
+    }
+    if set.analysis.waterfall.len() < 2 {
+        reasons.push("The way to the best needs the base and cells that lead there one factor at a time.");
+    }
+    if set.results.rows.iter().all(|row| row.lines.is_empty()) {
+        reasons.push("Nobody counted by line.");
+    }
+    if reasons.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"absent\">{}</p>\n", reasons.join("</p>\n<p class=\"absent\">"))
+}

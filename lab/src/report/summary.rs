@@ -1,0 +1,39 @@
+//! What a report shows, in lines for a terminal.
+
+use std::fmt::Write as _;
+
+use super::text::{number, provenance, thread};
+use super::{Report, Set};
+use crate::cache::analysis::Axis;
+
+/// Some lines for each set.
+pub fn summary(report: &Report) -> String {
+    let parts: Vec<String> = report.sets.iter().map(part).collect();
+    parts.join("\n")
+}
+
+fn part(set: &Set) -> String {
+    let mut text = format!("{} ({} configurations)\n", provenance(&set.results), set.results.rows.len());
+    let mut line = |name: &str, what: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name:<12}{what}");
+    };
+    let way: Vec<String> =
+        set.analysis.waterfall.iter().map(|step| format!("{} {}", step.name, number(step.mpps))).collect();
+    if !way.is_empty() {
+        line("Mpps", &way.join(" -> "));
+    }
+    for fit in set.analysis.fits.iter().filter(|fit| fit.axis == Axis::Packet) {
+        let (Some(law), Some(rho)) = (fit.law, fit.spearman) else { continue };
+        let name = format!("{} {}", thread(&fit.thread), fit.level.name());
+        line(&name, &format!("misses per packet against throughput: R2 {:.2}, Spearman {rho:.2}", law.r2));
+    }
+    if let Some(shares) = &set.analysis.shapley {
+        let part =
+            |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.0} %", part * 100.0));
+        let shares: Vec<String> =
+            shares.iter().map(|share| format!("{} {}", share.letter, part(share.part))).collect();
+        line("Shapley", &shares.join(", "));
+    }
+    text
+}

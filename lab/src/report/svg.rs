@@ -1,0 +1,231 @@
+//! Elements of a drawing as SVG text, and axes. Looks are classes of `figure.css`, so that one drawing serves light and
+//! dark, on the page and in a file of its own: see `docs/decisions/0050-analysis-and-report-of-the-laboratory.md`.
+
+use std::fmt::Write as _;
+
+use super::text::escape;
+
+const STYLE: &str = include_str!("figure.css");
+
+/// Where a text is held.
+#[derive(Clone, Copy)]
+pub(in crate::report) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A drawing in the making.
+pub(in crate::report) struct Drawing {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// A rectangle: left, top, width, height.
+#[derive(Clone, Copy)]
+pub(in crate::report) struct Area {
+    pub(in crate::report) x: f64,
+    pub(in crate::report) y: f64,
+    pub(in crate::report) width: f64,
+    pub(in crate::report) height: f64,
+}
+
+impl Area {
+    pub(in crate::report) fn right(&self) -> f64 {
+        self.x + self.width
+    }
+
+    pub(in crate::report) fn bottom(&self) -> f64 {
+        self.y + self.height
+    }
+}
+
+impl Drawing {
+    pub(in crate::report) fn new(width: f64, height: f64) -> Drawing {
+        Drawing { width, height, body: String::new() }
+    }
+
+    pub(in crate::report) fn height(&self) -> f64 {
+        self.height
+    }
+
+    /// Text whose base line is at `y`.
+    pub(in crate::report) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escape(text);
+        self.push(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{text}</text>"
+        ));
+    }
+
+    pub(in crate::report) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.push(format_args!(
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"
+        ));
+    }
+
+    /// A rectangle with what is shown when it is pointed at, if anything is.
+    pub(in crate::report) fn rect(&mut self, area: Area, class: &str, tip: &str) {
+        self.shaded(area, class, 1.0, tip);
+    }
+
+    /// The same, filled to a degree of 0 to 1.
+    pub(in crate::report) fn shaded(&mut self, area: Area, class: &str, degree: f64, tip: &str) {
+        let Area { x, y, width, height } = area;
+        let degree = if degree < 1.0 { format!(" fill-opacity=\"{degree:.3}\"") } else { String::new() };
+        let title = title(tip);
+        self.push(format_args!(
+            "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" class=\"{class}\"{degree}>{title}</rect>"
+        ));
+    }
+
+    pub(in crate::report) fn path(&mut self, points: &[(f64, f64)], class: &str) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let points = points.join(" ");
+        self.push(format_args!("<polyline points=\"{points}\" class=\"{class}\"/>"));
+    }
+
+    /// A thread's mark: told apart by its shape as well as by its colour.
+    pub(in crate::report) fn mark(&mut self, thread: &str, x: f64, y: f64, tip: &str) {
+        let (title, class) = (title(tip), escape(thread));
+        match thread {
+            "rx" => self.push(format_args!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" class=\"mark {class}\">{title}</circle>"
+            )),
+            "guest" => self.push(format_args!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"6.4\" height=\"6.4\" class=\"mark {class}\">{title}</rect>",
+                x - 3.2,
+                y - 3.2
+            )),
+            _ => self.push(format_args!(
+                "<path d=\"M{x:.1} {:.1}l4 7h-8z\" class=\"mark {class}\">{title}</path>",
+                y - 4.2
+            )),
+        }
+    }
+
+    /// The element as a page holds it.
+    pub(in crate::report) fn finish(self, label: &str) -> String {
+        let Drawing { width, height, body } = self;
+        let label = escape(label);
+        format!(
+            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" role=\"img\" aria-label=\"{label}\">\n{body}</svg>\n"
+        )
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.body, "{element}");
+    }
+}
+
+fn title(tip: &str) -> String {
+    if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
+}
+
+/// A drawing as a file of its own: with its name space, its looks, and paper behind it.
+pub(in crate::report) fn standalone(drawing: &str) -> String {
+    let drawing = drawing.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"alone\" ", 1);
+    let begin = drawing.find(">\n").map_or(0, |at| at + 2);
+    let (head, body) = drawing.split_at(begin);
+    format!("{head}<style>\n{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n{body}")
+}
+
+/// The looks, for a page of many drawings.
+pub(in crate::report) fn style() -> &'static str {
+    STYLE
+}
+
+/// Values along a length.
+#[derive(Clone, Copy)]
+pub(in crate::report) struct Scale {
+    from: f64,
+    to: f64,
+    start: f64,
+    length: f64,
+    log: bool,
+}
+
+impl Scale {
+    /// From nothing to a little more than `most`, along `length` from `start` (which may go backwards).
+    pub(in crate::report) fn linear(most: f64, start: f64, length: f64) -> Scale {
+        Scale { from: 0.0, to: if most > 0.0 { most * 1.1 } else { 1.0 }, start, length, log: false }
+    }
+
+    /// Of ratios.
+    pub(in crate::report) fn log(from: f64, to: f64, start: f64, length: f64) -> Scale {
+        Scale { from: from.ln(), to: to.ln(), start, length, log: true }
+    }
+
+    /// Where a value is; at the end if it lies beyond.
+    pub(in crate::report) fn at(&self, value: f64) -> f64 {
+        let value = if self.log { value.ln() } else { value };
+        let part = ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
+        self.start + part * self.length
+    }
+
+    /// The largest value.
+    pub(in crate::report) fn end(&self) -> f64 {
+        if self.log { self.to.exp() } else { self.to }
+    }
+
+    /// Round numbers on it, about so many.
+    pub(in crate::report) fn ticks(&self, about: usize) -> Vec<f64> {
+        if self.log {
+            const RATIOS: [f64; 14] =
+                [0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0];
+            let inside = |ratio: &f64| ratio.ln() >= self.from - 1e-9 && ratio.ln() <= self.to + 1e-9;
+            return RATIOS.into_iter().filter(inside).collect();
+        }
+        let rough = (self.to - self.from) / about as f64;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(rough);
+        (0..=(self.to / step).floor() as u32).map(|n| f64::from(n) * step).collect()
+    }
+}
+
+/// A tick's number, without zeros that say nothing.
+pub(in crate::report) fn tick(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_within() {
+        assert_eq!(Scale::linear(52.0, 0.0, 1.0).ticks(5), [0.0, 20.0, 40.0]);
+        assert_eq!(Scale::linear(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
+        assert_eq!(Scale::linear(0.9, 0.0, 1.0).ticks(5).len(), 5);
+        assert_eq!(Scale::log(0.5, 2.0, 0.0, 1.0).ticks(5), [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0]);
+        assert_eq!([0.5, 20.0, 0.0].map(tick), ["0.5", "20", "0"]);
+    }
+
+    #[test]
+    fn a_scale_runs_either_way_and_ends() {
+        let up = Scale::linear(10.0 / 1.1, 100.0, -100.0);
+        assert_eq!((up.at(0.0), up.at(5.0).round(), up.at(99.0)), (100.0, 50.0, 0.0));
+        assert!((Scale::log(0.5, 2.0, 0.0, 10.0).at(1.0) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_file_of_its_own_has_a_name_space_and_looks() {
+        let mut drawing = Drawing::new(10.0, 10.0);
+        drawing.text(1.0, 1.0, Anchor::Start, "label", "<b>");
+        let text = standalone(&drawing.finish("a & b"));
+        assert!(text.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{text}");
+        assert!(
+            text.contains("<style>") && text.contains("&lt;b&gt;") && text.contains("a &amp; b"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Tables of the page: what has more meaning as figures than as a drawing.
+
+use super::Set;
+use super::text::{escape, kind, number};
+use crate::cache::factors::FACTORS;
+use crate::cache::published::{Quantity, REFERENCES, Reference, SOURCE};
+
+/// Effects that are shown; the others are in the JSON.
+const EFFECTS: usize = 16;
+
+/// A table; cells are escaped here, titles that begin with `>` are columns of numbers.
+fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let class = |n: usize| {
+        if titles.get(n).is_some_and(|title| title.starts_with('>')) { " class=\"n\"" } else { "" }
+    };
+    let line = |tag: &str, cells: &[String]| {
+        let cells = cells.iter().enumerate().map(|(n, cell)| {
+            let class = class(n);
+            format!("<{tag}{class}>{}</{tag}>", escape(cell))
+        });
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    };
+    let titles: Vec<String> = titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
+    let body: String = rows.into_iter().map(|row| line("td", &row)).collect();
+    format!(
+        "<div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody></table></div>\n",
+        line("th", &titles)
+    )
+}
+
+/// Published numbers, and beside them ours of every set.
+pub(super) fn published(sets: &[Set]) -> String {
+    let ours: Vec<String> =
+        sets.iter().map(|set| format!(">{}. {}", set.number, kind(set.results.memory))).collect();
+    let mut titles = vec!["Quantity", "Configuration", ">Published"];
+    titles.extend(ours.iter().map(String::as_str));
+    let rows = REFERENCES.iter().map(|reference| {
+        let bound = if reference.at_least { "> " } else { "" };
+        let mut row = vec![
+            reference.quantity.name().to_owned(),
+            reference.configuration.to_owned(),
+            format!("{bound}{}", reference.value),
+        ];
+        row.extend(sets.iter().map(|set| beside(set, reference)));
+        row
+    });
+    let source = escape(SOURCE);
+    format!(
+        "<section id=\"published\" class=\"published\">\n<h2>Published reference points</h2>\n\
+         <p>The column <em>Published</em> is taken from: {source}. It enters no figure and no fit of this page. The study does not \
+         say of which thread its counts are; ours are given as Rx / Guest / Tx.</p>\n{}</section>\n",
+        table(&titles, rows).replacen("<table>", "<table id=\"table-published\">", 1)
+    )
+}
+
+fn beside(set: &Set, reference: &Reference) -> String {
+    let Some(row) = set.results.row(reference.configuration) else { return "not run".to_owned() };
+    let ours: Vec<String> = reference.quantity.of(row).into_iter().map(number).collect();
+    match (reference.quantity, reference.at_least) {
+        (Quantity::Mpps, false) => {
+            let percent = (row.mpps / reference.value - 1.0) * 100.0;
+            format!("{} ({percent:+.0} %)", ours.join(" / "))
+        }
+        _ => ours.join(" / "),
+    }
+}
+
+/// Effects, interactions and Shapley shares; or why there are none.
+pub(super) fn factors(set: &Set) -> String {
+    let (Some(effects), Some(shares)) = (&set.analysis.factorial, &set.analysis.shapley) else {
+        return "<p class=\"absent\">Factorial analysis and Shapley shares need all 64 combinations of a to f, which were not \
+                all run (<code>linerate lab run --cells</code>).</p>\n"
+            .to_owned();
+    };
+    let title = |letter: char| {
+        let factor = FACTORS.iter().find(|factor| factor.letter == Some(letter));
+        factor.map_or("", |factor| factor.title).to_owned()
+    };
+    let part =
+        |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0));
+    let shares = shares.iter().map(|share| {
+        let main = effects.iter().find(|effect| effect.letters == share.letter.to_string());
+        vec![
+            share.letter.to_string(),
+            title(share.letter),
+            format!("{:+.4}", share.value),
+            part(share.part),
+            main.map_or_else(String::new, |main| format!("{:+.4}", main.effect)),
+            main.map_or_else(String::new, |main| format!("{:.3}", main.factor)),
+        ]
+    });
+    let shares = table(
+        &[
+            "Factor",
+            "What it changes",
+            ">Shapley share, ln",
+            ">Of the gain",
+            ">Main effect, ln",
+            ">Main effect, ×",
+        ],
+        shares,
+    );
+    let rows = effects.iter().take(EFFECTS).map(|effect| {
+        vec![
+            effect.letters.clone(),
+            format!("{:+.4}", effect.effect),
+            format!("{:.3}", effect.factor),
+            format!("{:.1} %", effect.share * 100.0),
+        ]
+    });
+    let effects = table(&["Effect", ">ln", ">×", ">Of all variation"], rows);
+    let of = set.analysis.best.as_deref().filter(|best| *best != "a+b+c+d+e+f");
+    let best = of.map_or_else(
+        || "All six together are the best of the 64.".to_owned(),
+        |best| format!("The best of the 64 is {}, and not all six together.", escape(best)),
+    );
+    format!(
+        "<h4>Shares of ln(all six / base)</h4>\n<p>Shapley shares are exact, over all 64 combinations; they add up to the whole \
+         gain. {best}</p>\n{}<h4>Effects and interactions of the full 2<sup>6</sup> factorial, the {EFFECTS} largest of 63</h4>\n{}",
+        shares.replacen("<table>", "<table id=\"table-shapley\">", 1),
+        effects.replacen("<table>", "<table id=\"table-factorial\">", 1)
+    )
+}
+
+/// What a simulated set rests on.
+pub(super) fn constants(set: &Set) -> String {
+    if set.results.constants.is_empty() {
+        return String::new();
+    }
+    let rows = set.results.constants.iter().map(|constant| {
+        let free = if constant.free { "free" } else { "" };
+        vec![constant.name.clone(), constant.value.to_string(), free.to_owned(), constant.source.clone()]
+    });
+    let free = set.results.constants.iter().filter(|constant| constant.free).count();
+    format!(
+        "<h3>Constants</h3>\n<p>What the simulator takes for given: {free} of {} are free, which means fitted; all others come from \
+         their sources. Sizes are in bytes, <code>transfer</code> in nanoseconds, other times in cycles, the frequency in GHz.</p>\n{}",
+        set.results.constants.len(),
+        table(&["Constant", ">Value", "Free", "Source"], rows)
+    )
+}
+
+/// Every configuration's figures.
+pub(super) fn rows(set: &Set) -> String {
+    let rows = set.results.rows.iter().map(|row| {
+        let ratio = set.analysis.ratios.iter().find(|ratio| ratio.name == row.name);
+        let each = |read: fn(&crate::cache::results::ThreadRow) -> f64| {
+            row.threads.iter().map(|thread| number(read(thread))).collect::<Vec<_>>().join(" / ")
+        };
+        vec![
+            row.name.clone(),
+            number(row.mpps),
+            ratio.map_or_else(String::new, |ratio| format!("{:.3}", ratio.ratio)),
+            each(|thread| thread.l1_misses),
+            each(|thread| thread.l2_misses),
+            each(|thread| thread.llc_misses),
+            each(|thread| thread.hits_modified),
+            each(|thread| thread.rfo_cycles),
+        ]
+    });
+    let titles = [
+        "Configuration",
+        ">Mpps",
+        ">Ratio",
+        ">L1 misses",
+        ">L2 misses",
+        ">LLC misses",
+        ">Hits modified",
+        ">RFO cycles",
+    ];
+    format!(
+        "<details><summary>All configurations</summary>\n<p>Per packet, Rx / Guest / Tx.</p>\n{}</details>\n",
+        table(&titles, rows)
+    )
+}

@@ -1,0 +1,123 @@
+//! Whole reports of made-up results.
+
+use super::*;
+use crate::cache::factors::everything;
+use crate::cache::results::{ConstantRow, Kind, LineRow, Row, Stalls, ThreadRow};
+
+/// Results of every configuration whose throughput falls with its misses.
+fn results(memory: Kind, names: &[&str]) -> Results {
+    let all = everything();
+    let wanted = all.iter().filter(|named| names.is_empty() || names.contains(&named.name.as_str()));
+    let row = |(n, name): (usize, &String)| {
+        let misses = 1.0 + ((n * 7 + 12) % 13) as f64;
+        let threads = ["rx", "guest", "tx"].map(|thread| ThreadRow {
+            thread: thread.to_owned(),
+            cycles: 200.0,
+            instructions: 150.0,
+            l1_misses: misses,
+            l2_misses: misses / 2.0,
+            llc_misses: misses / 4.0,
+            hits_modified: 1.0,
+            rfo_cycles: 20.0,
+            rfo_demand: 1.0,
+            rfo_ahead: 1.0,
+            fill_full: 3.0,
+            stalls: Stalls { l2: 5.0, llc: 10.0, core: 60.0, dram: 20.0, stores: 3.0, spin: 30.0 },
+        });
+        let line = LineRow { address: 64, name: "rx.last_avail".to_owned(), hits_modified: [0.5, 0.2, 0.0] };
+        Row {
+            name: name.clone(),
+            mpps: 40.0 * (-0.1 * misses).exp(),
+            threads: threads.to_vec(),
+            lines: vec![line],
+            ..Row::default()
+        }
+    };
+    Results {
+        memory,
+        processor: "a <processor> & \"more\"".to_owned(),
+        packets: 60_000,
+        seed: 1,
+        constants: vec![ConstantRow {
+            name: "l1.ways".to_owned(),
+            value: 8.0,
+            source: "</style><script>alert(1)</script>".to_owned(),
+            free: true,
+        }],
+        rows: wanted.map(|named| &named.name).enumerate().map(row).collect(),
+        notes: vec!["<img src=x onerror=alert(1)>".to_owned()],
+    }
+}
+
+const KINDS: [&str; 8] = [
+    "scatter-packet",
+    "scatter-kilo-instruction",
+    "factors",
+    "combinations",
+    "synergy",
+    "waterfall",
+    "cycles",
+    "lines",
+];
+
+#[test]
+fn a_full_set_has_every_figure_and_each_says_what_it_is() {
+    let report = Report::new([results(Kind::Simulated, &[]), results(Kind::Real, &[])]);
+    let figures = report.figures();
+    for (number, memory) in [(1, "simulated"), (2, "measured")] {
+        for kind in KINDS {
+            let id = format!("{number}-{memory}-{kind}");
+            let figure = figures.iter().find(|figure| figure.id == id).unwrap_or_else(|| panic!("no {id}"));
+            let said = if number == 1 { "Simulated: " } else { "Measured: " };
+            assert!(figure.inline().contains(said), "{id}");
+        }
+    }
+    assert_eq!(figures.len(), 16);
+    let page = page(&report);
+    assert!(figures.iter().all(|figure| page.contains(&format!("id=\"figure-{}\"", figure.id))));
+    for id in ["table-published", "table-shapley", "table-factorial"] {
+        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+}
+
+#[test]
+fn nothing_of_a_file_becomes_markup_and_nothing_is_asked_of_a_network() {
+    let report = Report::new([results(Kind::Simulated, &[])]);
+    let page = page(&report);
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!page.contains("<img") && !page.contains("<processor>"));
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("url("));
+    for figure in report.figures() {
+        let file = figure.file();
+        assert_eq!(file.matches("http").count(), 1, "{}", figure.id);
+        assert!(!file.contains("NaN") && !file.contains("inf"), "{}", figure.id);
+    }
+}
+
+#[test]
+fn what_was_not_run_is_absent_and_said_to_be() {
+    let page = page(&Report::new([results(Kind::Simulated, &["base", "a"])]));
+    for reason in ["need all 64 combinations", "Synergy needs the base", "not run"] {
+        assert!(page.contains(reason), "{reason}");
+    }
+    assert!(!page.contains("table-shapley") && !page.contains("simulated-synergy"));
+}
+
+#[test]
+fn a_set_without_results_is_no_reason_to_fail() {
+    let mut empty = results(Kind::Real, &[]);
+    empty.rows.clear();
+    let report = Report::new([empty]);
+    assert!(report.figures().is_empty());
+    assert!(page(&report).contains("no results yet"));
+    assert!(summary(&report).contains("0 configurations"));
+}
+
+#[test]
+fn published_numbers_stand_apart_in_the_data() {
+    let report = Report::new([results(Kind::Simulated, &[])]);
+    let findings = serde_json::to_value(report.findings()).unwrap();
+    assert_eq!(findings["published"]["numbers"][0]["value"], 13.5);
+    assert!(!findings["sets"].to_string().contains("13.5,"));
+    assert_eq!(findings["sets"][0]["fits"].as_array().unwrap().len(), 18);
+}
