@@ -48,7 +48,9 @@ fn main() {
         ("c", c),
         ("e", e),
         ("f", f),
-        ("af", lab::cache::factors::find("a+f").expect("ok").config), ("adf", lab::cache::factors::find("a+d+f").expect("ok").config), ("best", best),
+        ("af", lab::cache::factors::find("a+f").expect("ok").config),
+        ("adf", lab::cache::factors::find("a+d+f").expect("ok").config),
+        ("best", best),
         ("ro", ro),
         ("pf", pf),
     ] {

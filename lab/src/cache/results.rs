@@ -88,6 +88,9 @@ pub struct Row {
     /// Lines of the rings that one thread had to fetch from another's cache; empty where nobody counted
     #[serde(default)]
     pub lines: Vec<LineRow>,
+    /// Events that hardware counted; empty on other memories
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventRow>,
 }
 
 /// Who had to fetch a line from another core that had changed it.
@@ -106,9 +109,6 @@ impl Results {
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
     }
-    /// Events that hardware counted; empty on other memories
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<EventRow>,
 }
 
 /// An event that hardware counted in one thread.

@@ -7,8 +7,8 @@
 
 pub mod config;
 pub mod layout;
-mod names;
 mod modulo;
+mod names;
 mod threads;
 
 pub use config::Config;

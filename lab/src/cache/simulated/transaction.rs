@@ -151,8 +151,6 @@ impl Machine {
         let others = entry.sharers & !(1 << core);
         let moves = self.timing.migratory && entry.exclusive && entry.dirty;
         if write || others == 0 || moves {
-            let dirty = self.llc.remove(line).is_some_and(|old| old.dirty);
-        if write || others == 0 {
             let dirty = self.llc.remove(line);
             self.take_from_others(core, line, others, start);
             let mine = self.directory.at(line);
