@@ -161,6 +161,7 @@ impl<'a> Blocks<'a> {
                 name: named.name.clone(),
                 mpps: median(&mut mpps).unwrap_or(f64::NAN),
                 ratio: if place == 0 { None } else { ratio(&self.pairs(place), self.plan.seed) },
+                lines: Vec::new(),
                 threads: Vec::new(),
                 events: self.counts[place].rows(),
             }
