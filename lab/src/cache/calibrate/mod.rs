@@ -74,10 +74,7 @@ impl Calibration {
         for pair in levels.windows(2) {
             if let (Some(near), Some(far)) = (self.median(pair[0]), self.median(pair[1])) {
                 if near * 1.3 > far {
-                    found.push(format!(
-                        "{} is {near:.1} ns and {} {far:.1} ns: no level lies between them",
-                        pair[0], pair[1]
-                    ));
+                    found.push(format!("{} is {near:.1} ns and {} {far:.1} ns: no level lies between them", pair[0], pair[1]));
                 }
             }
         }

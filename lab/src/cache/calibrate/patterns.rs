@@ -157,7 +157,12 @@ pub fn ping_pong<M: Memory>(
 }
 
 /// Each of two threads adds to a counter of its own: nanoseconds an addition.
-pub fn increments<M: Memory>(memory: &mut M, clock: impl Fn(&M) -> f64, counter: Address, count: u64) -> f64 {
+pub fn increments<M: Memory>(
+    memory: &mut M,
+    clock: impl Fn(&M) -> f64,
+    counter: Address,
+    count: u64,
+) -> f64 {
     let from = clock(memory);
     for _ in 0..count {
         let value = memory.load(counter, Width::Eight);

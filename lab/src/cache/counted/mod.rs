@@ -91,8 +91,9 @@ impl Events {
 
 fn open<'a>(events: impl Iterator<Item = &'a Event>) -> std::io::Result<Counters> {
     let mut group = Group::new()?;
-    let members =
-        events.map(|event| Ok((event.name, group.add(&event.builder())?))).collect::<std::io::Result<_>>()?;
+    let members = events
+        .map(|event| Ok((event.name, group.add(&event.builder())?)))
+        .collect::<std::io::Result<_>>()?;
     Ok(Counters { group, members })
 }
 
@@ -190,7 +191,8 @@ mod tests {
         }
         assert!(counts.add("rx", Reading::Multiplexed, 32));
         assert!(!counts.add("guest", Reading::Nothing, 32));
-        let wanted = EventRow { thread: "rx".to_owned(), event: "cycles".to_owned(), per_packet: 20.0 };
+        let wanted =
+            EventRow { thread: "rx".to_owned(), event: "cycles".to_owned(), per_packet: 20.0 };
         assert_eq!(counts.rows(), [wanted]);
     }
 

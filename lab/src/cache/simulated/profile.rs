@@ -188,7 +188,9 @@ fn counts(name: &str) -> bool {
 }
 
 fn judge(name: &'static str, value: f64) -> Result<(), ProfileError> {
-    if !value.is_finite() || value <= 0.0 {
+    // What is a switch may be off.
+    let least = if name == "migratory" { 0.0 } else { f64::MIN_POSITIVE };
+    if !value.is_finite() || value < least {
         return Err(ProfileError::NotPositive { name, value });
     }
     let limit = limit(name);
@@ -220,9 +222,6 @@ impl Profile {
         for (name, constant) in profile.constants() {
             if constant.source.trim().is_empty() {
                 return Err(ProfileError::NoSource(name));
-            }
-            if constant.value < 0.0 || (constant.value == 0.0 && name != "migratory") {
-                return Err(ProfileError::NotPositive { name, value: constant.value });
             }
             judge(name, constant.value)?;
         }
