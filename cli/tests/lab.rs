@@ -77,7 +77,7 @@ fn a_signal_keeps_what_is_there() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
     command.args(["lab", "run", "--all", "--jobs", "1", "--packets", "20000", "--out"]).arg(&file);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_mins(1);
     let rows = || fs::read_to_string(&file).unwrap_or_default().matches("\"mpps\"").count();
     while rows() == 0 && Instant::now() < patience {
         thread::sleep(Duration::from_millis(10));
