@@ -150,8 +150,7 @@ fn any_row() -> impl Strategy<Value = Row> {
             mpps,
             ratio: ratio.map(|median| Estimate { median, low: median * 0.9, high: median * 1.1 }),
             threads: threads.into_iter().map(|(thread, n)| thread_row(thread, &n)).collect(),
-            lines: line.into_iter().map(any_line).collect(),
-            ..Row::default()
+            ..Row { lines: line.into_iter().map(any_line).collect(), ..Row::default() }
         })
 }
 
@@ -186,7 +185,7 @@ proptest! {
         processor in any::<String>(),
     ) {
         let memory = if simulated { Kind::Simulated } else { Kind::Real };
-        let set = Results { rows, processor, ..results(memory, &["base"]) };
+        let set = Results { processor, rows, ..results(memory, &["base"]) };
         let bytes = serde_json::to_vec(&set).unwrap();
         if let Ok(read) = keep::parse(&bytes) {
             let report = Report::new([read]);
