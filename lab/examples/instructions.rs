@@ -91,5 +91,9 @@ fn accesses<T: Thread>(arena: &Arena, name: &str, config: &Config, thread: &mut 
     let mut counting = Counting { memory, loads: 0, stores: 0 };
     thread.batch(&mut counting);
     let per = |count: u64| count as f64 / config.batch as f64;
-    println!("{name:6} loads {:5.2} stores {:5.2} of the arena per packet", per(counting.loads), per(counting.stores));
+    println!(
+        "{name:6} loads {:5.2} stores {:5.2} of the arena per packet",
+        per(counting.loads),
+        per(counting.stores)
+    );
 }

@@ -128,10 +128,13 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
             (Rx::new(self.config), Guest::new(self.config), Tx::new(self.config));
         let gate = Gate::new(3);
         std::thread::scope(|scope| {
-            let rx = scope.spawn(|| gate.pass(rx_cpu).map(|()| self.drive(|memory| rx_batch(&mut rx, memory))));
-            let guest =
-                scope.spawn(|| gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory))));
-            let tx = scope.spawn(|| gate.pass(tx_cpu).map(|()| self.drive(|memory| tx_batch(&mut tx, memory))));
+            let rx =
+                scope.spawn(|| gate.pass(rx_cpu).map(|()| self.drive(|memory| rx_batch(&mut rx, memory))));
+            let guest = scope.spawn(|| {
+                gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory)))
+            });
+            let tx =
+                scope.spawn(|| gate.pass(tx_cpu).map(|()| self.drive(|memory| tx_batch(&mut tx, memory))));
             let (rx, guest, tx) = (joined(rx)?, joined(guest)?, joined(tx)?);
             Ok((vec![("rx", rx.0), ("guest", guest.0), ("tx", tx.0)], tx.1))
         })
@@ -159,8 +162,9 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
                     tx_batch(&mut tx, memory);
                 }))
             });
-            let guest =
-                scope.spawn(|| gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory))));
+            let guest = scope.spawn(|| {
+                gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory)))
+            });
             let (host, guest) = (joined(host)?, joined(guest)?);
             Ok((vec![("rx+tx", host.0), ("guest", guest.0)], host.1))
         })

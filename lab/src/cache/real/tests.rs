@@ -47,7 +47,11 @@ fn every_kind_moves_each_length_from_every_place_and_nothing_else() {
             }
             memory.copy(from, to, length, how);
             for n in 0..length {
-                assert_eq!(byte(&mut memory, to + n), byte(&mut memory, from + n), "{how:?} {length} {shift} {n}");
+                assert_eq!(
+                    byte(&mut memory, to + n),
+                    byte(&mut memory, from + n),
+                    "{how:?} {length} {shift} {n}"
+                );
             }
             assert_eq!(byte(&mut memory, to - 1), 0, "{how:?} {length} {shift}: before");
             assert_eq!(byte(&mut memory, to + length), 0, "{how:?} {length} {shift}: behind");
