@@ -2,6 +2,7 @@
 
 use crate::cache::factors::Named;
 use crate::cache::memory::{Cleaning, Copying};
+use crate::cache::model::Config;
 use crate::cache::model::config::Prefetchers;
 
 /// This processor.
@@ -97,14 +98,17 @@ impl Processor {
         if config.batch > config.ring {
             return Err(Missing::Deadlock { name: name(), batch: config.batch, ring: config.ring });
         }
+        match self.lacks(config) {
+            None => Ok(()),
+            Some(needs) => Err(Missing::Instruction { name: name(), needs, processor: self.name.clone() }),
+        }
+    }
+
+    /// An instruction that a configuration needs and this processor does not have.
+    pub(super) fn lacks(&self, config: &Config) -> Option<&'static str> {
         let needs = [config.copy_rx, config.copy_tx].into_iter().map(|how| (copy_needs(how), can_copy(how)));
         let cleaning = config.after_copy.map(|how| (cleaning_needs(how), self.can_clean(how)));
-        match needs.chain(cleaning).find(|(_, can)| !can) {
-            None => Ok(()),
-            Some((needs, _)) => {
-                Err(Missing::Instruction { name: name(), needs, processor: self.name.clone() })
-            }
-        }
+        needs.chain(cleaning).find(|(_, can)| !can).map(|(needs, _)| needs)
     }
 
     fn can_clean(&self, how: Cleaning) -> bool {
