@@ -2,10 +2,14 @@
 
 use std::sync::Barrier;
 
-use super::patterns::{Left, Role, Scatter, chain, chase, handed_over, increments, misses, past, ping_pong, stores, stream};
+use super::patterns::{
+    Left, Role, Scatter, chain, chase, handed_over, increments, misses, past, ping_pong, stores, stream,
+};
 use super::{Caches, CalibrateError, Calibration, Measured};
 use crate::cache::memory::{Address, LINE, Width};
-use crate::cache::real::{Arena, Clock, Processor, RealMemory, Seats, SeatsError, dependent_additions, seats::pin};
+use crate::cache::real::{
+    Arena, Clock, Processor, RealMemory, Seats, SeatsError, dependent_additions, seats::pin,
+};
 use crate::cache::results::Estimate;
 use crate::cache::trial::Progress;
 use crate::cache::trial::statistics::{FEWEST, interval};
@@ -60,8 +64,13 @@ pub fn run(rounds: usize, seed: u64, progress: &mut dyn Progress) -> Result<Cali
         Seats::InTurn => return Err(SeatsError::TooFew(1).into()),
     };
     let places = Places::of(&caches);
-    let mut bench =
-        Bench { arena: Arena::new(places.bytes)?, clock: Clock::calibrated(&processor), places, caches, cpus };
+    let mut bench = Bench {
+        arena: Arena::new(places.bytes)?,
+        clock: Clock::calibrated(&processor),
+        places,
+        caches,
+        cpus,
+    };
     let mut samples = Samples::default();
     for round in 0..rounds {
         progress.step(round, rounds, "calibration");
@@ -148,11 +157,13 @@ impl Bench {
     }
 
     fn chases(&mut self, samples: &mut Samples, seed: u64) -> Result<(), SeatsError> {
-        let mut sizes: Vec<u64> = (12..).map(|bits| 1 << bits).take_while(|n| *n <= self.places.zeroes).collect();
+        let mut sizes: Vec<u64> =
+            (12..48).map(|bits| 1 << bits).filter(|size| *size <= self.places.zeroes).collect();
         let levels = [
             ("l1.latency", self.caches.l1.bytes / 2),
-            ("l2.latency", self.caches.l2.bytes / 2),
-            ("llc.latency", self.caches.llc.bytes / 4),
+            // Near its size a cache also misses, and neighbours have their part of the shared one.
+            ("l2.latency", self.caches.l2.bytes / 4),
+            ("llc.latency", (self.caches.l2.bytes * 4).min(self.caches.llc.bytes / 4)),
             ("dram", self.places.zeroes),
         ];
         sizes.extend(levels.iter().map(|(_, size)| *size));
@@ -236,14 +247,14 @@ impl Bench {
         }
         for (name, left) in [("core_modified", Left::Modified), ("core_clean", Left::Clean)] {
             // Lines that nobody has touched lately, in pairs of a page that a round does not share with the last one.
-            let part = (seed % 256) * (HANDED * LINE) * 2 + if left == Left::Clean { HANDED * LINE } else { 0 };
+            let part =
+                (seed % 256) * (HANDED * LINE) * 2 + if left == Left::Clean { HANDED * LINE } else { 0 };
             let links = chain(line + (1 << 20) + part % (32 << 20), HANDED, seed);
             self.lay(&links);
             self.arena.poke(line, Width::Eight, 0);
             self.evict()?;
-            let took = self.pair(|memory, clock, role| {
-                handed_over(memory, |_| clock(), role, &links, left, line)
-            })?;
+            let took =
+                self.pair(|memory, clock, role| handed_over(memory, |_| clock(), role, &links, left, line))?;
             samples.add(name, "ns", took[1]);
         }
         Ok(())

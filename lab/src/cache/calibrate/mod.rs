@@ -72,17 +72,19 @@ impl Calibration {
         let mut found = Vec::new();
         let levels = ["l1.latency", "l2.latency", "llc.latency", "dram"];
         for pair in levels.windows(2) {
-            if let (Some(near), Some(far)) = (self.median(pair[0]), self.median(pair[1])) {
-                if near * 1.3 > far {
-                    found.push(format!("{} is {near:.1} ns and {} {far:.1} ns: no level lies between them", pair[0], pair[1]));
-                }
+            let both = self.median(pair[0]).zip(self.median(pair[1]));
+            if let Some((near, far)) = both.filter(|(near, far)| near * 1.3 > *far) {
+                let [first, second] = [pair[0], pair[1]];
+                found.push(format!(
+                    "{first} is {near:.1} ns and {second} {far:.1} ns, which is too near for two levels"
+                ));
             }
         }
         for measured in &self.measured {
             let Estimate { median, low, high } = measured.value;
             if median <= 0.0 {
                 found.push(format!("{} is {median:.2} {}, which cannot be", measured.name, measured.unit));
-            } else if high - low > 0.3 * median {
+            } else if high - low > 0.3 * median && profile::USED.contains(&measured.name) {
                 found.push(format!(
                     "{} lies between {low:.2} and {high:.2} {}: too wide for a constant",
                     measured.name, measured.unit

@@ -5,6 +5,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Calibration;
 
+/// What is measured and becomes a constant.
+pub const USED: [&str; 13] = [
+    "frequency",
+    "l1.latency",
+    "l2.latency",
+    "llc.latency",
+    "dram",
+    "parallel_misses",
+    "store.l1",
+    "store.l2",
+    "stream",
+    "past",
+    "hand_over",
+    "core_modified",
+    "core_clean",
+];
+
 /// What cannot be measured from user space, from a manual.
 #[derive(Clone, Copy, Debug)]
 struct Manual {
@@ -77,7 +94,13 @@ fn fill(text: &mut String, calibration: &Calibration, date: &str) -> std::fmt::R
     line(text, "reorder_buffer", f64::from(manual.reorder_buffer), &book, false)?;
     line(text, "store_buffer", f64::from(manual.store_buffer), &book, false)?;
     let parallel = ns("parallel_misses").round().max(1.0);
-    line(text, "fill_buffers", parallel, &by("independent misses, as many as were on their way at once"), false)?;
+    line(
+        text,
+        "fill_buffers",
+        parallel,
+        &by("independent misses, as many as were on their way at once"),
+        false,
+    )?;
     line(text, "mispredict", f64::from(manual.mispredict), &book, false)?;
     line(text, "store", cycles("store.l1").max(0.5), &by("scattered stores in half of L1"), false)?;
     line(text, "store_l2", cycles("store.l2"), &by("scattered stores in half of L2"), false)?;
@@ -101,8 +124,12 @@ fn levels(
         writeln!(text, "\n[{name}]")?;
         line(text, "bytes", cache.bytes as f64, &told, false)?;
         line(text, "ways", cache.ways as f64, &told, false)?;
-        let part = if name == "llc" { "a quarter" } else { "half" };
-        let how = format!("pointer chase over {part} of it, address by base and index");
+        let part = match name {
+            "l1" => "half of it",
+            "l2" => "a quarter of it",
+            _ => "four times the second level",
+        };
+        let how = format!("pointer chase over {part}, address by base and index");
         line(text, "latency", cycles(&format!("{name}.latency")), &by(&how), false)?;
     }
     Ok(())
@@ -124,7 +151,8 @@ fn transfer(
     if upgrade > 0.0 {
         line(text, "upgrade", upgrade, &by("ping-pong, less a modified line's way"), false)?;
     } else {
-        let source = by("ping-pong, which leaves nothing beside a modified line's way: taken as long as that");
+        let source =
+            by("ping-pong, which leaves nothing beside a modified line's way: taken as long as that");
         line(text, "upgrade", ns("core_modified"), &source, false)?;
     }
     line(text, "hold", 10.0, "taken from the study's profile, where it is fitted", true)?;

@@ -1,6 +1,6 @@
 //! Hardware counters around a slice on real memory: which events, in which groups, and what they counted per packet.
 //!
-//! Events are counted by perf_event_open(2) in the thread that runs, in user mode only. A processor counts a few at a
+//! Events are counted by `perf_event_open(2)` in the thread that runs, in user mode only. A processor counts a few at a
 //! time; more would be multiplexed, which means guessed. So events are cut into groups, one group counts in a round, and
 //! groups take turns over the rounds. A reading whose group did not count all the time is thrown away, and from then on
 //! groups are smaller.
@@ -30,7 +30,7 @@ pub struct NoCounters {
 /// The events of this processor, in groups.
 #[derive(Clone, Debug)]
 pub struct Events {
-    events: Vec<Event>,
+    list: Vec<Event>,
     /// Events that are counted at once
     at_once: usize,
     refused: Vec<&'static str>,
@@ -48,13 +48,13 @@ impl Events {
         Ok(Events::of(events, refused.iter().map(|event| event.name).collect()))
     }
 
-    fn of(events: Vec<Event>, refused: Vec<&'static str>) -> Events {
+    fn of(list: Vec<Event>, refused: Vec<&'static str>) -> Events {
         // Four general counters are what a core has with hyper-threads on.
-        Events { events, at_once: 4, refused }
+        Events { list, at_once: 4, refused }
     }
 
     fn groups(&self) -> usize {
-        self.events.len().div_ceil(self.at_once)
+        self.list.len().div_ceil(self.at_once)
     }
 
     /// Whose turn it is in a round.
@@ -66,7 +66,7 @@ impl Events {
     pub fn watch(&self, group: usize) -> Watch {
         // A group from before the groups became smaller may be gone by now.
         let group = group % self.groups();
-        let events = self.events.iter().skip(group * self.at_once).take(self.at_once);
+        let events = self.list.iter().skip(group * self.at_once).take(self.at_once);
         Watch { counters: open(events).ok() }
     }
 
@@ -83,7 +83,7 @@ impl Events {
         };
         format!(
             "hardware counters: {} events in user mode, {} at once, groups in turn over rounds{refused}",
-            self.events.len(),
+            self.list.len(),
             self.at_once
         )
     }
@@ -91,9 +91,8 @@ impl Events {
 
 fn open<'a>(events: impl Iterator<Item = &'a Event>) -> std::io::Result<Counters> {
     let mut group = Group::new()?;
-    let members = events
-        .map(|event| Ok((event.name, group.add(&event.builder())?)))
-        .collect::<std::io::Result<_>>()?;
+    let members =
+        events.map(|event| Ok((event.name, group.add(&event.builder())?))).collect::<std::io::Result<_>>()?;
     Ok(Counters { group, members })
 }
 
@@ -191,8 +190,7 @@ mod tests {
         }
         assert!(counts.add("rx", Reading::Multiplexed, 32));
         assert!(!counts.add("guest", Reading::Nothing, 32));
-        let wanted =
-            EventRow { thread: "rx".to_owned(), event: "cycles".to_owned(), per_packet: 20.0 };
+        let wanted = EventRow { thread: "rx".to_owned(), event: "cycles".to_owned(), per_packet: 20.0 };
         assert_eq!(counts.rows(), [wanted]);
     }
 
@@ -201,7 +199,7 @@ mod tests {
         let mut events = Events::of(skylake_x(), Vec::new());
         for _ in 0..3 {
             let groups: Vec<_> = (0..events.groups()).map(|round| events.group(round)).collect();
-            assert_eq!(groups, (0..events.events.len().div_ceil(events.at_once)).collect::<Vec<_>>());
+            assert_eq!(groups, (0..events.list.len().div_ceil(events.at_once)).collect::<Vec<_>>());
             events.narrow();
         }
         assert_eq!(events.at_once, 1);

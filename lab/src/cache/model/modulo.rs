@@ -32,7 +32,8 @@ mod tests {
     fn remainders_are_those_of_a_division() {
         for by in [1, 2, 3, 31, 64, 256, 1023, 163_456, 163_457, u64::from(u32::MAX), 1 << 40] {
             let modulo = Modulo::new(by);
-            for near in [0, by, 7 * by, 163_455 * 101_021, (1 << 50) / by * by, u64::MAX / by * by, u64::MAX] {
+            for near in [0, by, 7 * by, 163_455 * 101_021, (1 << 50) / by * by, u64::MAX / by * by, u64::MAX]
+            {
                 for n in [near.wrapping_sub(1), near, near.saturating_add(1)] {
                     assert_eq!(modulo.of(n), n % by, "{n} by {by}");
                 }

@@ -24,5 +24,5 @@ pub use arena::{Arena, ArenaError, Pages};
 pub use clock::Clock;
 pub use memory::{RealMemory, dependent_additions};
 pub use processor::{Missing, Processor};
-pub use run::{Slice, slice};
+pub use run::{Bench, Slice, slice};
 pub use seats::{Seats, SeatsError};

@@ -2,6 +2,7 @@
 
 use crate::cache::factors::Named;
 use crate::cache::memory::{Cleaning, Copying};
+use crate::cache::model::Config;
 use crate::cache::model::config::Prefetchers;
 
 /// This processor.
@@ -56,19 +57,25 @@ impl Processor {
     /// From the text of `/proc/cpuinfo`.
     pub fn read(text: &str) -> Processor {
         let field = |wanted: &str| {
-            text.lines().filter_map(|line| line.split_once(':')).find_map(|(key, value)| {
-                (key.trim() == wanted).then(|| value.trim().to_owned())
-            })
+            text.lines()
+                .filter_map(|line| line.split_once(':'))
+                .find_map(|(key, value)| (key.trim() == wanted).then(|| value.trim().to_owned()))
         };
         let family = field("cpu family").zip(field("model"));
-        let suffix = family.map_or(String::new(), |(family, model)| format!(" (family {family}, model {model})"));
+        let suffix =
+            family.map_or(String::new(), |(family, model)| format!(" (family {family}, model {model})"));
         let name = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
         // Later steppings of the model are other processors, from Cascade Lake on.
         let early = field("stepping").and_then(|number| number.parse::<u8>().ok()).is_some_and(|n| n <= 4);
         let intel = field("vendor_id").as_deref() == Some("GenuineIntel");
-        let skylake_x = intel && early && field("cpu family").zip(field("model")) == Some(("6".into(), "85".into()));
+        let skylake_x =
+            intel && early && field("cpu family").zip(field("model")) == Some(("6".into(), "85".into()));
         let flags = field("flags").or_else(|| field("Features")).unwrap_or_default();
-        Processor { name: name + &suffix, skylake_x, flags: flags.split_whitespace().map(str::to_owned).collect() }
+        Processor {
+            name: name + &suffix,
+            skylake_x,
+            flags: flags.split_whitespace().map(str::to_owned).collect(),
+        }
     }
 
     /// Whether the kernel names this flag.
@@ -91,14 +98,17 @@ impl Processor {
         if config.batch > config.ring {
             return Err(Missing::Deadlock { name: name(), batch: config.batch, ring: config.ring });
         }
+        match self.lacks(config) {
+            None => Ok(()),
+            Some(needs) => Err(Missing::Instruction { name: name(), needs, processor: self.name.clone() }),
+        }
+    }
+
+    /// An instruction that a configuration needs and this processor does not have.
+    pub(super) fn lacks(&self, config: &Config) -> Option<&'static str> {
         let needs = [config.copy_rx, config.copy_tx].into_iter().map(|how| (copy_needs(how), can_copy(how)));
         let cleaning = config.after_copy.map(|how| (cleaning_needs(how), self.can_clean(how)));
-        match needs.chain(cleaning).find(|(_, can)| !can) {
-            None => Ok(()),
-            Some((needs, _)) => {
-                Err(Missing::Instruction { name: name(), needs, processor: self.name.clone() })
-            }
-        }
+        needs.chain(cleaning).find(|(_, can)| !can).map(|(needs, _)| needs)
     }
 
     fn can_clean(&self, how: Cleaning) -> bool {

@@ -8,6 +8,7 @@ use std::sync::Barrier;
 use super::arena::Arena;
 use super::clock::Clock;
 use super::memory::RealMemory;
+use super::processor::Processor;
 use super::seats::{Seats, SeatsError, pin};
 use crate::cache::experiment::Length;
 use crate::cache::model::{Config, Guest, Layout, Rx, Thread, Tx};
@@ -56,19 +57,30 @@ impl Batches {
     }
 }
 
+/// Where slices run.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// This processor
+    pub processor: Processor,
+    /// Its CPUs
+    pub seats: Seats,
+    /// What times them
+    pub clock: Clock,
+}
+
 /// Runs one slice. `watch` makes the watch of a thread, in that thread.
 ///
-/// The configuration must have been judged ([`super::Processor::judge`]), and the arena must hold its layout.
+/// The configuration must have been judged ([`Processor::judge`]), and the arena must hold its layout; panics if not.
 pub fn slice<W: Watch>(
+    bench: &Bench,
     arena: &mut Arena,
-    seats: Seats,
-    clock: &Clock,
     config: &Config,
     length: Length,
     watch: &(impl Fn() -> W + Sync),
 ) -> Result<Slice<W>, SeatsError> {
     let layout = Layout::new(config);
     assert!(layout.bytes() <= arena.bytes(), "the arena is smaller than the model");
+    assert!(bench.processor.lacks(config).is_none(), "the configuration was not judged");
     for (at, width, value) in layout.empty_rings() {
         arena.poke(at, width, value);
     }
@@ -79,13 +91,17 @@ pub fn slice<W: Watch>(
         warm: length.warm_up.div_ceil(config.batch).max(1),
         counted: length.packets.div_ceil(config.batch).max(1),
     };
-    let stage = Stage { arena, clock, config, batches, watch };
-    let (watches, times) = match seats {
+    let stage = Stage { arena, clock: &bench.clock, config, batches, watch };
+    let (watches, times) = match bench.seats {
         Seats::Three(cpus) => stage.three(cpus)?,
         Seats::Two(cpus) => stage.two(cpus)?,
         Seats::InTurn => stage.in_turn(),
     };
-    Ok(Slice { packets: batches.counted * config.batch, seconds: clock.seconds(times.0, times.1), watches })
+    Ok(Slice {
+        packets: batches.counted * config.batch,
+        seconds: bench.clock.seconds(times.0, times.1),
+        watches,
+    })
 }
 
 type Watched<W> = (Vec<(&'static str, W)>, (u64, u64));
@@ -101,8 +117,8 @@ struct Stage<'a, F> {
 impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
     fn memory(&self) -> RealMemory<'_> {
         // SAFETY: the model accesses what its layout names, which ends inside the arena (`slice` asserts it): buffer
-        // numbers come from its own threads, ring positions are reduced by the ring's size. Whoever calls has asked
-        // whether the processor has the instructions.
+        // numbers come from its own threads, ring positions are reduced by the ring's size. The processor has the
+        // instructions: `slice` asserts that too.
         unsafe { self.arena.view() }
     }
 
@@ -128,10 +144,13 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
             (Rx::new(self.config), Guest::new(self.config), Tx::new(self.config));
         let gate = Gate::new(3);
         std::thread::scope(|scope| {
-            let rx = scope.spawn(|| gate.pass(rx_cpu).map(|()| self.drive(|memory| rx_batch(&mut rx, memory))));
-            let guest =
-                scope.spawn(|| gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory))));
-            let tx = scope.spawn(|| gate.pass(tx_cpu).map(|()| self.drive(|memory| tx_batch(&mut tx, memory))));
+            let rx =
+                scope.spawn(|| gate.pass(rx_cpu).map(|()| self.drive(|memory| rx_batch(&mut rx, memory))));
+            let guest = scope.spawn(|| {
+                gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory)))
+            });
+            let tx =
+                scope.spawn(|| gate.pass(tx_cpu).map(|()| self.drive(|memory| tx_batch(&mut tx, memory))));
             let (rx, guest, tx) = (joined(rx)?, joined(guest)?, joined(tx)?);
             Ok((vec![("rx", rx.0), ("guest", guest.0), ("tx", tx.0)], tx.1))
         })
@@ -159,8 +178,9 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
                     tx_batch(&mut tx, memory);
                 }))
             });
-            let guest =
-                scope.spawn(|| gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory))));
+            let guest = scope.spawn(|| {
+                gate.pass(guest_cpu).map(|()| self.drive(|memory| guest_batch(&mut guest, memory)))
+            });
             let (host, guest) = (joined(host)?, joined(guest)?);
             Ok((vec![("rx+tx", host.0), ("guest", guest.0)], host.1))
         })

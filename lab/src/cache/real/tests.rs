@@ -14,6 +14,11 @@ fn arena(config: &Config) -> Arena {
     Arena::new(Layout::new(config).bytes()).expect("it fits")
 }
 
+fn bench(seats: Seats) -> Bench {
+    let processor = Processor::here();
+    Bench { clock: Clock::calibrated(&processor), processor, seats }
+}
+
 const KINDS: [Copying; 7] = [
     Copying::Libc,
     Copying::Words,
@@ -47,7 +52,11 @@ fn every_kind_moves_each_length_from_every_place_and_nothing_else() {
             }
             memory.copy(from, to, length, how);
             for n in 0..length {
-                assert_eq!(byte(&mut memory, to + n), byte(&mut memory, from + n), "{how:?} {length} {shift} {n}");
+                assert_eq!(
+                    byte(&mut memory, to + n),
+                    byte(&mut memory, from + n),
+                    "{how:?} {length} {shift} {n}"
+                );
             }
             assert_eq!(byte(&mut memory, to - 1), 0, "{how:?} {length} {shift}: before");
             assert_eq!(byte(&mut memory, to + length), 0, "{how:?} {length} {shift}: behind");
@@ -97,7 +106,7 @@ fn hints_change_nothing() {
 #[test]
 fn each_configuration_that_can_run_here_brings_every_packet_through_in_turn() {
     let processor = Processor::here();
-    let clock = Clock::calibrated(&processor);
+    let bench = bench(Seats::InTurn);
     for named in everything() {
         if processor.judge(&named).is_err() {
             continue;
@@ -106,7 +115,7 @@ fn each_configuration_that_can_run_here_brings_every_packet_through_in_turn() {
         let config = small(named);
         let mut arena = arena(&config);
         let length = Length { packets: 2048, warm_up: 256 };
-        let slice = slice(&mut arena, Seats::InTurn, &clock, &config, length, &|| ()).expect("it runs");
+        let slice = slice(&bench, &mut arena, &config, length, &|| ()).expect("it runs");
         assert!(slice.packets >= 2048 && slice.seconds > 0.0, "{name}");
         assert_eq!(drained(&arena, &config), 0, "{name}: buffers are left in rings");
     }
@@ -123,26 +132,25 @@ fn drained(arena: &Arena, config: &Config) -> usize {
 #[test]
 fn threads_on_cpus_of_their_own_drain_both_rings() {
     let Ok(seats) = Seats::here() else { return };
-    let clock = Clock::calibrated(&Processor::here());
+    let bench = bench(seats);
     for name in ["base", "a+d", "batch-256", "ring-64", "stride-4", "batch-1"] {
         let config = small(find(name).expect("it is listed"));
         let mut arena = arena(&config);
         let length = Length { packets: 20_000, warm_up: 2000 };
-        slice(&mut arena, seats, &clock, &config, length, &|| ()).expect("it runs");
+        slice(&bench, &mut arena, &config, length, &|| ()).expect("it runs");
         assert_eq!(drained(&arena, &config), 0, "{name}: buffers are left in rings");
     }
 }
 
 #[test]
 fn two_seats_are_enough_for_every_length_of_ring_and_batch() {
-    let clock = Clock::calibrated(&Processor::here());
     let Ok(seats) = Seats::here() else { return };
-    let two = Seats::Two([seats.cpus()[0], seats.cpus()[1]]);
+    let bench = bench(Seats::Two([seats.cpus()[0], seats.cpus()[1]]));
     for (ring, batch) in [(32, 32), (64, 48), (256, 100), (256, 256), (4, 1)] {
         let config = Config { ring, batch, pool: 1024, ..Config::default() };
         let mut arena = arena(&config);
         let length = Length { packets: 2000, warm_up: 1 };
-        slice(&mut arena, two, &clock, &config, length, &|| ()).expect("it runs");
+        slice(&bench, &mut arena, &config, length, &|| ()).expect("it runs");
         assert_eq!(drained(&arena, &config), 0, "{ring} {batch}");
     }
 }

@@ -6,7 +6,7 @@ use super::{Plan, Progress, TrialError};
 use crate::cache::counted::{Counts, Events, Watch as CounterWatch};
 use crate::cache::experiment::Length;
 use crate::cache::factors::Named;
-use crate::cache::real::{Arena, Clock, Seats, Slice, run::Watch, slice};
+use crate::cache::real::{Arena, Bench, Slice, run::Watch, slice};
 use crate::cache::results::Row;
 
 /// For about how long a slice is tried before its block goes without it, in seconds, and how often at least.
@@ -41,8 +41,7 @@ pub(super) struct Blocks<'a> {
     plan: &'a Plan,
     all: &'a [Named],
     arena: Arena,
-    seats: Seats,
-    clock: Clock,
+    bench: Bench,
     events: Option<Events>,
     lengths: Vec<Length>,
     /// By block, then by configuration; none where every try was disturbed
@@ -58,16 +57,14 @@ impl<'a> Blocks<'a> {
         plan: &'a Plan,
         all: &'a [Named],
         arena: Arena,
-        seats: Seats,
-        clock: Clock,
+        bench: Bench,
         events: Option<Events>,
     ) -> Blocks<'a> {
         Blocks {
             plan,
             all,
             arena,
-            seats,
-            clock,
+            bench,
             events,
             lengths: Vec::new(),
             mpps: Vec::new(),
@@ -129,9 +126,9 @@ impl<'a> Blocks<'a> {
             quiet: Quiet::default(),
             counters: events.zip(group).map(|(events, group)| events.watch(group)),
         };
-        let before = stolen(self.seats.cpus());
-        let slice = slice(&mut self.arena, self.seats, &self.clock, &named.config, length, &watch)?;
-        let ticks = stolen(self.seats.cpus()).saturating_sub(before);
+        let before = stolen(self.bench.seats.cpus());
+        let slice = slice(&self.bench, &mut self.arena, &named.config, length, &watch)?;
+        let ticks = stolen(self.bench.seats.cpus()).saturating_sub(before);
         let switches = slice.watches.iter().map(|(_, watch)| watch.quiet.switches()).sum();
         Ok((slice, Disturbance { ticks, switches }))
     }
@@ -195,7 +192,7 @@ impl<'a> Blocks<'a> {
             let pairs = self.pairs(place).len();
             if pairs < FEWEST {
                 notes.push(format!(
-                    "{}: only {pairs} rounds without disturbance in it and in the base, which give no interval; run it on a quieter machine or for more rounds",
+                    "{}: only {pairs} rounds without disturbance in it and in the base, which give no interval; run it on a quieter machine, with shorter slices or for more rounds",
                     named.name
                 ));
             }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::counted::{self, NoCounters};
 use super::factors::{Named, find};
 use super::model::Layout;
-use super::real::{Arena, ArenaError, Clock, Missing, Processor, Seats, SeatsError};
+use super::real::{Arena, ArenaError, Bench, Clock, Missing, Processor, Seats, SeatsError};
 use super::results::{Kind, Results};
 
 /// The base, under a name of its own, a second time in each block.
@@ -139,7 +139,8 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, TrialErr
             plan.slice.as_millis()
         ),
     ];
-    let mut stage = blocks::Blocks::new(plan, &all, arena, seats, clock, events);
+    let mut stage =
+        blocks::Blocks::new(plan, &all, arena, Bench { processor: processor.clone(), seats, clock }, events);
     stage.run(progress)?;
     let packets = stage.packets();
     let rows = stage.rows();

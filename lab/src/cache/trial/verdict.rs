@@ -38,7 +38,8 @@ pub fn verdict(ratio: Estimate, band: f64) -> Verdict {
 pub fn notes(rows: &[Row], controls: &[&str]) -> Vec<String> {
     let Some(band) = null_band(rows, controls) else {
         return vec![
-            "the controls that change nothing could not be measured, so no effect can be told from noise".to_owned(),
+            "the controls that change nothing could not be measured, so no effect can be told from noise"
+                .to_owned(),
         ];
     };
     let mut notes = vec![format!(
@@ -56,10 +57,10 @@ pub fn notes(rows: &[Row], controls: &[&str]) -> Vec<String> {
     notes.extend(
         named(Verdict::HoldsOne).map(|names| format!("not resolved, because the interval holds 1: {names}")),
     );
-    notes.extend(
-        named(Verdict::InNullBand)
-            .map(|names| format!("not resolved, because the controls differ from the base as much: {names}")),
-    );
+    notes
+        .extend(named(Verdict::InNullBand).map(|names| {
+            format!("not resolved, because the controls differ from the base as much: {names}")
+        }));
     notes
 }
 
