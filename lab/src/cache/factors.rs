@@ -109,7 +109,7 @@ pub const FACTORS: [Factor; 44] = [
         c.header_use = HeaderUse::WriteFour;
     }),
     Factor::new(30, "header-reuse-32", "32 headers are used again and again", |c| {
-        c.reused_headers = Some(32)
+        c.reused_headers = Some(32);
     }),
     Factor::new(31, "e", "64 bytes for headroom and packet", |c| (c.headroom, c.data) = (0, 64))
         .lettered('e'),

@@ -10,6 +10,7 @@
 pub mod analysis;
 pub mod batch;
 pub mod calibrate;
+pub mod copystudy;
 pub mod counted;
 pub mod experiment;
 pub mod factors;

@@ -24,7 +24,7 @@ pub fn pointer_chase<M: Memory>(memory: &mut M, start: Address, steps: u64) -> A
 /// Scatters as the golden ratio does, and has no factor in common with the count.
 fn stride(count: u64) -> u64 {
     let near = (count as f64 * 0.618_033_988_749) as u64 | 1;
-    (near..).find(|step| gcd(*step, count) == 1).unwrap_or(1)
+    (near..=count.max(near)).find(|step| gcd(*step, count) == 1).unwrap_or(1)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

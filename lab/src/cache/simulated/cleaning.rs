@@ -42,7 +42,7 @@ impl Machine {
     fn write_back(&mut self, line: u64, now: Time) {
         let newest = std::mem::take(&mut self.directory.at(line).dirty);
         if self.llc.written_back(line) || newest {
-            self.to_memory(line, now);
+            self.write_memory(line, now);
         }
     }
 

@@ -182,7 +182,7 @@ impl Core {
     /// From when on a line that was lost may still be used, if it may at this time or later.
     pub(super) fn grace(&mut self, line: u64, now: Time) -> Option<Time> {
         self.graces.retain(|grace| now < grace.until);
-        self.graces.iter().find(|grace| grace.line == line).map(|grace| grace.from)
+        self.graces.iter().filter(|grace| grace.line == line).map(|grace| grace.from).min()
     }
 
     /// When a fill buffer is free, not before `now`.

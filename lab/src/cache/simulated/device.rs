@@ -20,11 +20,11 @@ impl Machine {
                 self.wake(core, line, self.present);
             }
             // A copy of the other socket's would be old.
-            if self.from_shared_of(0, line).is_none() {
+            if self.latency_of_shared(0, line).is_none() {
                 self.llc.remove(line);
             }
             if let Some(written) = self.llc.insert_within(0, line, true, self.timing.device_ways) {
-                self.to_memory(written, self.present);
+                self.write_memory(written, self.present);
             }
         }
     }

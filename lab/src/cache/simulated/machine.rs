@@ -206,12 +206,14 @@ impl Machine {
             return;
         }
         let entry = *self.directory.at(store.line());
-        if entry.owned_by(id) && entry.owned_from > now {
-            self.cores[id].stores.postpone(entry.owned_from);
-        } else if entry.owned_by(id) {
+        let owned = entry.owned_by(id).then_some(entry.owned_from);
+        if owned.is_some_and(|from| from <= now) {
             self.commit_owned(id, store, now);
         } else if let Some(from) = self.cores[id].grace(store.line(), now) {
+            // Even if the line is to come back: with every line that comes and goes the store would be put off again.
             if from > now { self.cores[id].stores.postpone(from) } else { self.commit_lost(id, store, now) }
+        } else if let Some(from) = owned {
+            self.cores[id].stores.postpone(from);
         } else {
             let fill = self.access(id, store.line(), true, now);
             let counters = &mut self.cores[id].counters;
@@ -258,7 +260,7 @@ impl Machine {
             }
             self.cores[id].past = Some((store.line(), now + self.timing.drain));
             self.purge(store.line(), now);
-            self.to_memory(store.line(), now);
+            self.write_memory(store.line(), now);
             self.cores[id].take_fill(now, now + self.timing.drain);
         }
         self.visible(id, now);

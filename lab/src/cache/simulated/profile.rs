@@ -188,7 +188,9 @@ fn counts(name: &str) -> bool {
 }
 
 fn judge(name: &'static str, value: f64) -> Result<(), ProfileError> {
-    if !value.is_finite() || value <= 0.0 {
+    // What is a switch may be off.
+    let least = if name == "migratory" { 0.0 } else { f64::MIN_POSITIVE };
+    if !value.is_finite() || value < least {
         return Err(ProfileError::NotPositive { name, value });
     }
     let limit = limit(name);
@@ -200,6 +202,7 @@ fn judge(name: &'static str, value: f64) -> Result<(), ProfileError> {
 }
 
 const STUDY: &str = include_str!("../../../profiles/i9-7940x.toml");
+const TWO_SOCKETS: &str = include_str!("../../../profiles/two-sockets.toml");
 
 impl Profile {
     /// The published study's processor.
@@ -208,15 +211,17 @@ impl Profile {
         Profile::parse(STUDY).unwrap_or_else(|error| unreachable!("the study's profile: {error}"))
     }
 
+    /// Two sockets of its cores.
+    pub fn two_sockets() -> Profile {
+        Profile::parse(TWO_SOCKETS).unwrap_or_else(|error| unreachable!("the two sockets' profile: {error}"))
+    }
+
     /// Reads and judges a profile.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text)?;
         for (name, constant) in profile.constants() {
             if constant.source.trim().is_empty() {
                 return Err(ProfileError::NoSource(name));
-            }
-            if constant.value < 0.0 || (constant.value == 0.0 && name != "migratory") {
-                return Err(ProfileError::NotPositive { name, value: constant.value });
             }
             judge(name, constant.value)?;
         }

@@ -81,9 +81,11 @@ impl Shared {
 
     /// Takes a line out of all of them; returns whether it was newer than memory's.
     pub(super) fn remove(&mut self, line: u64) -> bool {
-        self.caches
-            .iter_mut()
-            .fold(false, |dirty, cache| cache.remove(line).is_some_and(|old| old.dirty) || dirty)
+        let mut dirty = false;
+        for cache in &mut self.caches {
+            dirty |= cache.remove(line).is_some_and(|old| old.dirty);
+        }
+        dirty
     }
 
     /// Puts a line into a socket's; returns a line that has to be written to memory in its stead.
@@ -108,10 +110,11 @@ impl Shared {
 
     /// The bytes are in memory now.
     pub(super) fn written_back(&mut self, line: u64) -> bool {
-        self.caches
-            .iter_mut()
-            .filter_map(|cache| cache.find(line))
-            .fold(false, |dirty, entry| std::mem::take(&mut entry.dirty) || dirty)
+        let mut dirty = false;
+        for entry in self.caches.iter_mut().filter_map(|cache| cache.find(line)) {
+            dirty |= std::mem::take(&mut entry.dirty);
+        }
+        dirty
     }
 }
 
@@ -139,19 +142,19 @@ impl Machine {
     }
 
     /// What a line from a shared cache costs, if one has it.
-    pub(super) fn from_shared(&self, core: usize, line: u64) -> Option<Time> {
+    pub(super) fn shared_latency(&self, core: usize, line: u64) -> Option<Time> {
         let own = self.sockets.of(core);
         let remote = || self.timing.remote_core.filter(|_| self.llc.caches[1 - own].has(line));
-        self.from_shared_of(own, line).or_else(remote)
+        self.latency_of_shared(own, line).or_else(remote)
     }
 
     /// What a line from this socket's shared cache costs there, if it has it.
-    pub(super) fn from_shared_of(&self, socket: usize, line: u64) -> Option<Time> {
+    pub(super) fn latency_of_shared(&self, socket: usize, line: u64) -> Option<Time> {
         self.llc.caches[socket].has(line).then_some(self.timing.llc)
     }
 
     /// When a line from memory is there, asked for at `start`. Memory takes up one request at a time.
-    pub(super) fn from_memory(&mut self, core: usize, line: u64, start: Time) -> Time {
+    pub(super) fn fetch_memory(&mut self, core: usize, line: u64, start: Time) -> Time {
         let home = self.sockets.home(line);
         let far = self.timing.remote_dram.filter(|_| home != self.sockets.of(core));
         let begins = self.memory_turn(home, start);
@@ -159,7 +162,7 @@ impl Machine {
     }
 
     /// A line is written to memory, which takes its turn there.
-    pub(super) fn to_memory(&mut self, line: u64, now: Time) {
+    pub(super) fn write_memory(&mut self, line: u64, now: Time) {
         self.memory_turn(self.sockets.home(line), now);
     }
 

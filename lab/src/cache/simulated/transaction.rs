@@ -134,7 +134,7 @@ impl Machine {
 
     /// A line that no core has changed: from a shared cache, from the core that forwards it, or from memory.
     fn clean_copy(&mut self, core: usize, line: u64, start: Time) -> Fill {
-        if let Some(latency) = self.from_shared(core, line) {
+        if let Some(latency) = self.shared_latency(core, line) {
             return Fill { ready: start + latency, source: Source::Llc, pending: false };
         }
         let owner = self.directory.at(line).owner;
@@ -142,7 +142,7 @@ impl Machine {
             let latency = self.with_core(self.timing.core_clean, core, owner);
             return Fill { ready: start + latency, source: Source::Core, pending: false };
         }
-        Fill { ready: self.from_memory(core, line, start), source: Source::Dram, pending: false }
+        Fill { ready: self.fetch_memory(core, line, start), source: Source::Dram, pending: false }
     }
 
     /// Who has the line from now on.
@@ -229,7 +229,7 @@ impl Machine {
     /// The shared cache takes what a core's second level evicted or a sharer wrote back.
     pub(super) fn enter_llc(&mut self, core: usize, line: u64, dirty: bool) {
         if let Some(written) = self.llc.insert(self.sockets.of(core), line, dirty) {
-            self.to_memory(written, 0);
+            self.write_memory(written, 0);
         }
     }
 

@@ -20,6 +20,13 @@ fn machine(cores: usize) -> Machine {
     Machine::new(&Profile::study(), cores, ARENA, NONE)
 }
 
+/// Two cores of a processor where a changed line that is read moves to the reader, or stays with both.
+fn two_cores(moves: bool) -> Machine {
+    let mut profile = Profile::study();
+    profile.migratory.value = f64::from(u8::from(moves));
+    Machine::new(&profile, 2, ARENA, NONE)
+}
+
 /// The profile's constants in ticks, by their names there.
 struct Ticks(Profile);
 
@@ -63,8 +70,8 @@ fn time(
         result.borrow_mut().push(memory.counters().since(&begin));
     });
     run(machine, vec![body]).expect("one core waits for nobody");
-    let time = times.borrow()[0].time;
-    time
+    let counted = times.take();
+    counted[0].time
 }
 
 #[test]
@@ -94,13 +101,13 @@ fn a_chase_takes_the_latency_of_where_its_lines_are() {
     let all = once(|memory| {
         (0..2).for_each(|_| {
             pointer_chase(memory, 0, 4096);
-        })
+        });
     });
     assert_eq!(chase(4096, all), level("l2.latency", 4096));
     let all = once(|memory| {
         (0..2).for_each(|_| {
             pointer_chase(memory, 0, 32768);
-        })
+        });
     });
     assert_eq!(chase(32768, all), level("llc.latency", 32768));
     assert_eq!(chase(8192, once(|_| {})), level("transfer.dram", 8192));
@@ -149,6 +156,10 @@ fn a_stream_past_the_caches_has_its_buffers_drained() {
 
 /// What each of two cores counted.
 fn two(acts: [fn(&mut Simulated<'_>, u64); 2], rounds: u64) -> [Counters; 2] {
+    two_on(machine(2), acts, rounds)
+}
+
+fn two_on(machine: Machine, acts: [fn(&mut Simulated<'_>, u64); 2], rounds: u64) -> [Counters; 2] {
     let times = Times::default();
     let body = |act: fn(&mut Simulated<'_>, u64)| -> Body {
         let times = Rc::clone(&times);
@@ -158,25 +169,30 @@ fn two(acts: [fn(&mut Simulated<'_>, u64); 2], rounds: u64) -> [Counters; 2] {
             times.borrow_mut().push(memory.counters());
         })
     };
-    run(machine(2), acts.map(body).into()).expect("each waits for the other");
+    run(machine, acts.map(body).into()).expect("each waits for the other");
     let times = times.borrow();
     [times[0], times[1]]
 }
 
 #[test]
-fn a_ping_pong_takes_two_transfers_and_two_holds_a_round() {
+fn a_ping_pong_takes_transfers_and_holds_in_each_direction() {
     let ticks = Ticks::study();
     let sides: [fn(&mut Simulated<'_>, u64); 2] = [
         |memory, rounds| ping_pong(memory, 0, rounds, Side::First),
         |memory, rounds| ping_pong(memory, 0, rounds, Side::Second),
     ];
-    let longest = |rounds| two(sides, rounds).map(|counters| counters.time).into_iter().max().expect("two");
+    let more = |moves| {
+        let longest = |rounds| two_on(two_cores(moves), sides, rounds).map(|counters| counters.time);
+        longest(300).into_iter().max().expect("two") - longest(200).into_iter().max().expect("two")
+    };
+    let (transfer, hold) = (ticks.of("transfer.core_modified"), ticks.of("transfer.hold"));
     // A side asks for the right to write, which the other one had shared by looking; it keeps the line for a hold; then
     // the bytes go over, and who waited finds out that it foresaw wrongly.
-    let transfer =
-        ticks.of("transfer.upgrade") + ticks.of("transfer.hold") + ticks.of("transfer.core_modified");
-    let side = transfer + ticks.of("core.mispredict") + 2 * ticks.issue();
-    assert_eq!(longest(300) - longest(200), 100 * 2 * side);
+    let shared = ticks.of("transfer.upgrade") + hold + transfer;
+    assert_eq!(more(false), 100 * 2 * (shared + ticks.of("core.mispredict") + 2 * ticks.issue()));
+    // A side that looks has the line for itself and may write at once; but the other one, whose line went, looks too before
+    // anything was stored, so the line goes once to and fro in vain.
+    assert_eq!(more(true), 100 * 2 * 3 * (transfer + hold));
 }
 
 #[test]
@@ -197,7 +213,7 @@ fn places_on_two_lines_cost_a_store_each_and_on_one_line_transfers() {
     let transfers = ticks.of("transfer.core_modified") + ticks.of("transfer.hold");
     for counters in [first, second] {
         let lap = counters.time / counters.lost_lines;
-        assert!((transfers..=2 * transfers).contains(&lap), "{lap} is not within {transfers} and its double");
+        assert!((transfers..=2 * transfers + TICKS).contains(&lap), "{lap}: from {transfers} to its double");
     }
 }
 

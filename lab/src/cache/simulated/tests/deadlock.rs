@@ -74,3 +74,19 @@ fn cores_without_a_thread_have_nothing_to_do() {
     let machine = run(machine(&Profile::study(), 3), vec![body]).expect("one core runs");
     assert_eq!(machine.peek(0, Width::Four), 1);
 }
+
+/// Each side's poll brings the neighbour's line along and takes it from the other side; the store that both wait for must
+/// still come out.
+#[test]
+fn cores_that_poll_neighbouring_lines_do_not_put_each_others_stores_off_for_ever() {
+    let body = |core: u64| -> Body {
+        let noise = Noise { at: 1100, work: 100, past: false };
+        Box::new(move |memory| relay(memory, core, 2, 64, 12, noise))
+    };
+    for moves in [0.0, 1.0] {
+        let mut profile = Profile::study();
+        profile.migratory.value = moves;
+        let done = run(machine(&profile, 2), vec![body(0), body(1)]).expect("both go on");
+        assert_eq!(done.peek(64, Width::Four), 24);
+    }
+}

@@ -156,8 +156,7 @@ fn outcome(steps: &[&[Step]], apart: u64, profile: &Profile) -> Vec<Vec<u64>> {
         })
     };
     run(machine, (0..steps.len()).map(body).collect()).expect("nobody waits");
-    let loads = loads.borrow().clone();
-    loads
+    loads.take()
 }
 
 /// All outcomes over many delays, and lines that are here, there or nowhere at first.

@@ -53,13 +53,20 @@ fn in_turns(machine: Machine, acts: Vec<(usize, Body)>) -> Machine {
     run(machine, programs.into_iter().map(body).collect()).expect("each gets its turn")
 }
 
+/// The study's processor, but a changed line that is read stays with both.
+fn sharing() -> Profile {
+    let mut profile = Profile::study();
+    profile.migratory.value = 0.0;
+    profile
+}
+
 fn cycles(profile: &Profile, nanoseconds: f64) -> u64 {
     (nanoseconds * profile.frequency.value) as u64
 }
 
 #[test]
 fn an_owner_answers_for_a_changed_line_that_is_shared_and_writes_it_back_only_when_it_goes() {
-    let profile = Profile { protocol: Protocol::Moesi, ..Profile::study() };
+    let profile = Profile { protocol: Protocol::Moesi, ..sharing() };
     let modified = cycles(&profile, profile.transfer.core_modified.value);
     let bodies: Vec<Body> = vec![
         Box::new(|memory| memory.write(0, 8)),
@@ -78,7 +85,7 @@ fn an_owner_answers_for_a_changed_line_that_is_shared_and_writes_it_back_only_wh
 
 #[test]
 fn with_a_forwarder_a_changed_line_is_written_back_when_it_is_shared() {
-    let profile = Profile::study();
+    let profile = sharing();
     let bodies: Vec<Body> = vec![Box::new(|memory| memory.write(0, 8)), Box::new(|memory| memory.read(0, 8))];
     let mut machine = in_turn(machine(&profile, 2), bodies);
     let entry = *machine.directory.at(0);
@@ -88,7 +95,7 @@ fn with_a_forwarder_a_changed_line_is_written_back_when_it_is_shared() {
 
 #[test]
 fn an_owner_that_evicts_leaves_the_newest_bytes_in_the_shared_cache() {
-    let mut profile = Profile { protocol: Protocol::Moesi, ..Profile::study() };
+    let mut profile = Profile { protocol: Protocol::Moesi, ..sharing() };
     profile.l1.bytes.value = 8.0 * 64.0;
     profile.l2.bytes.value = 16.0 * 64.0;
     let llc = profile.llc.latency.value as u64;
