@@ -3,7 +3,8 @@
 use std::sync::Barrier;
 
 use super::patterns::{
-    Left, Role, Scatter, chain, chase, handed_over, increments, misses, past, ping_pong, stores, stream,
+    Left, Role, Scatter, chain, chase, handed_over, increments, knee, misses, pages, past, ping_pong, stores,
+    stream,
 };
 use super::{Caches, CalibrateError, Calibration, Measured};
 use crate::cache::memory::{Address, LINE, Width};
@@ -188,22 +189,20 @@ impl Bench {
 
     fn many_misses(&self, samples: &mut Samples, seed: u64) -> Result<(), SeatsError> {
         let scatter = Scatter { base: self.places.zeroes, lines: self.places.zeroes / LINE };
-        let mut single = 0.0;
-        let mut best: f64 = 0.0;
+        let mut times = Vec::new();
         for at_once in 1..=AT_ONCE {
             let first = seed.wrapping_mul(1 << 20) + (at_once as u64) * 65_536;
-            let took =
-                self.alone(|memory, clock| misses(memory, |_| clock(), scatter, first, at_once, 1000))?;
-            if at_once == 1 {
-                single = took;
-            }
-            best = best.max(single * at_once as f64 / took);
+            let took = self.alone(|memory, clock| {
+                pages(memory, self.places.zeroes, self.places.zeroes);
+                misses(memory, |_| clock(), scatter, first, at_once, 2000)
+            })?;
+            times.push(took);
             match samples.misses.iter_mut().find(|(other, _)| *other == at_once) {
                 Some((_, values)) => values.push(took),
                 None => samples.misses.push((at_once, vec![took])),
             }
         }
-        samples.add("parallel_misses", "lines", best);
+        samples.add("parallel_misses", "lines", knee(&times) as f64);
         Ok(())
     }
 
@@ -274,6 +273,8 @@ impl Bench {
         let mut chase: Vec<_> = samples.chase.iter().map(|(size, values)| (*size, of(values))).collect();
         chase.sort_by_key(|(size, _)| *size);
         let [first, second] = self.cpus;
+        let shared = "in a virtual machine: neighbours have their part of the shared cache and of memory";
+        let shared = processor.has("hypervisor").then(|| shared.to_owned());
         Calibration {
             processor: processor.name,
             caches: self.caches,
@@ -287,7 +288,10 @@ impl Bench {
             notes: vec![
                 format!("{rounds} rounds on CPUs {first} and {second}; {}", self.clock.name()),
                 format!("memory: {}", self.arena.pages()),
-            ],
+            ]
+            .into_iter()
+            .chain(shared)
+            .collect(),
         }
     }
 }

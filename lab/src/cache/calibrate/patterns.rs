@@ -101,6 +101,21 @@ pub fn misses<M: Memory>(
     (clock(memory) - from) / groups as f64
 }
 
+/// After how many misses at once one more costs most: times are for 1, 2, 3 and so on. The buffers are full there, and
+/// the next miss waits for one of them; anything else that misses queue for makes a slope and no step.
+pub fn knee(times: &[f64]) -> usize {
+    let steps = times.windows(2).map(|pair| pair[1] - pair[0]).enumerate();
+    steps.max_by(|one, other| one.1.total_cmp(&other.1)).map_or(0, |(place, _)| place + 1)
+}
+
+/// Reads one line of each 4 KiB, so that what translates addresses is near: a miss that also waits for a page's entry
+/// says nothing of the memory.
+pub fn pages<M: Memory>(memory: &mut M, base: Address, bytes: u64) {
+    for at in (base..base + bytes).step_by(4096) {
+        memory.read(at, 8);
+    }
+}
+
 /// Stores one value in each of many lines, in a scattered order: nanoseconds a store. Every line was touched before.
 pub fn stores<M: Memory>(memory: &mut M, clock: impl Fn(&M) -> f64, scatter: Scatter, count: u64) -> f64 {
     for n in 0..scatter.lines {

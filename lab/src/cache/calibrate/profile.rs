@@ -94,13 +94,7 @@ fn fill(text: &mut String, calibration: &Calibration, date: &str) -> std::fmt::R
     line(text, "reorder_buffer", f64::from(manual.reorder_buffer), &book, false)?;
     line(text, "store_buffer", f64::from(manual.store_buffer), &book, false)?;
     let parallel = ns("parallel_misses").round().max(1.0);
-    line(
-        text,
-        "fill_buffers",
-        parallel,
-        &by("independent misses, as many as were on their way at once"),
-        false,
-    )?;
+    line(text, "fill_buffers", parallel, &by("independent misses, one more of which costs most"), false)?;
     line(text, "mispredict", f64::from(manual.mispredict), &book, false)?;
     line(text, "store", cycles("store.l1").max(0.5), &by("scattered stores in half of L1"), false)?;
     line(text, "store_l2", cycles("store.l2"), &by("scattered stores in half of L2"), false)?;

@@ -97,6 +97,8 @@ fn misses_overlap_up_to_the_fill_buffers_and_no_further() {
     let (single, buffers) = (took(1), profile.core.fill_buffers.value as usize);
     near(single, profile.transfer.dram.value, 0.05);
     assert!(took(buffers) < 1.3 * single, "{} at once take {} against {single}", buffers, took(buffers));
+    let times: Vec<_> = (1..2 * buffers).map(took).collect();
+    assert_eq!(knee(&times), buffers);
     assert!(took(buffers + 1) > 1.7 * single, "one more takes {} against {single}", took(buffers + 1));
 }
 
@@ -180,6 +182,17 @@ fn a_calibration_becomes_a_profile_that_the_simulator_reads() {
     let source = &profile.transfer.dram.source;
     assert!(source.starts_with("measured by pointer chase") && source.ends_with("2022-11-09"), "{source}");
     assert_eq!(profile.constants().iter().filter(|(_, constant)| constant.free).count(), 1);
+}
+
+#[test]
+fn every_profile_that_comes_with_the_laboratory_is_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles");
+    let mut names = Vec::new();
+    for file in std::fs::read_dir(folder).expect("it comes with the source") {
+        let text = std::fs::read_to_string(file.expect("a file").path()).expect("text");
+        names.push(Profile::parse(&text).expect("a profile").name);
+    }
+    assert!(names.len() >= 2, "{names:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub enum Verdict {
     Resolved,
     /// The interval holds 1
     HoldsOne,
-    /// The interval does not hold 1, but lies where controls lie that change nothing
+    /// The interval does not hold 1, but the median lies where controls lie that change nothing
     InNullBand,
 }
 
@@ -27,7 +27,7 @@ pub fn null_band(rows: &[Row], controls: &[&str]) -> Option<f64> {
 pub fn verdict(ratio: Estimate, band: f64) -> Verdict {
     if ratio.low <= 1.0 && ratio.high >= 1.0 {
         Verdict::HoldsOne
-    } else if ratio.low >= 1.0 / band && ratio.high <= band {
+    } else if ratio.median >= 1.0 / band && ratio.median <= band {
         Verdict::InNullBand
     } else {
         Verdict::Resolved
