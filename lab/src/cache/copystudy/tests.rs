@@ -19,7 +19,8 @@ fn the_studys_orders_are_those_of_the_simulator() {
         let from_guest = |variant| results.cycles(variant, Direction::GuestToHost, size).expect("a row");
         assert!(cost("base") > cost("read-only"), "edited against read-only, {size}");
         assert!(from_guest("base") > 1.2 * from_guest("read-only"), "edited, out of the guest, {size}");
-        assert!(cost("no-prefetch") > cost("base"), "no prefetch against prefetch, {size}");
+        // To the guest it is stores that miss, and nobody waits for those; there the two cannot be told apart.
+        assert!(from_guest("no-prefetch") > from_guest("base"), "no prefetch against prefetch, {size}");
         assert!(cost("other-node") > 1.5 * cost("base"), "another node, {size}");
         assert!(cost("warm-sse") > cost("warm"), "128 against 256 bits, {size}");
         assert!(cost("warm") >= cost("warm-avx512"), "256 against 512 bits, {size}");

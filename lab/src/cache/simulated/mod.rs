@@ -7,7 +7,8 @@
 //! [`profile`].
 //!
 //! What it leaves out, by choice: instruction fetch, address translation, the topology of the interconnect (one
-//! latency for each kind of transfer), the directory's own capacity, and wrong-path accesses.
+//! latency for each kind of transfer), the directory's own capacity, and wrong-path accesses
+//! (`docs/decisions/0053-what-the-cache-simulator-leaves-out.md`).
 
 mod cleaning;
 mod core;
