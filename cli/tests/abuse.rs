@@ -58,7 +58,11 @@ impl Place {
     }
 
     fn spawn(&self) -> Running {
-        let mut command = linerate(&["run", &self.text("switch.toml")]);
+        // Whoever runs the tests in the background may ignore SIGINT and SIGHUP, and every child would too until it has
+        // handlers of its own; a signal before that would be lost and waited for for ever.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_linerate"), "run", &self.text("switch.toml")]);
+        command.env_remove("LINERATE_CONTROL");
         Running(command.stderr(Stdio::null()).spawn().unwrap())
     }
 

@@ -333,13 +333,19 @@ fn wrong_arguments_are_bad_input() {
         &["ports", "add", "a", "--set", "socket"],
         &["ports", "add", "a", "--socket", "/tmp/a", "--set", "socket=/tmp/b"],
         &["top", "-o", "yaml"],
+        &["lab"],
+        &["lab", "run"],
+        &["lab", "run", "--all", "--cells"],
+        &["lab", "run", "--config", "base", "--packets", "0"],
+        &["lab", "run", "--config", "base", "--jobs", "0"],
+        &["lab", "report"],
     ] {
         let output = linerate(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
     }
 }
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 14] = [
     "run",
     "check",
     "snippet",
@@ -351,6 +357,7 @@ const VERBS: [&str; 13] = [
     "stop",
     "demo",
     "guest",
+    "lab",
     "completions",
     "man",
 ];

@@ -10,7 +10,7 @@ use lab::cache::experiment::Length;
 use lab::cache::factors::find;
 use lab::cache::memory::{Address, Cleaning, Copying, Intent, Memory, Width};
 use lab::cache::model::{Config, Guest, Layout, Rx, Thread, Tx};
-use lab::cache::real::{Arena, Clock, Processor, RealMemory, Seats, slice};
+use lab::cache::real::{Arena, Bench, Clock, Processor, RealMemory, Seats, slice};
 
 /// Counts accesses, as the x86 body of real memory makes them, and passes them on.
 struct Counting<'a> {
@@ -71,8 +71,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = Config { pool: named.config.pool.min(4099), ..named.config };
     let mut arena = Arena::new(Layout::new(&config).bytes())?;
     let length = Length { packets, warm_up: config.batch };
-    let clock = Clock::calibrated(&processor);
-    let slice = slice(&mut arena, Seats::InTurn, &clock, &config, length, &|| ())?;
+    let bench = Bench { clock: Clock::calibrated(&processor), processor, seats: Seats::InTurn };
+    let slice = slice(&bench, &mut arena, &config, length, &|| ())?;
     println!("{}: {} packets and one batch before them", named.name, slice.packets);
     count(&mut arena, &config);
     Ok(())

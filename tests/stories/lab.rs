@@ -32,7 +32,14 @@ fn browser(folder: &Path, words: &[&str]) -> (String, String) {
     let home = folder.join("home");
     let page = format!("file://{}", folder.join("report.html").display());
     let output = Command::new("timeout")
-        .args(["120", "chromium", "--headless", "--disable-gpu", "--enable-logging=stderr", "--hide-scrollbars"])
+        .args([
+            "120",
+            "chromium",
+            "--headless",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--hide-scrollbars",
+        ])
         // Root has no sandbox; the page is our own.
         .arg("--no-sandbox")
         .arg(format!("--user-data-dir={}", home.display()))
@@ -74,7 +81,10 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
     }
     for figure in FIGURES {
         assert!(document.contains(&format!("id=\"figure-1-simulated-{figure}\"")), "no {figure}");
-        assert!(folder.path().join(format!("figures/1-simulated-{figure}.svg")).is_file(), "no file of {figure}");
+        assert!(
+            folder.path().join(format!("figures/1-simulated-{figure}.svg")).is_file(),
+            "no file of {figure}"
+        );
     }
     // The titles of what is drawn became its tips.
     assert!(document.contains("data-tip=\"base: ") && document.contains("id=\"table-published\""));

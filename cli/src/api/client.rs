@@ -96,13 +96,25 @@ impl Client {
     }
 }
 
+/// Connects, and asks again while so many others are waiting that there is no place in the socket's queue.
+async fn connect(socket: &Path) -> std::io::Result<tokio::net::UnixStream> {
+    loop {
+        match tokio::net::UnixStream::connect(socket).await {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            other => return other,
+        }
+    }
+}
+
 async fn exchange(
     socket: &Path,
     method: Method,
     path: &str,
     body: Bytes,
 ) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
-    let stream = tokio::net::UnixStream::connect(socket).await?;
+    let stream = connect(socket).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::builder()
         .method(method)

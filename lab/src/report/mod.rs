@@ -3,7 +3,7 @@
 //! Everything here is a function from results to text; no file is touched. A page needs nothing but itself: no network, no
 //! font, no library. What is simulated and what was measured stands in parts of its own, and every figure says which
 //! it is; published numbers appear in one table, as published, and enter no figure. All words that come from
-//! results pass through [`text::escape`], since a file of results may come from anybody.
+//! results pass through `text::escape`, since a file of results may come from anybody.
 
 mod figures;
 mod page;

@@ -1,8 +1,11 @@
 //! Whole reports of made-up results.
 
 use super::*;
+use crate::cache::batch::keep;
 use crate::cache::factors::everything;
-use crate::cache::results::{ConstantRow, Kind, LineRow, Row, Stalls, ThreadRow};
+use crate::cache::results::{ConstantRow, Estimate, Kind, LineRow, Row, Stalls, ThreadRow};
+
+use proptest::prelude::*;
 
 /// Results of every configuration whose throughput falls with its misses.
 fn results(memory: Kind, names: &[&str]) -> Results {
@@ -120,4 +123,80 @@ fn published_numbers_stand_apart_in_the_data() {
     assert_eq!(findings["published"]["numbers"][0]["value"], 13.5);
     assert!(!findings["sets"].to_string().contains("13.5,"));
     assert_eq!(findings["sets"][0]["fits"].as_array().unwrap().len(), 18);
+}
+
+/// A number as a file may have it: nothing, something, or far too much.
+fn any_number() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), 1e-12..1e12_f64, Just(1e300)]
+}
+
+fn any_row() -> impl Strategy<Value = Row> {
+    let name =
+        prop_oneof![Just("base".to_owned()), Just("a".to_owned()), Just("a+d".to_owned()), any::<String>()];
+    let thread =
+        prop_oneof![Just("rx".to_owned()), Just("guest".to_owned()), Just("tx".to_owned()), any::<String>()];
+    let rate = prop_oneof![1e-12..1e12_f64, Just(1e300)];
+    let numbers = prop::collection::vec(any_number(), 16);
+    let line = (any::<u64>(), any::<String>(), any_number());
+    (
+        name,
+        rate.clone(),
+        prop::option::of(rate),
+        prop::collection::vec((thread, numbers), 0..5),
+        prop::option::of(line),
+    )
+        .prop_map(|(name, mpps, ratio, threads, line)| Row {
+            name,
+            mpps,
+            ratio: ratio.map(|median| Estimate { median, low: median * 0.9, high: median * 1.1 }),
+            threads: threads.into_iter().map(|(thread, n)| thread_row(thread, &n)).collect(),
+            ..Row { lines: line.into_iter().map(any_line).collect(), ..Row::default() }
+        })
+}
+
+fn any_line((address, name, hits): (u64, String, f64)) -> LineRow {
+    LineRow { address, name, hits_modified: [hits, 0.0, hits] }
+}
+
+fn thread_row(thread: String, n: &[f64]) -> ThreadRow {
+    ThreadRow {
+        thread,
+        cycles: n[0],
+        instructions: n[1],
+        l1_misses: n[2],
+        l2_misses: n[3],
+        llc_misses: n[4],
+        hits_modified: n[5],
+        rfo_cycles: n[6],
+        rfo_demand: n[7],
+        rfo_ahead: n[8],
+        fill_full: n[9],
+        stalls: Stalls { l2: n[10], llc: n[11], core: n[12], dram: n[13], stores: n[14], spin: n[15] },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_a_file_holds_a_page_comes_of_it(
+        rows in prop::collection::vec(any_row(), 0..8),
+        simulated in any::<bool>(),
+        processor in any::<String>(),
+    ) {
+        let memory = if simulated { Kind::Simulated } else { Kind::Real };
+        let set = Results { processor, rows, ..results(memory, &["base"]) };
+        let bytes = serde_json::to_vec(&set).unwrap();
+        if let Ok(read) = keep::parse(&bytes) {
+            let report = Report::new([read]);
+            let page = page(&report);
+            prop_assert!(!page.contains("NaN"));
+            prop_assert_eq!(page.matches("<script").count(), 1);
+            for figure in report.figures() {
+                prop_assert_eq!(figure.file().matches("<svg").count(), 1);
+            }
+            serde_json::to_vec(&report.findings()).unwrap();
+            summary(&report);
+        }
+    }
 }

@@ -42,7 +42,7 @@ pub fn effects(mpps: &[f64; 64]) -> Vec<Effect> {
 }
 
 /// Replaces the values by their sums with the signs of each Walsh function: `out[s]` is the sum over `x` of
-/// (-1)^|s & x| * in[x].
+/// `(-1)^|s & x| * in[x]`.
 pub fn walsh_hadamard(values: &mut [f64]) {
     let mut half = 1;
     while half < values.len() {

@@ -80,9 +80,22 @@ fn worst(row: &Row) -> String {
     let mut lines: Vec<&LineRow> = row.lines.iter().collect();
     lines.sort_by(|a, b| total(b).total_cmp(&total(a)).then(a.address.cmp(&b.address)));
     let sum: f64 = lines.iter().map(|line| total(line)).sum();
-    let named = lines.iter().take(NAMED).map(|line| format!("{} {}", number(total(line)), line.name));
+    let named = lines.iter().take(NAMED).map(|line| format!("{} {}", number(total(line)), short(&line.name)));
     let named: Vec<String> = named.collect();
     format!("{} a packet in all; most: {}", number(sum), named.join("; "))
+}
+
+/// A line's name with each ring said once: `rx.last_avail, last_used, desc[0..3]`.
+fn short(name: &str) -> String {
+    let mut text = String::new();
+    let mut ring = "";
+    for part in name.split(' ') {
+        let (of, field) = part.split_once('.').unwrap_or(("", part));
+        text.push_str(if text.is_empty() { "" } else { ", " });
+        text.push_str(if of == ring { field } else { part });
+        ring = of;
+    }
+    text
 }
 
 fn legend(drawing: &mut Drawing) {
@@ -100,6 +113,12 @@ fn legend(drawing: &mut Drawing) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_ring_is_said_once() {
+        let name = "rx.desc[255] tx.last_avail tx.last_used tx.desc[0..2]";
+        assert_eq!(short(name), "rx.desc[255], tx.last_avail, last_used, desc[0..2]");
+    }
 
     #[test]
     fn a_field_is_full_at_a_hit_a_packet_and_faint_at_one_in_a_thousand() {

@@ -37,7 +37,7 @@ pub(super) fn draw(set: &Set) -> Option<Sketch> {
         drawing.shaded(area, class, degree, &tip);
         let (x, y) = (area.x + CELL / 2.0 - 1.5, area.y + CELL / 2.0);
         drawing.text(x, y, Anchor::Middle, "strong", &format!("{:+.3}", pair.value));
-        drawing.text(x, y + 16.0, Anchor::Middle, "muted", &format!("× {:.3}", pair.value.exp()));
+        drawing.text(x, y + 16.0, Anchor::Middle, "small", &format!("× {:.3}", pair.value.exp()));
     }
     letters(&mut drawing);
     Some(Sketch {

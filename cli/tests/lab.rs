@@ -1,0 +1,112 @@
+//! `linerate lab`: what is wrong is refused before anything runs, and what was kept is gone on from.
+#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn lab(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_linerate")).arg("lab").args(words).current_dir(folder).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Refused with exit code 2 and these words, with nothing printed and no file made.
+fn refused(folder: &Path, words: &[&str], said: &[&str]) {
+    let files = || fs::read_dir(folder).unwrap().count();
+    let before = files();
+    let output = lab(folder, words);
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+    for said in said {
+        assert!(stderr(&output).contains(said), "{words:?}: {}", stderr(&output));
+    }
+    assert!(output.stdout.is_empty() && files() == before, "{words:?} left something");
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, out) = (["run", "--config"], ["--out", "f.json"]);
+    let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&run, rest, &out].concat(), said);
+    case(&["bsae", "a+z", "d"], &["`bsae`", "nearest is `base`", "`a+z`", "remedy"]);
+    case(&["base", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
+    case(&["base", "--profile", "none.toml"], &["none.toml", "remedy"]);
+    refused(folder.path(), &["run", "--config", "base", "--out", "none/f.json"], &["none/f.json", "remedy"]);
+    refused(folder.path(), &["report", "f.json", "--html", "r.html"], &["f.json", "remedy"]);
+}
+
+#[test]
+fn a_bad_profile_is_refused_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("bad.toml"), "name = \"bad\"\nfrequency = 3\n").unwrap();
+    refused(folder.path(), &["run", "--config", "base", "--profile", "bad.toml"], &["bad.toml", "frequency"]);
+}
+
+#[test]
+fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |configs: &[&str], rest: &[&str]| {
+        let words = [&["run", "--out", "f.json", "--config"], configs, rest].concat();
+        lab(folder.path(), &words)
+    };
+    let first = run(&["base"], &["--packets", "256"]);
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(stdout(&first).contains("simulated: Intel Core i9-7940X"), "{}", stdout(&first));
+    let second = run(&["d+a", "base"], &["--packets", "256"]);
+    assert!(stderr(&second).contains("1 of 2 experiments are there already"), "{}", stderr(&second));
+    let kept = fs::read_to_string(folder.path().join("f.json")).unwrap();
+    let names = ["\"name\":\"base\",\"mpps\"", "\"name\":\"a+d\",\"mpps\""];
+    assert!(names.iter().all(|name| kept.contains(name)), "{kept}");
+    let other = ["run", "--out", "f.json", "--config", "a", "--packets", "512", "--seed", "9"];
+    refused(folder.path(), &other, &["packets 256 there, 512 here", "seed 1 there, 9 here"]);
+    assert_eq!(fs::read_to_string(folder.path().join("f.json")).unwrap(), kept);
+}
+
+#[test]
+fn a_signal_keeps_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(["lab", "run", "--all", "--jobs", "1", "--packets", "20000", "--out"]).arg(&file);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_mins(1);
+    let rows = || fs::read_to_string(&file).unwrap_or_default().matches("\"mpps\"").count();
+    while rows() == 0 && Instant::now() < patience {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by a signal") && said.contains("the same command again"), "{said}");
+    let kept = rows();
+    assert!((1..101).contains(&kept), "{kept}");
+    let report = lab(folder.path(), &["report", "f.json"]);
+    assert!(stdout(&report).contains(&format!("({kept} configurations)")), "{}", stdout(&report));
+}
+
+#[test]
+fn the_list_and_the_report_are_data_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let list: serde_json::Value =
+        serde_json::from_slice(&lab(folder.path(), &["list", "-o", "json"]).stdout).unwrap();
+    assert_eq!(list["cells"].as_array().unwrap().len(), 64);
+    assert_eq!(list["combinations"].as_array().unwrap().len(), 30);
+    let run = ["run", "--config", "base", "a", "--packets", "256", "--out", "f.json", "-o", "json"];
+    let results: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &run).stdout).unwrap();
+    assert_eq!(results["rows"].as_array().unwrap().len(), 2);
+    let report = lab(folder.path(), &["report", "f.json", "-o", "json"]);
+    let findings: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(findings["sets"][0]["memory"], "simulated");
+    assert_eq!(findings["sets"][0]["ratios"][0]["name"], "a");
+    assert!(findings["sets"][0]["shapley"].is_null());
+}
