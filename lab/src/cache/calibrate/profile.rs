@@ -87,6 +87,13 @@ fn fill(text: &mut String, calibration: &Calibration, date: &str) -> std::fmt::R
     line(text, "frequency", ghz, &by("dependent additions, one a cycle"), false)?;
     let amd = name.starts_with("AMD");
     writeln!(text, "protocol = \"{}\"", if amd { "MOESI" } else { "MESIF" })?;
+    let sharing = if amd {
+        "MOESI: the owner of a changed line keeps it and shares it"
+    } else {
+        "MESIF: a changed line that is read is shared"
+    };
+    line(text, "migratory", 0.0, sharing, false)?;
+    line(text, "l2_stream", 1.0, "taken from the study's profile", false)?;
     let (manual, doubt) = manual(name);
     let book = format!("{doubt}{}", manual.source);
     writeln!(text, "\n[core]")?;

@@ -70,7 +70,14 @@ mod tests {
 
     fn row(name: &str, low: f64, high: f64) -> Row {
         let ratio = Some(Estimate { median: f64::midpoint(low, high), low, high });
-        Row { name: name.to_owned(), mpps: 1.0, ratio, threads: Vec::new(), lines: Vec::new(), events: Vec::new() }
+        Row {
+            name: name.to_owned(),
+            mpps: 1.0,
+            ratio,
+            threads: Vec::new(),
+            lines: Vec::new(),
+            events: Vec::new(),
+        }
     }
 
     #[test]
