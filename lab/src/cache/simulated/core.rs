@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 use super::Time;
 use super::counters::{Counters, Source};
-use super::machine::Timing;
 use super::prefetch::Streams;
 use super::stores::Stores;
 use super::tags::Tags;
+use super::timing::Timing;
 
 /// Whether a core can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

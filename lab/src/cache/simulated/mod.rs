@@ -24,6 +24,7 @@ mod stores;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod timing;
 mod transaction;
 mod values;
 
