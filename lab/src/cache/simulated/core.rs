@@ -71,8 +71,6 @@ pub(super) struct Core {
     /// When each was taken and given back
     #[cfg(test)]
     pub(super) taken: Vec<(Time, Time)>,
-    /// Until when all of them are known to be in use
-    full_until: Time,
 }
 
 impl Core {
@@ -99,7 +97,6 @@ impl Core {
             fills: vec![0; timing.fill_buffers],
             #[cfg(test)]
             taken: Vec::new(),
-            full_until: 0,
         }
     }
 
@@ -197,12 +194,10 @@ impl Core {
         }
         #[cfg(test)]
         self.taken.push((from, until));
-        // Accesses come in the order of their instructions, not of their times: what was counted is not counted again.
+        // Nobody takes one before the first is free, so no time counts twice.
         let next = self.fills.iter().copied().min().unwrap_or(0);
-        let from = from.max(self.full_until);
         if next > from {
             self.counters.fill_full_time += next - from;
-            self.full_until = next;
         }
     }
 }
