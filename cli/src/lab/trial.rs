@@ -28,12 +28,18 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
         refuse_present(path)?;
     }
     let estimate = trial::estimate(&plan).as_secs();
-    show::aside(&format!("at least {estimate} s, with nothing else running if the figures are to mean anything"));
+    show::aside(&format!(
+        "at least {estimate} s, with nothing else running if the figures are to mean anything"
+    ));
     let bar = bar();
     let mut progress = |done: usize, of: usize, next: &str| watch(&bar, done, of, next);
     let results = trial::run(&plan, &mut progress).map_err(|error| {
         let place = format!("--memory {}", args.memory.kind().name());
-        Trouble::bad(place, error, "choose others with --config, or use `--memory simulated`, which runs everywhere")
+        Trouble::bad(
+            place,
+            error,
+            "choose others with --config, or use `--memory simulated`, which runs everywhere",
+        )
     })?;
     bar.finish_and_clear();
     if let Some(path) = &args.out {
@@ -118,7 +124,8 @@ fn table(results: &Results) -> String {
     });
     let mut lines: Vec<String> = vec![show::table(&["NAME", ">MPPS", ">RATIO"], rows)];
     for (row, event) in results.rows.iter().flat_map(|row| row.events.iter().map(move |event| (row, event))) {
-        lines.push(format!("{} {} {}: {:.3} a packet", row.name, event.thread, event.event, event.per_packet));
+        lines
+            .push(format!("{} {} {}: {:.3} a packet", row.name, event.thread, event.event, event.per_packet));
     }
     lines.push(format!(
         "\nmeasured: {}, {} packets; ratios to the base of the same block with their 95 % interval",
