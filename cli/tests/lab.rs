@@ -44,6 +44,21 @@ fn what_is_wrong_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = |words: &[&str], said: &[&str]| {
+        refused(folder.path(), &[&["run", "--memory", "real", "--config"], words].concat(), said);
+    };
+    // No program turns the prefetchers of a processor off.
+    case(&["f"], &["--memory real", "remedy"]);
+    case(&["base", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
+    case(&["base", "--slice", "0"], &["slices of", "remedy"]);
+    fs::write(folder.path().join("there.json"), "{}").unwrap();
+    case(&["base", "--out", "there.json"], &["there.json", "the file is there", "remedy"]);
+    refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
+}
+
+#[test]
 fn a_bad_profile_is_refused_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("bad.toml"), "name = \"bad\"\nfrequency = 3\n").unwrap();

@@ -19,6 +19,8 @@ pub(crate) enum LabCommand {
         just then (a second one ends it at once), and the same command again runs only what is missing."
     )]
     Run(LabRunArgs),
+    /// Measure this processor's caches, and write a profile that the simulator reads
+    Calibrate(LabCalibrateArgs),
     /// Turn results into one page with figures, their SVG files, or JSON
     Report(LabReportArgs),
 }
@@ -82,12 +84,32 @@ pub(crate) struct LabRunArgs {
     /// Experiments that run at once [default: the CPUs that this process may use]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Keep results in this file, and run only what it lacks
+    /// Rounds of a trial on real memory: each has every experiment once
+    #[arg(long, default_value_t = 30, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// How long each experiment runs in a round on real memory, in milliseconds
+    #[arg(long, default_value_t = 40, value_name = "MS")]
+    pub(crate) slice: u64,
+    /// Keep results in this file, and (simulated) run only what it lacks
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+/// Arguments of `lab calibrate`.
+#[derive(Args, Debug)]
+pub(crate) struct LabCalibrateArgs {
+    /// How often everything is measured; medians count
+    #[arg(long, default_value_t = 15, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// Seed of the orders in which memory is walked
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Keep the profile in this file, and print what was measured; without it the profile is printed
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Arguments of `lab report`.

@@ -9,6 +9,7 @@ mod profile;
 mod progress;
 mod report;
 mod run;
+mod trial;
 
 use args::LabCommand;
 
@@ -17,6 +18,7 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<()> {
     match command {
         LabCommand::List(args) => list::run(args.output),
         LabCommand::Run(args) => run::run(args),
+        LabCommand::Calibrate(args) => trial::calibrate(args),
         LabCommand::Report(args) => report::run(args),
     }
 }

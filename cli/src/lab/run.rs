@@ -1,9 +1,10 @@
 //! `linerate lab run`: everything that was asked for is judged first; then what is missing runs, and each result is
 //! kept as it comes.
 
-use super::args::{LabRunArgs, Selection};
+use super::args::{LabRunArgs, MemoryKind, Selection};
 use super::profile;
 use super::progress::Progress;
+use super::trial;
 use crate::show;
 use crate::trouble::{BAD_INPUT, Trouble};
 use lab::cache::analysis;
@@ -23,6 +24,9 @@ use std::thread;
 /// Runs them and prints what was asked for.
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let wanted = wanted(&args.selection)?;
+    if args.memory != MemoryKind::Simulated {
+        return trial::run(args, wanted);
+    }
     let memory = args.memory.kind();
     let runner = runner(memory).map_err(|error| {
         Trouble::bad(format!("--memory {}", memory.name()), error, "use `--memory simulated`")

@@ -37,7 +37,7 @@ const ZEN_4: Manual = Manual {
     reorder_buffer: 320,
     store_buffer: 64,
     mispredict: 13,
-    source: "AMD Software Optimization Guide for Zen 4 (57647)",
+    source: "LLVM's scheduling model for Zen 4, which quotes AMD's guide 57647",
 };
 
 const SKYLAKE: Manual = Manual {
