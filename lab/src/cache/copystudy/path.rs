@@ -16,8 +16,8 @@ const RING: u64 = 256;
 const DESCRIPTOR: u64 = 16;
 /// Instructions per packet beside copying: loop, lengths, addresses; as in the model of the first study.
 const WORK: u64 = 24;
-/// Instructions to come into the C library's copy: the call, the jump to the variant, comparisons of the length. Counted in
-/// glibc's `__memmove_avx_unaligned_erms`; a copy that is inlined has none.
+/// Instructions to come into the C library's copy: the call, the jump to the variant, comparisons of the length. An
+/// estimate, not counted in any library; a copy that is inlined has none.
 const CALL: u64 = 10;
 
 const GUEST_SAYS: Address = 0;
