@@ -73,8 +73,8 @@ pub type Runner = fn(&Plan, &[Named], &AtomicBool, Listener<'_>);
 #[error("experiments on {} memory cannot be run by this build, so nothing was run", .0.name())]
 pub struct Unavailable(pub Kind);
 
-/// Who runs experiments on a memory. This is the one place that knows; a memory that is added gets its arm here, and all
-/// that calls this, down to the command line, has it then.
+/// Who runs experiments one by one on a memory. Real memory has no arm: there a set is one trial in blocks
+/// ([`super::trial`]), to which nothing can be added later.
 pub fn runner(memory: Kind) -> Result<Runner, Unavailable> {
     match memory {
         Kind::Simulated => Ok(simulated::run),

@@ -2,7 +2,7 @@
 //!
 //! [`patterns`] are micro-benchmarks over any [`super::memory::Memory`]: on real memory they measure the machine, in
 //! the simulator they must give back the constants of its profile, which the tests compare in closed form.
-//! [`measure`] runs them in rounds on real memory; [`caches`] says what the system tells about sizes; [`profile`] writes
+//! `measure` runs them in rounds on real memory; [`caches`] says what the system tells about sizes; [`profile`] writes
 //! what was found, each constant with where it was taken from. A constant that cannot be measured from user space is
 //! taken from a named source, and whoever reads the profile sees which.
 
