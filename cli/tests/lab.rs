@@ -54,8 +54,10 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     case(&["base", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
     case(&["base", "--slice", "0"], &["slices of", "remedy"]);
     fs::write(folder.path().join("there.json"), "{}").unwrap();
-    case(&["base", "--out", "there.json"], &["there.json", "the file is there", "remedy"]);
+    case(&["base", "--out", "there.json"], &["there.json", "no results of the laboratory", "remedy"]);
     refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
+    let there = ["calibrate", "--out", "there.json"];
+    refused(folder.path(), &there, &["there.json", "the file is there", "remedy"]);
 }
 
 #[test]
@@ -107,6 +109,49 @@ fn a_signal_keeps_what_is_there() {
     assert!((1..101).contains(&kept), "{kept}");
     let report = lab(folder.path(), &["report", "f.json"]);
     assert!(stdout(&report).contains(&format!("({kept} configurations)")), "{}", stdout(&report));
+}
+
+/// On a machine with two CPUs or more; with one a trial is refused, which is all there is to test then.
+#[test]
+fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
+    if thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.json");
+    // A pool of few buffers, so that neither memory nor time is wanted.
+    let words =
+        |rounds| ["run", "--memory", "real", "--config", "pool-1024", "--slice", "1", "--rounds", rounds];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.arg("lab").args(words("100000")).arg("--out").arg(&file);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_mins(1);
+    let rounds = || {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let kept: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        kept["trial"]["rounds"].as_array().map_or(0, Vec::len)
+    };
+    while rounds() < 2 && Instant::now() < patience {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (said, kept) = (stderr(&output), rounds());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("{kept} of 100000 rounds were finished and are kept in")), "{said}");
+    let more = (kept + 2).max(6).to_string();
+    let output = lab(folder.path(), &[&words(&more)[..], &["--out", "f.json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains(&format!("{kept} of {more} rounds are there already")),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(rounds().to_string(), more);
+    assert!(stdout(&output).contains("from round 1 on") && stdout(&output).contains("base-again"));
+    let other = [&words(&more)[..], &["--out", "f.json", "--seed", "9"]].concat();
+    refused(folder.path(), &other, &["seed 1 there, 9 here"]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             name => plan.configurations.push(find(name)?),
         }
     }
-    eprintln!("about {:.0} s", estimate(&plan).as_secs_f64());
+    eprintln!("about {:.0} s", estimate(&plan, 0).as_secs_f64());
     let mut progress = |done: usize, of: usize, next: &str| eprint!("\r{done}/{of} {next:20}");
     let results = match run(&plan, &mut progress) {
         Ok(results) => results,

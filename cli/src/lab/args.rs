@@ -15,8 +15,9 @@ pub(crate) enum LabCommand {
     List(ShowArgs),
     /// Run experiments, as many at once as there are CPUs
     #[command(
-        after_help = "With `--out`, results are kept after each experiment: SIGINT and SIGTERM lose only what runs \
-        just then (a second one ends it at once), and the same command again runs only what is missing."
+        after_help = "With `--out`, results are kept after each experiment, on real memory after each round: SIGINT and \
+        SIGTERM lose only what runs just then (a second one ends it at once), and the same command again runs only \
+        what is missing."
     )]
     Run(LabRunArgs),
     /// Measure this processor's caches, and write a profile that the simulator reads
@@ -90,7 +91,7 @@ pub(crate) struct LabRunArgs {
     /// How long each experiment runs in a round on real memory, in milliseconds
     #[arg(long, default_value_t = 40, value_name = "MS")]
     pub(crate) slice: u64,
-    /// Keep results in this file, and (simulated) run only what it lacks
+    /// Keep results in this file, and run only what it lacks
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
     /// How to print

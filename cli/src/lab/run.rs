@@ -9,7 +9,7 @@ use crate::show;
 use crate::trouble::{BAD_INPUT, Trouble};
 use lab::cache::analysis;
 use lab::cache::batch::keep::{KeepError, Keeper};
-use lab::cache::batch::{Event, Plan, Runner, runner, select};
+use lab::cache::batch::{self, Event, Plan, select};
 use lab::cache::factors::{Named, cells, everything};
 use lab::cache::results::{Kind, Results, Row};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -27,26 +27,15 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     if args.memory != MemoryKind::Simulated {
         return trial::run(args, wanted);
     }
-    let memory = args.memory.kind();
-    let runner = runner(memory).map_err(|error| {
-        Trouble::bad(format!("--memory {}", memory.name()), error, "use `--memory simulated`")
-    })?;
     let plan = Plan {
-        memory,
         profile: profile::find(&args.profile)?,
         packets: args.packets,
         seed: args.seed,
         jobs: args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
     };
-    let keeper = Keeper::open(args.out.clone(), plan.empty());
-    let mut job = Job {
-        // Nothing has run yet, so a place that cannot be written to is bad input too.
-        keeper: keeper
-            .map_err(|error| Trouble { code: BAD_INPUT, ..trouble(args.out.as_deref(), &error) })?,
-        failed: Vec::new(),
-        unwritten: None,
-    };
-    let stopped = job.run(runner, &plan, &wanted)?;
+    let mut job =
+        Job { keeper: open(args.out.as_deref(), plan.empty())?, failed: Vec::new(), unwritten: None };
+    let stopped = job.run(&plan, &wanted)?;
     let results = chosen(job.keeper.results(), &wanted);
     show::print(&results, args.output, table)?;
     job.verdict(args.out.as_deref(), wanted.len() - results.rows.len(), stopped)
@@ -69,6 +58,31 @@ fn wanted(selection: &Selection) -> Result<Vec<Named>, Trouble> {
     })
 }
 
+/// What keeps the results. Nothing has run yet, so a place that cannot be written to is bad input too.
+pub(super) fn open(out: Option<&Path>, made: Results) -> Result<Keeper, Trouble> {
+    Keeper::open(out.map(Path::to_path_buf), made)
+        .map_err(|error| Trouble { code: BAD_INPUT, ..trouble(out, &error) })
+}
+
+/// A flag that a signal raises. The second signal ends the process at once; the file is whole at any moment.
+pub(super) fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// What a signal left undone, and how to go on.
+pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Trouble {
+    let remedy = match out {
+        Some(_) => "run the same command again: it goes on from here",
+        None => "next time use `--out FILE.json`, which the same command goes on from",
+    };
+    Trouble::failed("lab run", format!("ended by a signal; {reason}"), remedy)
+}
+
 /// What is under way.
 struct Job {
     keeper: Keeper,
@@ -78,22 +92,18 @@ struct Job {
 
 impl Job {
     /// Runs what is missing; returns whether a signal ended it early.
-    fn run(&mut self, runner: Runner, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
+    fn run(&mut self, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
         let missing = self.keeper.missing(wanted);
-        let (kept, stop) = (wanted.len() - missing.len(), Arc::new(AtomicBool::new(false)));
+        let kept = wanted.len() - missing.len();
         if kept > 0 {
             show::aside(&format!("{kept} of {} experiments are there already", wanted.len()));
         }
         if missing.is_empty() {
             return Ok(false);
         }
-        for signal in [SIGINT, SIGTERM] {
-            // The second one ends the process at once; the file is whole at any moment.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
-            signal_hook::flag::register(signal, stop.clone())?;
-        }
-        let mut progress = Progress::new(missing.len(), plan.jobs.get());
-        runner(plan, &missing, &stop, &mut |event| self.take(event, &mut progress));
+        let stop = stop_on_signals()?;
+        let mut progress = Progress::new("experiments", missing.len(), plan.jobs.get());
+        batch::run(plan, &missing, &stop, &mut |event| self.take(event, &mut progress));
         progress.end();
         Ok(stop.load(Ordering::Relaxed))
     }
@@ -126,12 +136,9 @@ impl Job {
             return Err(Trouble::failed("lab run", self.failed.join("; "), remedy).into());
         }
         if missing > 0 && stopped {
-            let remedy = match out {
-                Some(_) => "run the same command again: it goes on from here",
-                None => "next time use `--out FILE.json`, which the same command goes on from",
-            };
-            let reason = format!("ended by a signal; {missing} experiments were not run");
-            return Err(Trouble::failed("lab run", reason, remedy).into());
+            let kept =
+                out.map_or_else(String::new, |path| format!("; the others are kept in {}", path.display()));
+            return Err(ended_by_signal(out, &format!("{missing} experiments were not run{kept}")).into());
         }
         Ok(())
     }
@@ -143,12 +150,10 @@ fn chosen(results: &Results, wanted: &[Named]) -> Results {
     Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }
 }
 
-fn trouble(out: Option<&Path>, error: &KeepError) -> Trouble {
+pub(super) fn trouble(out: Option<&Path>, error: &KeepError) -> Trouble {
     let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
     let remedy = match error {
-        KeepError::MadeOtherwise(_) => {
-            "name another file, or repeat the profile, packets and seed of this one"
-        }
+        KeepError::MadeOtherwise(_) => "name another file, or repeat what this one was made with",
         KeepError::Unreadable(_) | KeepError::NotWritten(_) => "name a file that you may read and write",
         KeepError::NotResults(_) | KeepError::Impossible { .. } => {
             "name a file that `lab run --out` wrote, or a new one"

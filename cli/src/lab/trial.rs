@@ -1,21 +1,26 @@
 //! `linerate lab run --memory real` and `counted`, and `lab calibrate`: what needs this machine for itself.
 //!
-//! A trial is one whole: blocks of every configuration in turn, so nothing of it is kept before its end, and nothing can be
-//! added to it later. What cannot run here is told before anything runs.
+//! A trial goes round by round, and each finished round is kept with all before it; the same command again runs only the
+//! rounds that are missing. What cannot run here is told before anything runs.
 
 use super::args::{LabCalibrateArgs, LabRunArgs, MemoryKind};
+use super::progress::Progress;
+use super::run::{ended_by_signal, open, stop_on_signals, trouble};
 use crate::show;
 use crate::trouble::Trouble;
-use indicatif::{ProgressBar, ProgressStyle};
+use lab::cache::batch::keep::{KeepError, Keeper};
 use lab::cache::calibrate::{self, Calibration, profile};
 use lab::cache::factors::Named;
 use lab::cache::results::{Estimate, Results};
-use lab::cache::trial::{self, Plan};
+use lab::cache::trial::{self, Plan, Stage, TrialError};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Runs a trial and prints what was asked for.
+/// Runs what is missing of a trial and prints what was asked for.
 pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     let plan = Plan {
         configurations: possible(args, wanted),
@@ -24,28 +29,79 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
         seed: args.seed,
         counted: args.memory == MemoryKind::Counted,
     };
-    if let Some(path) = &args.out {
-        refuse_present(path)?;
-    }
-    let estimate = trial::estimate(&plan).as_secs();
-    show::aside(&format!(
-        "at least {estimate} s, with nothing else running if the figures are to mean anything"
-    ));
-    let bar = bar();
-    let mut progress = |done: usize, of: usize, next: &str| watch(&bar, done, of, next);
-    let results = trial::run(&plan, &mut progress).map_err(|error| {
+    let refused = |error: TrialError| {
         let place = format!("--memory {}", args.memory.kind().name());
-        Trouble::bad(
-            place,
-            error,
-            "choose others with --config, or use `--memory simulated`, which runs everywhere",
-        )
-    })?;
-    bar.finish_and_clear();
-    if let Some(path) = &args.out {
-        keep(path, &serde_json::to_string_pretty(&results)?)?;
+        let remedy = "choose others with --config, or use `--memory simulated`, which runs everywhere";
+        Trouble::bad(place, error, remedy)
+    };
+    let stage = Stage::prepare(&plan).map_err(refused)?;
+    let keeper = open(args.out.as_deref(), stage.empty())?;
+    let kept = keeper.results().clone();
+    announce(&plan, finished(&kept));
+    let progress = Progress::new("slices", 0, 1);
+    let mut watch = Watch { progress, keeper, stop: stop_on_signals()?, unwritten: None };
+    let results = stage.run(kept, &mut watch).map_err(refused)?;
+    watch.progress.end();
+    show::print(&results, args.output, table)?;
+    watch.verdict(args.out.as_deref(), finished(&results), plan.rounds)
+}
+
+/// Rounds that results have.
+fn finished(results: &Results) -> usize {
+    results.trial.as_ref().map_or(0, |record| record.rounds.len())
+}
+
+fn announce(plan: &Plan, finished: usize) {
+    if finished > 0 {
+        show::aside(&format!("{finished} of {} rounds are there already", plan.rounds));
     }
-    show::print(&results, args.output, table)
+    let estimate = trial::estimate(plan, finished).as_secs();
+    if estimate > 0 {
+        show::aside(&format!(
+            "at least {estimate} s, with nothing else running if the figures are to mean anything"
+        ));
+    }
+}
+
+/// Shows how far a trial is, keeps its rounds, and ends it where a signal came.
+struct Watch {
+    progress: Progress,
+    keeper: Keeper,
+    stop: Arc<AtomicBool>,
+    unwritten: Option<KeepError>,
+}
+
+impl trial::Progress for Watch {
+    fn step(&mut self, done: usize, of: usize, next: &str) {
+        self.progress.at(done, of, next);
+    }
+
+    fn round(&mut self, results: &Results) -> ControlFlow<()> {
+        if let Err(error) = self.keeper.replace(results.clone()) {
+            self.unwritten = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn stopped(&mut self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Watch {
+    /// An error where rounds that were asked for are not there.
+    fn verdict(self, out: Option<&Path>, finished: usize, rounds: usize) -> anyhow::Result<()> {
+        if let Some(error) = self.unwritten {
+            return Err(trouble(out, &error).into());
+        }
+        if finished < rounds {
+            let kept = out.map_or_else(String::new, |path| format!(" and are kept in {}", path.display()));
+            let reason = format!("{finished} of {rounds} rounds were finished{kept}");
+            return Err(ended_by_signal(out, &reason).into());
+        }
+        Ok(())
+    }
 }
 
 /// Measures this processor's constants, and prints or keeps a profile of them.
@@ -53,11 +109,11 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         refuse_present(path)?;
     }
-    let bar = bar();
-    let mut progress = |done: usize, of: usize, next: &str| watch(&bar, done, of, next);
-    let found = calibrate::run(args.rounds, args.seed, &mut progress)
+    let mut progress = Progress::new("rounds", 0, 1);
+    let mut watch = |done: usize, of: usize, next: &str| progress.at(done, of, next);
+    let found = calibrate::run(args.rounds, args.seed, &mut watch)
         .map_err(|error| Trouble::bad("lab calibrate", error, "give more rounds, CPUs or memory"))?;
-    bar.finish_and_clear();
+    progress.end();
     let text = profile::write(&found, &profile::day(SystemTime::now()));
     for doubt in found.implausible() {
         show::aside(&format!("not plausible, so look at it before it is used: {doubt}"));
@@ -84,27 +140,12 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     can
 }
 
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    // A template without unknown keys: the only way that it could be refused.
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn watch(bar: &ProgressBar, done: usize, of: usize, next: &str) {
-    bar.set_length(of as u64);
-    bar.set_position(done as u64);
-    bar.set_message(next.to_owned());
-}
-
 fn refuse_present(path: &Path) -> Result<(), Trouble> {
     if !path.exists() {
         return Ok(());
     }
     let place = format!("--out {}", path.display());
-    Err(Trouble::bad(place, "the file is there, and a trial cannot be added to", "name a new file"))
+    Err(Trouble::bad(place, "the file is there, and a profile is measured as a whole", "name a new file"))
 }
 
 fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -128,7 +169,7 @@ fn table(results: &Results) -> String {
             .push(format!("{} {} {}: {:.3} a packet", row.name, event.thread, event.event, event.per_packet));
     }
     lines.push(format!(
-        "\nmeasured: {}, {} packets; ratios to the base of the same block with their 95 % interval",
+        "\nmeasured: {}, {} packets; ratios to the base of the same round with their 95 % interval",
         results.processor, results.packets
     ));
     lines.extend(results.notes.iter().map(|note| format!("- {note}")));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{Outcome, Tally};
 use super::simulated::Profile;
+use super::trial::record::Record;
 
 /// Which memory the model acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +62,9 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// What a reader must know: what was not resolved, what was discarded
     pub notes: Vec<String>,
+    /// The rounds that rows of real memory come from
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Record>,
 }
 
 /// A median with its 95 % interval.

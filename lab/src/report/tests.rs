@@ -49,6 +49,7 @@ fn results(memory: Kind, names: &[&str]) -> Results {
         }],
         rows: wanted.map(|named| &named.name).enumerate().map(row).collect(),
         notes: vec!["<img src=x onerror=alert(1)>".to_owned()],
+        trial: None,
     }
 }
 

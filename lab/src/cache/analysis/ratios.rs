@@ -104,6 +104,7 @@ mod tests {
             constants: Vec::new(),
             rows,
             notes: Vec::new(),
+            trial: None,
         }
     }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::factors::{Named, everything};
 use crate::cache::results::{Results, Row, ThreadRow};
+use crate::cache::trial::record::Record;
 
 /// Why results cannot be read, or not kept here.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,10 @@ pub fn read(path: &Path) -> Result<Results, KeepError> {
 pub fn parse(bytes: &[u8]) -> Result<Results, KeepError> {
     let results: Results = serde_json::from_slice(bytes).map_err(KeepError::NotResults)?;
     results.rows.iter().try_for_each(judge)?;
+    if results.trial.as_ref().is_some_and(|record| !record.is_whole()) {
+        let what = "a round with other configurations or rates than it can have".to_owned();
+        return Err(KeepError::Impossible { row: "the trial".to_owned(), what });
+    }
     Ok(results)
 }
 
@@ -124,6 +129,12 @@ impl Keeper {
         self.write()
     }
 
+    /// Puts a trial's results in the place of those before, which they hold, and writes them.
+    pub fn replace(&mut self, results: Results) -> Result<(), KeepError> {
+        self.results = results;
+        self.write()
+    }
+
     /// All so far.
     pub fn results(&self) -> &Results {
         &self.results
@@ -157,8 +168,15 @@ fn same(there: &Results, here: &Results) -> Result<(), KeepError> {
     };
     compare("memory", there.memory.name().to_owned(), here.memory.name().to_owned());
     compare("processor", there.processor.clone(), here.processor.clone());
-    compare("packets", there.packets.to_string(), here.packets.to_string());
     compare("seed", there.seed.to_string(), here.seed.to_string());
+    match (&there.trial, &here.trial) {
+        (Some(there), Some(here)) => {
+            compare("slices of", format!("{} ms", there.slice), format!("{} ms", here.slice));
+            compare("configurations", names(there), names(here));
+        }
+        // Of a trial a pilot decides it, and the file says which it was.
+        _ => compare("packets", there.packets.to_string(), here.packets.to_string()),
+    }
     for constant in &here.constants {
         let other = there.constants.iter().find(|other| other.name == constant.name);
         let other = other.map_or_else(|| "no value".to_owned(), |other| other.value.to_string());
@@ -167,18 +185,22 @@ fn same(there: &Results, here: &Results) -> Result<(), KeepError> {
     if differences.is_empty() { Ok(()) } else { Err(KeepError::MadeOtherwise(differences.join("; "))) }
 }
 
+fn names(record: &Record) -> String {
+    let names: Vec<&str> = record.slices.iter().map(|slice| slice.name.as_str()).collect();
+    names.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cache::batch::{Plan, select};
-    use crate::cache::results::Kind;
     use crate::cache::simulated::Profile;
     use proptest::prelude::*;
     use std::num::NonZeroUsize;
 
     fn plan() -> Plan {
         let profile = Profile::study();
-        Plan { memory: Kind::Simulated, profile, packets: 64, seed: 1, jobs: NonZeroUsize::MIN }
+        Plan { profile, packets: 64, seed: 1, jobs: NonZeroUsize::MIN }
     }
 
     fn row(name: &str) -> Row {

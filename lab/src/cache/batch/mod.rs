@@ -7,27 +7,27 @@ pub mod keep;
 pub mod profiles;
 mod simulated;
 
+pub use simulated::run;
+
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
 
 use super::experiment::Length;
 use super::factors::{Named, UnknownConfiguration, find};
 use super::results::{ConstantRow, Kind, Results, Row};
 use super::simulated::{Profile, Stuck};
 
-/// How experiments are to be run.
+/// How experiments are to be run in the simulator. On real memory a set is one trial in rounds instead
+/// ([`super::trial`]).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// On which memory
-    pub memory: Kind,
-    /// On which processor, where it is simulated
+    /// On which processor
     pub profile: Profile,
     /// Packets that count in each
     pub packets: u64,
-    /// Of the order of real runs; the simulator draws nothing by chance
+    /// Stands in the results; the simulator draws nothing by chance
     pub seed: u64,
-    /// How many at once, where that does not change what comes out
+    /// How many at once, which does not change what comes out
     pub jobs: NonZeroUsize,
 }
 
@@ -40,13 +40,14 @@ impl Plan {
     /// Results made like this, without any so far.
     pub fn empty(&self) -> Results {
         Results {
-            memory: self.memory,
+            memory: Kind::Simulated,
             processor: self.profile.name.clone(),
             packets: self.packets,
             seed: self.seed,
             constants: ConstantRow::of(&self.profile),
             rows: Vec::new(),
             notes: Vec::new(),
+            trial: None,
         }
     }
 }
@@ -64,23 +65,6 @@ pub enum Event {
 
 /// Told of each event; says whether to go on. After a break nothing new begins, and what runs comes to its end.
 pub type Listener<'a> = &'a mut dyn FnMut(Event) -> ControlFlow<()>;
-
-/// Runs experiments; ends early once the flag is up.
-pub type Runner = fn(&Plan, &[Named], &AtomicBool, Listener<'_>);
-
-/// There is nothing behind this memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("experiments on {} memory cannot be run by this build, so nothing was run", .0.name())]
-pub struct Unavailable(pub Kind);
-
-/// Who runs experiments one by one on a memory. Real memory has no arm: there a set is one trial in blocks
-/// ([`super::trial`]), to which nothing can be added later.
-pub fn runner(memory: Kind) -> Result<Runner, Unavailable> {
-    match memory {
-        Kind::Simulated => Ok(simulated::run),
-        Kind::Real | Kind::Counted => Err(Unavailable(memory)),
-    }
-}
 
 /// The configurations of these names, once each and in the order of the names; every name that is none of them.
 pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Named>, Vec<UnknownConfiguration>> {
@@ -110,10 +94,5 @@ mod tests {
         let unknown = select(&["bsae", "a", "a+x"]).unwrap_err();
         assert_eq!(unknown.len(), 2);
         assert_eq!(unknown[0].nearest, "base");
-    }
-
-    #[test]
-    fn memories_without_a_runner_are_refused() {
-        assert_eq!(runner(Kind::Counted).unwrap_err(), Unavailable(Kind::Counted));
     }
 }

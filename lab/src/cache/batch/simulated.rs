@@ -14,7 +14,7 @@ use crate::cache::factors::Named;
 use crate::cache::results::Row;
 
 /// Runs them all, or until the flag is up.
-pub(super) fn run(plan: &Plan, configurations: &[Named], stop: &AtomicBool, listener: Listener<'_>) {
+pub fn run(plan: &Plan, configurations: &[Named], stop: &AtomicBool, listener: Listener<'_>) {
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, events) = channel();
     let take = || {
@@ -52,13 +52,12 @@ fn work<'a>(plan: &Plan, take: impl Fn() -> Option<&'a Named>, sender: &Sender<E
 mod tests {
     use super::*;
     use crate::cache::batch::select;
-    use crate::cache::results::Kind;
     use crate::cache::simulated::Profile;
     use std::num::NonZeroUsize;
 
     fn plan(jobs: usize) -> Plan {
         let jobs = NonZeroUsize::new(jobs).unwrap();
-        Plan { memory: Kind::Simulated, profile: Profile::study(), packets: 320, seed: 1, jobs }
+        Plan { profile: Profile::study(), packets: 320, seed: 1, jobs }
     }
 
     fn rows(jobs: usize) -> Vec<Row> {

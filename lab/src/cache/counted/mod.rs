@@ -150,15 +150,16 @@ impl Watch {
 
 /// Counts per packet of one configuration, by thread and event, one for each slice.
 #[derive(Clone, Debug, Default)]
-pub struct Counts(BTreeMap<(&'static str, &'static str), Vec<f64>>);
+pub struct Counts(BTreeMap<(String, String), Vec<f64>>);
 
 impl Counts {
     /// Adds a slice's; says whether it was multiplexed and so thrown away.
-    pub fn add(&mut self, thread: &'static str, reading: Reading, packets: u64) -> bool {
+    pub fn add(&mut self, thread: &str, reading: Reading, packets: u64) -> bool {
         match reading {
             Reading::Counted(counts) => {
                 for (event, count) in counts {
-                    self.0.entry((thread, event)).or_default().push(count as f64 / packets as f64);
+                    let per_packet = count as f64 / packets as f64;
+                    self.take(&EventRow { thread: thread.to_owned(), event: event.to_owned(), per_packet });
                 }
                 false
             }
@@ -167,11 +168,16 @@ impl Counts {
         }
     }
 
+    /// Adds what was counted before.
+    pub fn take(&mut self, row: &EventRow) {
+        self.0.entry((row.thread.clone(), row.event.clone())).or_default().push(row.per_packet);
+    }
+
     /// The medians.
     pub fn rows(&self) -> Vec<EventRow> {
-        let row = |((thread, event), counts): (&(&str, &str), &Vec<f64>)| {
+        let row = |((thread, event), counts): (&(String, String), &Vec<f64>)| {
             let per_packet = median(&mut counts.clone())?;
-            Some(EventRow { thread: (*thread).to_owned(), event: (*event).to_owned(), per_packet })
+            Some(EventRow { thread: thread.clone(), event: event.clone(), per_packet })
         };
         self.0.iter().filter_map(row).collect()
     }

@@ -1,15 +1,17 @@
-//! The blocks of a trial: orders, slices, what is run again, and what was collected for each configuration.
+//! The rounds of a trial: their orders, their slices, and what is run again.
+
+use std::ops::ControlFlow;
 
 use super::quiet::{Disturbance, Quiet, stolen};
-use super::statistics::{FEWEST, median, ratio};
+use super::record::{Record, Repeated, Round};
 use super::{Plan, Progress, TrialError};
 use crate::cache::counted::{Counts, Events, Watch as CounterWatch};
 use crate::cache::experiment::Length;
 use crate::cache::factors::Named;
 use crate::cache::real::{Arena, Bench, Slice, run::Watch, slice};
-use crate::cache::results::Row;
+use crate::cache::results::EventRow;
 
-/// For about how long a slice is tried before its block goes without it, in seconds, and how often at least.
+/// For about how long a slice is tried before its round goes without it, in seconds, and how often at least.
 const TRYING: (f64, usize) = (0.25, 6);
 /// Packets of the run that says how many make a slice.
 const PILOT: Length = Length { packets: 50_000, warm_up: 10_000 };
@@ -36,83 +38,91 @@ impl Watch for Both {
     }
 }
 
-/// A trial under way.
+/// What slices run on.
 pub(super) struct Blocks<'a> {
-    plan: &'a Plan,
-    all: &'a [Named],
-    arena: Arena,
-    bench: Bench,
-    events: Option<Events>,
-    lengths: Vec<Length>,
-    /// By block, then by configuration; none where every try was disturbed
-    mpps: Vec<Vec<Option<f64>>>,
-    counts: Vec<Counts>,
-    repeated: Disturbance,
-    repeats: usize,
-    missing: usize,
+    pub(super) plan: &'a Plan,
+    /// In the order of the record's slices
+    pub(super) all: &'a [Named],
+    pub(super) arena: &'a mut Arena,
+    pub(super) bench: &'a Bench,
+    pub(super) events: &'a mut Option<Events>,
 }
 
-impl<'a> Blocks<'a> {
-    pub(super) fn new(
-        plan: &'a Plan,
-        all: &'a [Named],
-        arena: Arena,
-        bench: Bench,
-        events: Option<Events>,
-    ) -> Blocks<'a> {
-        Blocks {
-            plan,
-            all,
-            arena,
-            bench,
-            events,
-            lengths: Vec::new(),
-            mpps: Vec::new(),
-            counts: vec![Counts::default(); all.len()],
-            repeated: Disturbance::default(),
-            repeats: 0,
-            missing: 0,
+impl Blocks<'_> {
+    /// Says how many packets make a slice of each configuration, if nothing says so yet; a break if it was ended.
+    pub(super) fn pilots(
+        &mut self,
+        record: &mut Record,
+        progress: &mut dyn Progress,
+    ) -> Result<ControlFlow<()>, TrialError> {
+        for (place, named) in self.all.iter().enumerate() {
+            if record.slices[place].packets > 0 {
+                continue;
+            }
+            progress.step(place, self.steps(), &named.name);
+            let pilot = self.slice(named, PILOT, None)?.0.mpps();
+            record.slices[place].packets = packets_for(pilot, self.plan.slice.as_secs_f64());
+            if progress.stopped() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Runs all blocks.
-    pub(super) fn run(&mut self, progress: &mut dyn Progress) -> Result<(), TrialError> {
-        let slices = self.all.len() * (self.plan.rounds + 1);
-        let mut done = 0;
-        for named in self.all {
-            progress.step(done, slices, &named.name);
-            let pilot = self.slice(named, PILOT, None)?.0.mpps();
-            self.lengths.push(length_for(pilot, self.plan.slice.as_secs_f64()));
-            done += 1;
+    /// The round of this number, if nobody ended it half-way.
+    pub(super) fn round(
+        &mut self,
+        number: usize,
+        record: &Record,
+        progress: &mut dyn Progress,
+    ) -> Result<Option<Round>, TrialError> {
+        let many = self.all.len();
+        let mut round = Round { mpps: vec![None; many], ..Round::default() };
+        if self.events.is_some() {
+            round.events = vec![Vec::new(); many];
         }
-        for block in 0..self.plan.rounds {
-            let mut row = vec![None; self.all.len()];
-            for place in order(self.plan.seed, block, self.all.len()) {
-                progress.step(done, slices, &self.all[place].name);
-                row[place] = self.quiet_slice(place, block)?;
-                done += 1;
+        for (nth, place) in order(self.plan.seed, number, many).into_iter().enumerate() {
+            if progress.stopped() {
+                return Ok(None);
             }
-            self.mpps.push(row);
+            progress.step((number + 1) * many + nth, self.steps(), &self.all[place].name);
+            self.quiet_slice(place, number, record.slices[place].packets, &mut round)?;
         }
-        progress.step(slices, slices, "");
-        Ok(())
+        Ok(Some(round))
+    }
+
+    /// Slices of the whole trial, with one for each pilot.
+    pub(super) fn steps(&self) -> usize {
+        self.all.len() * (self.plan.rounds + 1)
     }
 
     /// A slice that nobody disturbed, if one can be had in a few tries.
-    fn quiet_slice(&mut self, place: usize, block: usize) -> Result<Option<f64>, TrialError> {
-        let group = self.events.as_ref().map(|events| events.group(block));
+    fn quiet_slice(
+        &mut self,
+        place: usize,
+        number: usize,
+        packets: u64,
+        round: &mut Round,
+    ) -> Result<(), TrialError> {
+        let group = self.events.as_ref().map(|events| events.group(number));
+        let length = Length { packets, warm_up: packets / 5 };
         for _ in 0..tries(self.plan) {
-            let (slice, disturbance) = self.slice(&self.all[place], self.lengths[place], group)?;
+            let (slice, disturbance) = self.slice(&self.all[place], length, group)?;
             if disturbance == Disturbance::default() {
-                let mpps = slice.mpps();
-                self.keep_counts(place, slice);
-                return Ok(Some(mpps));
+                round.mpps[place] = Some(slice.mpps());
+                if let Some(events) = round.events.get_mut(place) {
+                    *events = self.counts(slice);
+                }
+                return Ok(());
             }
-            self.repeats += 1;
-            self.repeated = self.repeated.plus(disturbance);
+            let Repeated { slices, ticks, switches } = round.repeated;
+            round.repeated = Repeated {
+                slices: slices + 1,
+                ticks: ticks + disturbance.ticks,
+                switches: switches + disturbance.switches,
+            };
         }
-        self.missing += 1;
-        Ok(None)
+        Ok(())
     }
 
     fn slice(
@@ -127,89 +137,35 @@ impl<'a> Blocks<'a> {
             counters: events.zip(group).map(|(events, group)| events.watch(group)),
         };
         let before = stolen(self.bench.seats.cpus());
-        let slice = slice(&self.bench, &mut self.arena, &named.config, length, &watch)?;
+        let slice = slice(self.bench, self.arena, &named.config, length, &watch)?;
         let ticks = stolen(self.bench.seats.cpus()).saturating_sub(before);
         let switches = slice.watches.iter().map(|(_, watch)| watch.quiet.switches()).sum();
         Ok((slice, Disturbance { ticks, switches }))
     }
 
-    fn keep_counts(&mut self, place: usize, slice: Slice<Both>) {
-        let mut multiplexed = false;
+    /// What its threads counted per packet.
+    fn counts(&mut self, slice: Slice<Both>) -> Vec<EventRow> {
+        let (mut counts, mut multiplexed) = (Counts::default(), false);
         for (thread, watch) in slice.watches {
             if let Some(mut counters) = watch.counters {
-                multiplexed |= self.counts[place].add(thread, counters.read(), slice.packets);
+                multiplexed |= counts.add(thread, counters.read(), slice.packets);
             }
         }
         if let Some(events) = self.events.as_mut().filter(|_| multiplexed) {
             events.narrow();
         }
-    }
-
-    /// Packets of a slice of the base.
-    pub(super) fn packets(&self) -> u64 {
-        self.lengths.first().map_or(0, |length| length.packets)
-    }
-
-    /// One row for each configuration.
-    pub(super) fn rows(&self) -> Vec<Row> {
-        let row = |(place, named): (usize, &Named)| {
-            let mut mpps: Vec<f64> = self.mpps.iter().filter_map(|block| block[place]).collect();
-            Row {
-                name: named.name.clone(),
-                mpps: median(&mut mpps).unwrap_or(f64::NAN),
-                ratio: if place == 0 { None } else { ratio(&self.pairs(place), self.plan.seed) },
-                lines: Vec::new(),
-                threads: Vec::new(),
-                events: self.counts[place].rows(),
-            }
-        };
-        self.all.iter().enumerate().map(row).filter(|row| row.mpps.is_finite()).collect()
-    }
-
-    /// Logarithms of the ratios to the base of the same block.
-    fn pairs(&self, place: usize) -> Vec<f64> {
-        self.mpps.iter().filter_map(|block| Some((block[place]? / block[0]?).ln())).collect()
-    }
-
-    /// What was run again or left out.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let slices = self.all.len() * self.plan.rounds;
-        let mut notes = vec![format!(
-            "{} of {} slices were discarded and run again: {} ticks (10 ms) of stolen time, {} involuntary context switches",
-            self.repeats,
-            slices + self.repeats - self.missing.min(self.repeats),
-            self.repeated.ticks,
-            self.repeated.switches
-        )];
-        if self.missing > 0 {
-            notes.push(format!(
-                "{} of {slices} slices were disturbed in each of {} tries and are left out of their blocks",
-                self.missing,
-                tries(self.plan)
-            ));
-        }
-        for (place, named) in self.all.iter().enumerate() {
-            let pairs = self.pairs(place).len();
-            if pairs < FEWEST {
-                notes.push(format!(
-                    "{}: only {pairs} rounds without disturbance in it and in the base, which give no interval; run it on a quieter machine, with shorter slices or for more rounds",
-                    named.name
-                ));
-            }
-        }
-        notes.extend(self.events.as_ref().map(Events::note));
-        notes
+        counts.rows()
     }
 }
 
-fn tries(plan: &Plan) -> usize {
+/// How often a slice is tried.
+pub(super) fn tries(plan: &Plan) -> usize {
     ((TRYING.0 / plan.slice.as_secs_f64()) as usize).max(TRYING.1)
 }
 
-/// Packets that take about so long at this rate, and a fifth of them before that.
-fn length_for(mpps: f64, seconds: f64) -> Length {
-    let packets = ((mpps * 1e6 * seconds) as u64).max(1000);
-    Length { packets, warm_up: packets / 5 }
+/// Packets that take about so long at this rate.
+fn packets_for(mpps: f64, seconds: f64) -> u64 {
+    ((mpps * 1e6 * seconds) as u64).max(1000)
 }
 
 /// The order of a block.

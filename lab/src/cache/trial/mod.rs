@@ -4,17 +4,20 @@
 //! from the seed, so that what drifts over minutes (clock, neighbours, heat) meets all of them alike. A configuration is
 //! compared with the base *of its own block*: the logarithms of those ratios are what [`statistics`] works on. Slices
 //! are short, and one that others disturbed ([`quiet`]) is run again. Two configurations that change nothing, the
-//! base under a second name and `demote`, show how large an effect must be to be worth a name ([`verdict`]).
+//! base under a second name and `demote`, show how large an effect must be to be worth a name ([`verdict`]). Each
+//! finished round is handed to the caller with all before it ([`record`]), so a trial can be ended and gone on with.
 //!
 //! Nothing here accesses the arena, and nothing is printed: a caller that wants to watch gives a [`Progress`].
 
 mod blocks;
 pub mod quiet;
+pub mod record;
 pub mod statistics;
 #[cfg(test)]
 mod tests;
 pub mod verdict;
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::counted::{self, NoCounters};
@@ -22,6 +25,8 @@ use super::factors::{Named, find};
 use super::model::Layout;
 use super::real::{Arena, ArenaError, Bench, Clock, Missing, Processor, Seats, SeatsError};
 use super::results::{Kind, Results};
+use blocks::{Blocks, tries};
+use record::{Record, Session, SliceRow};
 
 /// The base, under a name of its own, a second time in each block.
 pub const BASE_AGAIN: &str = "base-again";
@@ -78,10 +83,21 @@ pub enum TrialError {
     Slice(Duration),
 }
 
-/// Who wants to know how far a trial is.
+/// Who wants to know how far a trial is, keeps what it has, and may end it.
 pub trait Progress {
     /// So many of so many slices are done; this configuration is next.
     fn step(&mut self, done: usize, of: usize, next: &str);
+
+    /// Another round has ended: the results of all so far. After a break there are no more.
+    fn round(&mut self, results: &Results) -> ControlFlow<()> {
+        let _ = results;
+        ControlFlow::Continue(())
+    }
+
+    /// Whether to end after the slice that was run last. A round that is not finished by then is lost.
+    fn stopped(&mut self) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(usize, usize, &str)> Progress for F {
@@ -103,58 +119,121 @@ pub fn possible(all: impl IntoIterator<Item = Named>) -> (Vec<Named>, Vec<Missin
     (can, cannot)
 }
 
-/// How long a trial takes at least, without what has to be repeated.
-pub fn estimate(plan: &Plan) -> Duration {
-    let slices = with_controls(&plan.configurations, &Processor::here()).len() * (plan.rounds + 1);
+/// How long a trial takes at least that has so many of its rounds already, without what has to be repeated.
+pub fn estimate(plan: &Plan, finished: usize) -> Duration {
+    let rounds = plan.rounds.saturating_sub(finished) + usize::from(finished == 0);
+    let slices = with_controls(&plan.configurations, &Processor::here()).len() * rounds;
     // Each slice warms up for a fifth of itself.
     plan.slice.mul_f64(1.2 * slices as f64)
 }
 
-/// Runs a trial.
+/// Runs a whole trial.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, TrialError> {
-    let processor = Processor::here();
-    if plan.rounds < statistics::FEWEST {
-        return Err(TrialError::TooFewRounds(plan.rounds));
+    let stage = Stage::prepare(plan)?;
+    let empty = stage.empty();
+    stage.run(empty, progress)
+}
+
+/// A trial that can run here: everything that could be refused was judged, and the memory is there.
+pub struct Stage<'a> {
+    plan: &'a Plan,
+    all: Vec<Named>,
+    bench: Bench,
+    events: Option<counted::Events>,
+    arena: Arena,
+}
+
+impl<'a> Stage<'a> {
+    /// Judges a plan and takes what it needs of this machine.
+    pub fn prepare(plan: &'a Plan) -> Result<Stage<'a>, TrialError> {
+        let processor = Processor::here();
+        if plan.rounds < statistics::FEWEST {
+            return Err(TrialError::TooFewRounds(plan.rounds));
+        }
+        if plan.slice < Duration::from_millis(1) || plan.slice > Duration::from_secs(1) {
+            return Err(TrialError::Slice(plan.slice));
+        }
+        for named in &plan.configurations {
+            processor.judge(named)?;
+        }
+        let all = with_controls(&plan.configurations, &processor);
+        let seats = Seats::here()?;
+        let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
+        let bytes = all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
+        let arena = Arena::new(bytes)?;
+        let clock = Clock::calibrated(&processor);
+        Ok(Stage { plan, all, bench: Bench { processor, seats, clock }, events, arena })
     }
-    if plan.slice < Duration::from_millis(1) || plan.slice > Duration::from_secs(1) {
-        return Err(TrialError::Slice(plan.slice));
+
+    /// Results of this trial without any round so far.
+    pub fn empty(&self) -> Results {
+        let slice = |named: &Named| SliceRow { name: named.name.clone(), packets: 0 };
+        Results {
+            memory: if self.plan.counted { Kind::Counted } else { Kind::Real },
+            processor: self.bench.processor.name.clone(),
+            packets: 0,
+            seed: self.plan.seed,
+            constants: Vec::new(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+            trial: Some(Record {
+                slice: self.plan.slice.as_millis() as u64,
+                slices: self.all.iter().map(slice).collect(),
+                ..Record::default()
+            }),
+        }
     }
-    for named in &plan.configurations {
-        processor.judge(named)?;
+
+    /// Runs the rounds that are missing, and gives back the results of all of them. `results` are [`Stage::empty`], or
+    /// those of an earlier call that were made alike.
+    pub fn run(mut self, mut results: Results, progress: &mut dyn Progress) -> Result<Results, TrialError> {
+        let mut record = results.trial.take().unwrap_or_default();
+        if record.rounds.len() < self.plan.rounds {
+            self.rounds(&results, &mut record, progress)?;
+        }
+        Ok(self.results(&results, record))
     }
-    let all = with_controls(&plan.configurations, &processor);
-    let seats = Seats::here()?;
-    let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
-    let bytes = all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
-    let arena = Arena::new(bytes)?;
-    let clock = Clock::calibrated(&processor);
-    let mut notes = vec![
-        format!("measured on {}, {seats}", processor.name),
-        format!("memory: {}; clock: {}", arena.pages(), clock.name()),
-        format!(
-            "{} rounds of {} configurations, each once a round in an order that follows from seed {}; slices of about {} ms",
-            plan.rounds,
-            all.len(),
-            plan.seed,
-            plan.slice.as_millis()
-        ),
-    ];
-    let mut stage =
-        blocks::Blocks::new(plan, &all, arena, Bench { processor: processor.clone(), seats, clock }, events);
-    stage.run(progress)?;
-    let packets = stage.packets();
-    let rows = stage.rows();
-    notes.extend(stage.notes());
-    notes.extend(verdict::notes(&rows, &null_names(&processor)));
-    Ok(Results {
-        memory: if plan.counted { Kind::Counted } else { Kind::Real },
-        processor: processor.name,
-        packets,
-        seed: plan.seed,
-        constants: Vec::new(),
-        rows,
-        notes,
-    })
+
+    fn rounds(
+        &mut self,
+        made: &Results,
+        record: &mut Record,
+        progress: &mut dyn Progress,
+    ) -> Result<(), TrialError> {
+        let conditions = format!("memory: {}; clock: {}", self.arena.pages(), self.bench.clock.name());
+        record.sessions.push(Session { first: record.rounds.len() + 1, conditions });
+        if self.blocks().pilots(record, progress)?.is_break() {
+            return Ok(());
+        }
+        while record.rounds.len() < self.plan.rounds {
+            let number = record.rounds.len();
+            let Some(round) = self.blocks().round(number, record, progress)? else { return Ok(()) };
+            record.rounds.push(round);
+            if progress.round(&self.results(made, record.clone())).is_break() {
+                return Ok(());
+            }
+        }
+        let steps = self.blocks().steps();
+        progress.step(steps, steps, "");
+        Ok(())
+    }
+
+    fn blocks(&mut self) -> Blocks<'_> {
+        let Stage { plan, all, bench, events, arena } = self;
+        Blocks { plan, all, arena, bench, events }
+    }
+
+    /// What all finished rounds say.
+    fn results(&self, made: &Results, record: Record) -> Results {
+        let seed = self.plan.seed;
+        let processor = &self.bench.processor;
+        let rows = record.rows(seed);
+        let mut notes = vec![format!("measured on {}, {}", processor.name, self.bench.seats)];
+        notes.extend(record.notes(seed, tries(self.plan)));
+        notes.extend(self.events.as_ref().map(counted::Events::note));
+        notes.extend(verdict::notes(&rows, &null_names(processor)));
+        Results { rows, notes, packets: record.packets(), trial: Some(record), ..made.clone() }
+    }
 }
 
 /// What changes nothing here.
