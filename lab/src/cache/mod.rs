@@ -14,6 +14,8 @@ pub mod copystudy;
 pub mod counted;
 pub mod experiment;
 pub mod factors;
+mod fingerprint;
+pub mod made;
 pub mod memory;
 pub mod micro;
 pub mod model;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{Outcome, Tally};
+use super::made::Made;
 use super::simulated::Profile;
 use super::trial::record::Record;
 
@@ -52,6 +53,9 @@ pub struct Results {
     pub memory: Kind,
     /// Of which processor: a profile's name, or the one it ran on
     pub processor: String,
+    /// By which build, with which profile or on which machine
+    #[serde(default)]
+    pub made: Made,
     /// Packets that count in each run
     pub packets: u64,
     /// What made the order of real runs, and the noise of simulated ones

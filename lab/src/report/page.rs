@@ -2,7 +2,7 @@
 
 use super::figures;
 use super::svg::style;
-use super::text::{escape, kind, provenance};
+use super::text::{escape, kind, make, provenance};
 use super::{Report, Set, tables};
 use crate::cache::results::Kind;
 
@@ -55,13 +55,15 @@ fn part(set: &Set) -> String {
         figures
     };
     format!(
-        "<section id=\"set-{}\" class=\"{class}\">\n<h2>{}</h2>\n<p>{what} {}; {} configurations, seed {}.</p>\n{}\
+        "<section id=\"set-{}\" class=\"{class}\">\n<h2>{}</h2>\n<p>{what} {}; {} configurations, seed {}.</p>\n\
+         <p class=\"make\">{}.</p>\n{}\
          {figures}{}<h3>What each factor is worth</h3>\n{}{}{}</section>\n",
         set.number,
         heading(set),
         escape(&provenance(&set.results)),
         set.results.rows.len(),
         set.results.seed,
+        escape(&make(&set.results)),
         notes(set),
         absent(set),
         tables::factors(set),

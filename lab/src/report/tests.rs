@@ -3,6 +3,7 @@
 use super::*;
 use crate::cache::batch::keep;
 use crate::cache::factors::everything;
+use crate::cache::made::Made;
 use crate::cache::results::{ConstantRow, Estimate, Kind, LineRow, Row, Stalls, ThreadRow};
 
 use proptest::prelude::*;
@@ -39,6 +40,7 @@ fn results(memory: Kind, names: &[&str]) -> Results {
     Results {
         memory,
         processor: "a <processor> & \"more\"".to_owned(),
+        made: Made::default(),
         packets: 60_000,
         seed: 1,
         constants: vec![ConstantRow {
@@ -89,6 +91,7 @@ fn nothing_of_a_file_becomes_markup_and_nothing_is_asked_of_a_network() {
     let report = Report::new([results(Kind::Simulated, &[])]);
     let page = page(&report);
     assert_eq!(page.matches("<script").count(), 1);
+    assert!(page.contains("Made by linerate unknown (commit unknown, sources unknown)"));
     assert!(!page.contains("<img") && !page.contains("<processor>"));
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("url("));
     for figure in report.figures() {

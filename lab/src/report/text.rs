@@ -1,5 +1,6 @@
 //! Words and numbers as a reader meets them.
 
+use crate::cache::made::Made;
 use crate::cache::results::{Kind, Results};
 
 /// Text as HTML and XML take it, within elements and within quoted attributes.
@@ -61,6 +62,16 @@ pub(in crate::report) fn kind(memory: Kind) -> &'static str {
 pub(in crate::report) fn provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
     format!("{}: {on}, {} packets each", kind(results.memory), count(results.packets))
+}
+
+/// By which build, with which profile or on which machine.
+pub(in crate::report) fn make(results: &Results) -> String {
+    let Made { build, profile, machine } = &results.made;
+    let profile = profile.as_ref().map(|id| format!("; profile {}, fingerprint {}", id.name, id.fingerprint));
+    let machine =
+        machine.as_ref().map(|at| format!("; {} with {} CPUs, {}", at.processor, at.cpus, at.seats));
+    let (profile, machine) = (profile.unwrap_or_default(), machine.unwrap_or_default());
+    format!("Made by linerate {build}{profile}{machine}")
 }
 
 /// A thread as a heading has it.

@@ -89,6 +89,7 @@ fn without_noise(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::made::Made;
 
     fn row(name: &str, mpps: f64, ratio: Option<(f64, f64, f64)>) -> Row {
         let ratio = ratio.map(|(low, median, high)| Estimate { median, low, high });
@@ -99,6 +100,7 @@ mod tests {
         Results {
             memory,
             processor: "a processor".to_owned(),
+            made: Made::default(),
             packets: 1,
             seed: 0,
             constants: Vec::new(),

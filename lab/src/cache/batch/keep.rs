@@ -28,7 +28,7 @@ pub enum KeepError {
         /// What is wrong with it
         what: String,
     },
-    /// By another memory, processor, number of packets or seed
+    /// By another build, memory, profile, machine, number of packets or seed
     #[error("the file's results were made otherwise and cannot stand in one set with these: {0}")]
     MadeOtherwise(String),
     /// No place or no right
@@ -182,6 +182,7 @@ fn same(there: &Results, here: &Results) -> Result<(), KeepError> {
         let other = other.map_or_else(|| "no value".to_owned(), |other| other.value.to_string());
         compare(&constant.name, other, constant.value.to_string());
     }
+    differences.extend(there.made.differences(&here.made));
     if differences.is_empty() { Ok(()) } else { Err(KeepError::MadeOtherwise(differences.join("; "))) }
 }
 
@@ -238,6 +239,17 @@ mod tests {
         }
         assert!(matches!(error, KeepError::MadeOtherwise(_)));
         assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn what_another_build_made_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.json");
+        let mut earlier = plan().empty();
+        earlier.made.build.sources = "0000000000000000".to_owned();
+        Keeper::open(Some(path.clone()), earlier).unwrap();
+        let said = Keeper::open(Some(path), plan().empty()).unwrap_err().to_string();
+        assert!(said.contains("build ") && said.contains("sources 0000000000000000"), "{said}");
     }
 
     #[test]

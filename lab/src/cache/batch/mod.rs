@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 
 use super::experiment::Length;
 use super::factors::{Named, UnknownConfiguration, find};
+use super::made::Made;
 use super::results::{ConstantRow, Kind, Results, Row};
 use super::simulated::{Profile, Stuck};
 
@@ -42,6 +43,7 @@ impl Plan {
         Results {
             memory: Kind::Simulated,
             processor: self.profile.name.clone(),
+            made: Made::simulated(&self.profile),
             packets: self.packets,
             seed: self.seed,
             constants: ConstantRow::of(&self.profile),

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use super::counted::{self, NoCounters};
 use super::factors::{Named, find};
+use super::made::Made;
 use super::model::Layout;
 use super::real::{Arena, ArenaError, Bench, Clock, Missing, Processor, Seats, SeatsError};
 use super::results::{Kind, Results};
@@ -171,6 +172,7 @@ impl<'a> Stage<'a> {
         Results {
             memory: if self.plan.counted { Kind::Counted } else { Kind::Real },
             processor: self.bench.processor.name.clone(),
+            made: Made::measured(&self.bench.processor, &self.bench.seats),
             packets: 0,
             seed: self.plan.seed,
             constants: Vec::new(),
