@@ -57,7 +57,7 @@ fn part(set: &Set) -> String {
     format!(
         "<section id=\"set-{}\" class=\"{class}\">\n<h2>{}</h2>\n<p>{what} {}; {} configurations, seed {}.</p>\n\
          <p class=\"make\">{}.</p>\n{}\
-         {figures}{}<h3>What each factor is worth</h3>\n{}{}{}</section>\n",
+         {figures}{}{}<h3>What each factor is worth</h3>\n{}{}{}</section>\n",
         set.number,
         heading(set),
         escape(&provenance(&set.results)),
@@ -66,6 +66,7 @@ fn part(set: &Set) -> String {
         escape(&make(&set.results)),
         notes(set),
         absent(set),
+        tables::events(set),
         tables::factors(set),
         tables::rows(set),
         tables::constants(set),
@@ -102,7 +103,7 @@ fn absent(set: &Set) -> String {
     if set.analysis.waterfall.len() < 2 {
         reasons.push("The way to the best needs the base and cells that lead there one factor at a time.");
     }
-    if set.results.rows.iter().all(|row| row.lines.is_empty()) {
+    if set.results.memory != Kind::Real && set.results.rows.iter().all(|row| row.lines.is_empty()) {
         reasons.push("Nobody counted by line.");
     }
     if reasons.is_empty() {

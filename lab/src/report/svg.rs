@@ -110,6 +110,11 @@ impl Drawing {
         }
     }
 
+    /// A ring around a mark.
+    pub(in crate::report) fn ring(&mut self, x: f64, y: f64) {
+        self.push(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" class=\"ring\"/>"));
+    }
+
     /// The element as a page holds it.
     pub(in crate::report) fn finish(self, label: &str) -> String {
         let Drawing { width, height, body } = self;

@@ -1,9 +1,11 @@
 //! Tables of the page: what has more meaning as figures than as a drawing.
 
 use super::Set;
-use super::text::{escape, kind, number};
+use super::figures::headline;
+use super::text::{escape, kind, number, thread};
 use crate::cache::factors::FACTORS;
 use crate::cache::published::{Quantity, REFERENCES, Reference, SOURCE};
+use crate::cache::results::{Kind, Row};
 
 /// Effects that are shown; the others are in the JSON.
 const EFFECTS: usize = 16;
@@ -36,10 +38,11 @@ pub(super) fn published(sets: &[Set]) -> String {
     titles.extend(ours.iter().map(String::as_str));
     let rows = REFERENCES.iter().map(|reference| {
         let bound = if reference.at_least { "> " } else { "" };
+        let ratio = published_ratio(reference).map_or_else(String::new, |ratio| format!(" (× {ratio:.2})"));
         let mut row = vec![
             reference.quantity.name().to_owned(),
             reference.configuration.to_owned(),
-            format!("{bound}{}", reference.value),
+            format!("{bound}{}{ratio}", reference.value),
         ];
         row.extend(sets.iter().map(|set| beside(set, reference)));
         row
@@ -47,21 +50,32 @@ pub(super) fn published(sets: &[Set]) -> String {
     let source = escape(SOURCE);
     format!(
         "<section id=\"published\" class=\"published\">\n<h2>Published reference points</h2>\n\
-         <p>The column <em>Published</em> is taken from: {source}. It enters no figure and no fit of this page. The study does not \
-         say of which thread its counts are; ours are given as Rx / Guest / Tx.</p>\n{}</section>\n",
+         <p>The column <em>Published</em> is taken from: {source}. It enters no figure and no fit of this page. Behind \
+         a rate stands its ratio to the base, in brackets, which is what two processors can be compared by. The study gives one \
+         number of misses and of RFO cycles for each configuration and does not say of which thread; it says that \
+         the guest\'s misses govern its throughput. Ours are given as Rx / Guest / Tx.</p>\n{}</section>\n",
         table(&titles, rows).replacen("<table>", "<table id=\"table-published\">", 1)
     )
+}
+
+/// A published throughput over the published base's; the base's own is 1 and is not said.
+fn published_ratio(reference: &Reference) -> Option<f64> {
+    let is_rate = |other: &&Reference| other.quantity == Quantity::Mpps;
+    let base = REFERENCES.iter().filter(is_rate).find(|other| other.configuration == "base")?;
+    let other = is_rate(&reference) && reference.configuration != "base";
+    other.then(|| reference.value / base.value)
 }
 
 fn beside(set: &Set, reference: &Reference) -> String {
     let Some(row) = set.results.row(reference.configuration) else { return "not run".to_owned() };
     let ours: Vec<String> = reference.quantity.of(row).into_iter().map(number).collect();
-    match (reference.quantity, reference.at_least) {
-        (Quantity::Mpps, false) => {
-            let percent = (row.mpps / reference.value - 1.0) * 100.0;
-            format!("{} ({percent:+.0} %)", ours.join(" / "))
-        }
-        _ => ours.join(" / "),
+    if ours.is_empty() {
+        return "not counted".to_owned();
+    }
+    let ratio = set.analysis.ratios.iter().find(|ratio| ratio.name == reference.configuration);
+    match ratio.filter(|_| reference.quantity == Quantity::Mpps) {
+        Some(ratio) => format!("{} (× {:.2})", ours.join(" / "), ratio.ratio),
+        None => ours.join(" / "),
     }
 }
 
@@ -119,6 +133,48 @@ pub(super) fn factors(set: &Set) -> String {
          gain. {best}</p>\n{}<h4>Effects and interactions of the full 2<sup>6</sup> factorial, the {EFFECTS} largest of 63</h4>\n{}",
         shares.replacen("<table>", "<table id=\"table-shapley\">", 1),
         effects.replacen("<table>", "<table id=\"table-factorial\">", 1)
+    )
+}
+
+/// Events that hardware counted, by event and thread, for the configurations that figures show; or why there are none.
+pub(super) fn events(set: &Set) -> String {
+    let rows = headline(set);
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for event in rows.iter().flat_map(|row| &row.events) {
+        let key = (event.event.as_str(), event.thread.as_str());
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    match set.results.memory {
+        Kind::Simulated => return String::new(),
+        Kind::Real => {
+            return "<p class=\"absent\">Timed by the clock, with no hardware counters: misses, cycles by cause and lines \
+                    were not counted (<code>--memory counted</code> counts where the processor lets it).</p>\n"
+                .to_owned();
+        }
+        Kind::Counted if keys.is_empty() => {
+            return "<p class=\"absent\">The hardware counters of this machine counted nothing.</p>\n"
+                .to_owned();
+        }
+        Kind::Counted => {}
+    }
+    let mut titles = vec!["Event".to_owned(), "Thread".to_owned()];
+    titles.extend(rows.iter().map(|row| format!(">{}", row.name)));
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let cell = |row: &&Row, key: (&str, &str)| {
+        let found = row.events.iter().find(|event| (event.event.as_str(), event.thread.as_str()) == key);
+        found.map_or_else(String::new, |event| number(event.per_packet))
+    };
+    let body = keys.iter().map(|key| {
+        let mut line = vec![key.0.to_owned(), thread(key.1).to_owned()];
+        line.extend(rows.iter().map(|row| cell(row, *key)));
+        line
+    });
+    format!(
+        "<h3>Hardware events per packet</h3>\n<p>Counted in user mode, the median over rounds; an empty field was not \
+         counted.</p>\n{}",
+        table(&titles, body).replacen("<table>", "<table id=\"table-events\">", 1)
     )
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::cache::batch::keep;
 use crate::cache::factors::everything;
 use crate::cache::made::Made;
-use crate::cache::results::{ConstantRow, Estimate, Kind, LineRow, Row, Stalls, ThreadRow};
+use crate::cache::results::{ConstantRow, Estimate, EventRow, Kind, LineRow, Row, Stalls, ThreadRow};
 
 use proptest::prelude::*;
 
@@ -99,6 +99,55 @@ fn nothing_of_a_file_becomes_markup_and_nothing_is_asked_of_a_network() {
         assert_eq!(file.matches("http").count(), 1, "{}", figure.id);
         assert!(!file.contains("NaN") && !file.contains("inf"), "{}", figure.id);
     }
+}
+
+/// A set as hardware counters leave it: no threads' rows, but events.
+fn counted() -> Results {
+    let mut set = results(Kind::Counted, &[]);
+    for row in &mut set.rows {
+        let misses = row.threads[1].l1_misses;
+        row.threads.clear();
+        row.lines.clear();
+        let event = |event: &str, per_packet| EventRow {
+            thread: "guest".to_owned(),
+            event: event.to_owned(),
+            per_packet,
+        };
+        row.events = vec![event("instructions", 150.0), event("L1-dcache-load-misses", misses)];
+    }
+    set
+}
+
+#[test]
+fn hardware_events_are_a_table_and_fits_where_they_were_counted_and_one_line_where_not() {
+    let report = Report::new([counted()]);
+    let page = page(&report);
+    assert!(
+        page.contains("id=\"table-events\"") && page.contains("<td>L1-dcache-load-misses</td><td>Guest</td>")
+    );
+    assert!(report.figures().iter().any(|figure| figure.id.ends_with("scatter-packet")));
+    let fit = |set: Results| Report::new([set]).sets[0].analysis.fits[3].clone();
+    assert_eq!(fit(counted()), fit(results(Kind::Simulated, &[])));
+    let timed = Results { rows: Vec::new(), ..results(Kind::Real, &[]) };
+    assert_eq!(super::page(&Report::new([timed])).matches("no hardware counters").count(), 1);
+}
+
+#[test]
+fn each_thread_and_level_has_a_panel_with_its_fit_and_its_rank_correlation() {
+    let report = Report::new([results(Kind::Simulated, &[])]);
+    let figures = report.figures();
+    let figure = figures.iter().find(|figure| figure.id.ends_with("scatter-packet")).unwrap();
+    for thread in ["Rx", "Guest", "Tx"] {
+        for level in ["L1", "L2", "LLC"] {
+            assert!(
+                figure.inline().contains(&format!("{thread}, {level} misses / packet")),
+                "{thread} {level}"
+            );
+        }
+    }
+    assert_eq!(figure.inline().matches("R² ").count(), 9);
+    assert_eq!(figure.inline().matches("ρ ").count(), 9);
+    assert_eq!(figure.inline().matches("class=\"law\"").count(), 9);
 }
 
 #[test]

@@ -5,7 +5,10 @@ use serde::Serialize;
 
 use super::rank::spearman;
 use super::regression::Exponential;
-use crate::cache::results::{Results, ThreadRow};
+use crate::cache::results::{Results, Row, ThreadRow};
+
+/// Events that count instructions.
+const INSTRUCTIONS: [&str; 2] = ["INST_RETIRED.ANY", "instructions"];
 
 /// What was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -29,6 +32,15 @@ impl Level {
             Level::L1 => "L1",
             Level::L2 => "L2",
             Level::Llc => "LLC",
+        }
+    }
+
+    /// Events that count the same in hardware: Skylake-X's, then the kernel's general one where there is any.
+    fn events(self) -> &'static [&'static str] {
+        match self {
+            Level::L1 => &["MEM_LOAD_RETIRED.L1_MISS", "L1-dcache-load-misses"],
+            Level::L2 => &["MEM_LOAD_RETIRED.L2_MISS"],
+            Level::Llc => &["MEM_LOAD_RETIRED.L3_MISS", "LLC-load-misses"],
         }
     }
 
@@ -56,10 +68,10 @@ impl Axis {
     /// Both.
     pub const ALL: [Axis; 2] = [Axis::Packet, Axis::KiloInstruction];
 
-    fn of(self, level: Level, thread: &ThreadRow) -> f64 {
+    fn of(self, misses: f64, instructions: f64) -> f64 {
         match self {
-            Axis::Packet => level.misses(thread),
-            Axis::KiloInstruction => level.misses(thread) * 1000.0 / thread.instructions,
+            Axis::Packet => misses,
+            Axis::KiloInstruction => misses * 1000.0 / instructions,
         }
     }
 }
@@ -108,13 +120,25 @@ fn fit(results: &Results, thread: &str, level: Level, axis: Axis) -> Fit {
     }
 }
 
+/// Misses and instructions as hardware counted them, if it did. Without instructions there is no rate in them.
+fn counted(row: &Row, thread: &str, level: Level) -> Option<(f64, f64)> {
+    let of = |names: &[&str]| {
+        let found =
+            row.events.iter().find(|event| event.thread == thread && names.contains(&event.event.as_str()));
+        found.map(|event| event.per_packet)
+    };
+    Some((of(level.events())?, of(&INSTRUCTIONS).unwrap_or(f64::NAN)))
+}
+
 /// Each configuration's name, misses and throughput. Who counted no instructions has no rate of misses in them and is
 /// left out there.
 pub fn points<'a>(results: &'a Results, thread: &str, level: Level, axis: Axis) -> Vec<(&'a str, f64, f64)> {
     let mut points = Vec::new();
     for row in &results.rows {
         let found = row.threads.iter().find(|other| other.thread == thread);
-        let x = found.map(|thread| axis.of(level, thread)).filter(|x| x.is_finite());
+        let found = found.map(|thread| (level.misses(thread), thread.instructions));
+        let found = found.or_else(|| counted(row, thread, level));
+        let x = found.map(|(misses, instructions)| axis.of(misses, instructions)).filter(|x| x.is_finite());
         points.extend(x.map(|x| (row.name.as_str(), x, row.mpps)));
     }
     points

@@ -13,8 +13,9 @@ use crate::cache::results::EventRow;
 
 /// For about how long a slice is tried before its round goes without it, in seconds, and how often at least.
 const TRYING: (f64, usize) = (0.25, 6);
-/// Packets of the run that says how many make a slice.
+/// Packets of a run that says how many make a slice, and how many such runs: the first is often slow.
 const PILOT: Length = Length { packets: 50_000, warm_up: 10_000 };
+const PILOTS: usize = 3;
 
 /// Quiet and counters together.
 struct Both {
@@ -60,7 +61,10 @@ impl Blocks<'_> {
                 continue;
             }
             progress.step(place, self.steps(), &named.name);
-            let pilot = self.slice(named, PILOT, None)?.0.mpps();
+            let mut pilot: f64 = 0.0;
+            for _ in 0..PILOTS {
+                pilot = pilot.max(self.slice(named, PILOT, None)?.0.mpps());
+            }
             record.slices[place].packets = packets_for(pilot, self.plan.slice.as_secs_f64());
             if progress.stopped() {
                 return Ok(ControlFlow::Break(()));

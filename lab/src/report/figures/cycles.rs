@@ -19,7 +19,7 @@ const PARTS: [(&str, &str); 7] = [
     ("llc", "LLC"),
     ("core", "other core"),
     ("dram", "DRAM"),
-    ("stores", "stores"),
+    ("stores", "store buffer"),
     ("spin", "spin"),
 ];
 
@@ -32,12 +32,14 @@ pub(super) fn draw(set: &Set) -> Option<Sketch> {
     }
     let top = TOP + LEGEND;
     let bottom = top + rows.len() as f64 * GROUP;
-    let mut drawing = Drawing::new(LEFT + WIDTH + 60.0, bottom + 30.0 + FOOT);
+    let mut drawing = Drawing::new(LEFT + WIDTH + 60.0, bottom + 42.0 + FOOT);
     let x = Scale::linear(most, LEFT, WIDTH);
     for value in x.ticks(8) {
         drawing.line((x.at(value), top), (x.at(value), bottom), "grid");
         drawing.text(x.at(value), bottom + 15.0, Anchor::Middle, "small", &tick(value));
     }
+    let middle = LEFT + WIDTH / 2.0;
+    drawing.text(middle, bottom + 31.0, Anchor::Middle, "muted", "cycles per packet");
     let counted = threads().any(|thread| thread.fill_full > 0.0);
     legend(&mut drawing, counted);
     for (n, row) in rows.iter().enumerate() {

@@ -26,11 +26,12 @@ pub(super) fn draw(set: &Set) -> Option<Sketch> {
     let end = rows.iter().flat_map(|row| &row.lines).map(|line| line.address / LINE).max()? + 1;
     let step = (WIDTH / end as f64).min(14.0);
     let bottom = TOP + LEGEND + rows.len() as f64 * STRIP;
-    let mut drawing = Drawing::new(LEFT + WIDTH + 20.0, bottom + 6.0 + FOOT);
+    let mut drawing = Drawing::new(LEFT + WIDTH + 20.0, bottom + 30.0 + FOOT);
     legend(&mut drawing);
     for (n, row) in rows.iter().enumerate() {
         strip(&mut drawing, row, TOP + LEGEND + n as f64 * STRIP, step, end);
     }
+    addresses(&mut drawing, bottom, step, end);
     Some(Sketch {
         name: "lines",
         title: "Lines of the rings that one core had to fetch from another".to_owned(),
@@ -70,6 +71,20 @@ fn strip(drawing: &mut Drawing, row: &Row, top: f64, step: f64, end: u64) {
     drawing.text(LEFT, top + 3.0 * FIELD + 12.0, Anchor::Start, "muted", &worst(row));
 }
 
+/// Bytes from the beginning of the rings, under all strips.
+fn addresses(drawing: &mut Drawing, y: f64, step: f64, end: u64) {
+    let bytes = end * LINE;
+    // About eight of them, a power of two apart.
+    let apart = (bytes / 8).next_power_of_two().max(LINE);
+    drawing.line((LEFT, y), (LEFT + step * end as f64, y), "axis");
+    for at in (0..=bytes).step_by(apart as usize) {
+        let x = LEFT + (at / LINE) as f64 * step;
+        drawing.line((x, y), (x, y + 4.0), "axis");
+        drawing.text(x, y + 15.0, Anchor::Middle, "small", &at.to_string());
+    }
+    drawing.text(LEFT - 14.0, y + 15.0, Anchor::End, "muted", "address, bytes");
+}
+
 fn degree(hits: f64) -> f64 {
     (0.08 + 0.92 * (hits / FAINT).log10() / -FAINT.log10()).clamp(0.08, 1.0)
 }
@@ -105,8 +120,8 @@ fn legend(drawing: &mut Drawing) {
             let area = Area { x: x + n as f64 * 12.0, y: TOP, width: 11.0, height: 12.0 };
             drawing.shaded(area, name, degree(hits), "");
         }
-        drawing.text(x + 42.0, TOP + 10.0, Anchor::Start, "small", &format!("{hits} / packet"));
-        x += 130.0;
+        drawing.text(x + 42.0, TOP + 10.0, Anchor::Start, "small", &format!("{hits} loads / packet"));
+        x += 150.0;
     }
 }
 

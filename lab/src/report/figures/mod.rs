@@ -78,7 +78,7 @@ fn finish(set: &Set, sketch: Sketch) -> Figure {
 
 /// The configurations that a figure with room for few shows: the base, the six factors, the headline pair, the way to
 /// the best, and the best; if there are none of them, the first dozen.
-fn headline(set: &Set) -> Vec<&Row> {
+pub(super) fn headline(set: &Set) -> Vec<&Row> {
     let mut names: Vec<String> = vec!["base".to_owned()];
     names
         .extend(FACTORS.iter().filter(|factor| factor.letter.is_some()).map(|factor| factor.name.to_owned()));

@@ -9,8 +9,8 @@ use crate::report::text::number;
 
 const LINE: f64 = 19.0;
 const LEFT: f64 = 420.0;
-const WIDTH: f64 = 460.0;
-const RIGHT: f64 = 118.0;
+const WIDTH: f64 = 420.0;
+const RIGHT: f64 = 160.0;
 
 pub(super) fn draw(set: &Set) -> Vec<Sketch> {
     let is_single = |ratio: &&Ratio| FACTORS.iter().any(|factor| factor.name == ratio.name);
@@ -26,12 +26,14 @@ pub(super) fn draw(set: &Set) -> Vec<Sketch> {
 
 fn sketch(band: &Band, name: &'static str, title: &str, ratios: &[&Ratio]) -> Sketch {
     let bottom = TOP + 18.0 + ratios.len() as f64 * LINE;
-    let mut drawing = Drawing::new(LEFT + WIDTH + RIGHT, bottom + 26.0 + FOOT);
+    let mut drawing = Drawing::new(LEFT + WIDTH + RIGHT, bottom + 40.0 + FOOT);
     let scale = scale(band, ratios);
     for value in scale.ticks(8) {
         drawing.line((scale.at(value), TOP + 14.0), (scale.at(value), bottom), "grid");
         drawing.text(scale.at(value), bottom + 15.0, Anchor::Middle, "small", &tick(value));
     }
+    let middle = LEFT + WIDTH / 2.0;
+    drawing.text(middle, bottom + 30.0, Anchor::Middle, "muted", "throughput over the base's (logarithmic)");
     let (low, high) = (scale.at(band.low), scale.at(band.high));
     drawing.rect(
         Area { x: low, y: TOP + 14.0, width: high - low, height: bottom - TOP - 14.0 },
@@ -42,6 +44,7 @@ fn sketch(band: &Band, name: &'static str, title: &str, ratios: &[&Ratio]) -> Sk
         bar(&mut drawing, ratio, scale, TOP + 18.0 + n as f64 * LINE);
     }
     drawing.line((scale.at(1.0), TOP + 14.0), (scale.at(1.0), bottom), "null");
+    legend(&mut drawing, band, ratios);
     Sketch { name, title: title.to_owned(), caption: caption(band, ratios), drawing }
 }
 
@@ -70,6 +73,19 @@ fn bar(drawing: &mut Drawing, ratio: &Ratio, scale: Scale, top: f64) {
         drawing.line((scale.at(low), middle), (scale.at(high), middle), "whisker");
     }
     drawing.text(LEFT + WIDTH + 8.0, base, Anchor::Start, "", &shown);
+}
+
+/// What is grey and what is thin, where there is any of it.
+fn legend(drawing: &mut Drawing, band: &Band, ratios: &[&Ratio]) {
+    let (right, y) = (LEFT + WIDTH + RIGHT - 8.0, 17.0);
+    if band.low < band.high {
+        drawing.text(right, y, Anchor::End, "small", "null band");
+        drawing.rect(Area { x: right - 72.0, y: y - 10.0, width: 14.0, height: 12.0 }, "band", &band.from);
+    }
+    if ratios.iter().any(|ratio| ratio.interval.is_some()) {
+        drawing.text(right - 90.0, y, Anchor::End, "small", "95 % interval");
+        drawing.line((right - 182.0, y - 4.0), (right - 164.0, y - 4.0), "whisker");
+    }
 }
 
 fn figures(ratio: &Ratio) -> String {

@@ -28,7 +28,7 @@ pub(super) fn draw(set: &Set, axis: Axis) -> Option<Sketch> {
     any.then(|| Sketch {
         name,
         title: format!("Load misses {unit} against throughput"),
-        caption: "Each mark is one configuration. The dashed line is throughput as an exponential of misses, by least \
+        caption: "Each mark is one configuration; the rings are those with a name. The dashed line is throughput as an exponential of misses, by least \
                   squares on its logarithm; R² is the share of the variance of ln throughput that it explains, ρ \
                   Spearman's rank correlation. Where one cause moves all threads at once, a fit does not tell which of them \
                   governs."
@@ -56,9 +56,10 @@ fn panel(drawing: &mut Drawing, set: &Set, fit: &Fit, area: Area) -> bool {
     for (name, misses, mpps) in points.iter().filter(|point| NAMED.contains(&point.0)) {
         let name = if *name == NAMED[4] { "all six" } else { name };
         let (x, y) = (x.at(*misses), y.at(*mpps));
+        drawing.ring(x, y);
         let near_end = x > area.right() - 40.0;
         let (x, anchor) = if near_end { (x - 6.0, Anchor::End) } else { (x + 6.0, Anchor::Start) };
-        drawing.text(x, y - 4.0, anchor, "small strong", name);
+        drawing.text(x, y - 4.0, anchor, "small strong label", name);
     }
     !points.is_empty()
 }

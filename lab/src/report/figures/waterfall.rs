@@ -41,7 +41,11 @@ pub(super) fn draw(set: &Set) -> Option<Sketch> {
             number(step.mpps),
             title.map_or("the model as it is", |factor| factor.title)
         );
-        drawing.rect(Area { x: left, y: top, width: COLUMN - 34.0, height: low - top }, class, &tip);
+        drawing.rect(
+            Area { x: left, y: top, width: COLUMN - 34.0, height: (low - top).max(1.5) },
+            class,
+            &tip,
+        );
         if n + 1 < steps.len() {
             let at = y.at(step.mpps);
             drawing.line((left + COLUMN - 34.0, at), (left + COLUMN, at), "link");
