@@ -76,7 +76,7 @@ pub(crate) struct LabRunArgs {
     #[arg(long, default_value_t = 60_000, value_name = "N",
           value_parser = RangedU64ValueParser::<u64>::new().range(256..=1_000_000_000))]
     pub(crate) packets: u64,
-    /// Seed of what is drawn by chance (the order of real runs); the simulator draws nothing
+    /// Seed of what is drawn by chance: the order of real runs; in the simulator the order of the pools' buffers
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
     /// Processor to simulate: a profile that comes with the laboratory, or a file of one

@@ -58,7 +58,7 @@ pub struct Results {
     pub made: Made,
     /// Packets that count in each run
     pub packets: u64,
-    /// What made the order of real runs, and the noise of simulated ones
+    /// What made the order of real runs, and the order of the pools' buffers in simulated ones
     pub seed: u64,
     /// What simulated results rest on
     pub constants: Vec<ConstantRow>,

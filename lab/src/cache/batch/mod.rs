@@ -26,7 +26,7 @@ pub struct Plan {
     pub profile: Profile,
     /// Packets that count in each
     pub packets: u64,
-    /// Stands in the results; the simulator draws nothing by chance
+    /// Decides in which order the pools' buffers are taken; nothing else is drawn by chance
     pub seed: u64,
     /// How many at once, which does not change what comes out
     pub jobs: NonZeroUsize,

@@ -11,6 +11,7 @@ use std::thread;
 use super::{Event, Listener, Plan};
 use crate::cache::experiment::simulate;
 use crate::cache::factors::Named;
+use crate::cache::model::Config;
 use crate::cache::results::Row;
 
 /// Runs them all, or until the flag is up.
@@ -41,7 +42,8 @@ fn work<'a>(plan: &Plan, take: impl Fn() -> Option<&'a Named>, sender: &Sender<E
     let tell = |event| drop(sender.send(event));
     while let Some(named) = take() {
         tell(Event::Began(named.name.clone()));
-        tell(match simulate(&plan.profile, &named.config, plan.length()) {
+        let config = Config { seed: plan.seed, ..named.config.clone() };
+        tell(match simulate(&plan.profile, &config, plan.length()) {
             Ok(outcome) => Event::Done(Row::simulated(&named.name, &outcome)),
             Err(stuck) => Event::Failed(named.name.clone(), stuck),
         });
@@ -78,6 +80,24 @@ mod tests {
         let (one, four) = (rows(1), rows(4));
         assert_eq!(one.len(), 4);
         assert_eq!(one, four);
+    }
+
+    #[test]
+    fn a_seed_changes_what_comes_out_and_the_same_seed_does_not() {
+        let row = |seed| {
+            let (mut rows, mut plan) = (Vec::new(), Plan { seed, ..plan(1) });
+            // In small caches it soon matters which buffers meet in a set.
+            for cache in [&mut plan.profile.l1, &mut plan.profile.l2, &mut plan.profile.llc] {
+                cache.bytes.value /= 64.0;
+            }
+            run(&plan, &select(&["base"]).unwrap(), &AtomicBool::new(false), &mut |event| {
+                rows.extend(if let Event::Done(row) = event { Some(row) } else { None });
+                ControlFlow::Continue(())
+            });
+            rows.remove(0)
+        };
+        assert!(row(2) == row(2));
+        assert!(row(2).threads != row(3).threads);
     }
 
     #[test]

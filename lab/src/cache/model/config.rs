@@ -105,6 +105,8 @@ pub struct Config {
     pub pool: u64,
     /// In which order they are taken
     pub order: Order,
+    /// Which of many permutations the order is, where it is one; 1 is the base's
+    pub seed: u64,
     /// Packets in a batch
     pub batch: u64,
     /// The processor's prefetchers
@@ -137,6 +139,7 @@ impl Default for Config {
             packet: 64,
             pool: 163_456,
             order: Order::Permuted,
+            seed: 1,
             batch: 32,
             prefetchers: Prefetchers { stream: true, adjacent: true },
         }

@@ -104,7 +104,7 @@ impl Layout {
             headers,
             pools,
             step,
-            multiplier: multiplier(config.pool),
+            multiplier: multiplier(config.pool, config.seed),
             in_ring: Modulo::new(config.ring),
             in_pool: Modulo::new(config.pool),
             pool_bytes: (config.pool * step).next_multiple_of(4096),
@@ -170,13 +170,45 @@ pub fn empty(width: Width) -> u64 {
     if width == Width::Eight { u64::MAX } else { u64::from(u32::MAX) }
 }
 
-/// Scatters as the golden ratio does, and has no factor in common with the pool's size, so that each buffer comes once
-/// a round.
-fn multiplier(pool: u64) -> u64 {
-    let near = (pool as f64 * 0.618_033_988_749) as u64 | 1;
+/// Which part of a pool lies between a buffer and the next one, by seed: the golden ratio for 1, and for any other a part
+/// near it, so that the permutation scatters about as well.
+fn part(seed: u64) -> f64 {
+    if seed == 1 { 0.618_033_988_749 } else { 0.56 + 0.12 * fastrand::Rng::with_seed(seed).f64() }
+}
+
+/// Has no factor in common with the pool's size, so that each buffer comes once a round.
+fn multiplier(pool: u64, seed: u64) -> u64 {
+    let near = (pool as f64 * part(seed)) as u64 | 1;
     (near..).step_by(2).find(|m| gcd(*m, pool) == 1).unwrap_or(1)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(pool: u64, seed: u64) -> Vec<u64> {
+        let layout = Layout::new(&Config { pool, seed, ..Config::default() });
+        (0..pool).map(|n| layout.buffer(n)).collect()
+    }
+
+    #[test]
+    fn each_buffer_comes_once_a_round_whatever_the_seed() {
+        for (pool, seed) in [(1024, 1), (1024, 7), (1000, 3), (4099, u64::MAX), (1, 2), (2, 9)] {
+            let mut order = order(pool, seed);
+            order.sort_unstable();
+            assert_eq!(order, (0..pool).collect::<Vec<_>>(), "{pool} buffers, seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_seed_is_another_order_and_the_first_one_is_the_golden_ratio_s() {
+        let orders: Vec<_> = (1..=20).map(|seed| order(163_456, seed)[1]).collect();
+        assert_eq!(orders[0], 101_021);
+        let distinct: std::collections::BTreeSet<_> = orders.iter().collect();
+        assert!(distinct.len() >= 19, "{orders:?}");
+    }
 }
