@@ -12,7 +12,7 @@ const CASES: [(&str, Option<f64>); 9] = [
     ("a", Some(17.8)),
     ("d", Some(20.8)),
     ("a+d", Some(37.5)),
-    ("header-read-only", Some(20.8)),
+    ("header-not-written", Some(20.8)),
     ("header-prefetched", Some(17.3)),
     ("b", None),
     ("a+b+d", None),

@@ -8,6 +8,7 @@ use super::model::{Config, Guest, Layout, Rx, Thread, Tx};
 use super::results::LineRow;
 use super::simulated::run::Body;
 use super::simulated::{Counters, Machine, Profile, Simulated, Stuck, TICKS, run};
+use super::warming::warm;
 
 /// How long an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +70,12 @@ pub struct Outcome {
 /// Runs one configuration in the simulator.
 pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Outcome, Stuck> {
     let layout = Layout::new(config);
-    let mut machine = Machine::new(profile, 3, layout.bytes(), config.prefetchers);
+    let mut machine = Machine::new(profile, 3, layout.bytes(), config.prefetchers).seeded(config.seed);
     for (at, width, value) in layout.empty_rings() {
         machine.poke(at, width, value);
     }
     machine.watch(layout.rings_end());
+    warm(&mut machine, config, &layout);
     let tallies = Tallies::default();
     let bodies = vec![
         body(Rx::new(config), config, length, &tallies, 0),

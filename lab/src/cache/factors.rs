@@ -100,7 +100,9 @@ pub const FACTORS: [Factor; 44] = [
     Factor::new(23, "header-64", "headers of 64 bytes", |c| c.header = 64),
     Factor::new(24, "header-256", "headers of 256 bytes", |c| c.header = 256),
     Factor::new(25, "header-1024", "headers of 1024 bytes", |c| c.header = 1024),
-    Factor::new(26, "header-read-only", "headers are not written", |c| c.header_use = HeaderUse::ReadOnly),
+    Factor::new(26, "header-not-written", "headers are not touched", |c| {
+        c.header_use = HeaderUse::NotWritten
+    }),
     Factor::new(27, "header-prefetched", "headers are prefetched, then written", |c| {
         c.header_use = HeaderUse::PrefetchWrite;
     }),

@@ -25,3 +25,4 @@ pub mod real;
 pub mod results;
 pub mod simulated;
 pub mod trial;
+mod warming;

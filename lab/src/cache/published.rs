@@ -75,7 +75,7 @@ pub const REFERENCES: [Reference; 19] = [
     reference("a+d", Quantity::Mpps, 37.5),
     Reference { at_least: true, ..reference("a+b+c+d+e+f", Quantity::Mpps, 50.0) },
     reference("header-prefetched", Quantity::Mpps, 17.3),
-    reference("header-read-only", Quantity::Mpps, 20.8),
+    reference("header-not-written", Quantity::Mpps, 20.8),
     reference("base", Quantity::L1Mpki, 4.1),
     reference("a", Quantity::L1Mpki, 3.6),
     reference("d", Quantity::L1Mpki, 1.8),

@@ -15,7 +15,7 @@ pub enum HeaderUse {
     /// Prefetched for writing at the beginning of the batch, then as `ReadWrite`
     PrefetchWrite,
     /// Only read
-    ReadOnly,
+    NotWritten,
     /// 4 bytes are read, all of it is written
     ReadFour,
     /// Its first line is read, 4 bytes are written

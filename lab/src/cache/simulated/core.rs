@@ -173,13 +173,15 @@ impl Core {
 
     /// The line goes to another core, which asked before this one was done with it.
     pub(super) fn grant(&mut self, line: u64, from: Time, until: Time) {
+        let now = self.stores.due(0).unwrap_or(self.clock).min(self.clock);
+        self.graces.retain(|grace| now < grace.until);
         self.graces.push(Grace { line, from, until });
     }
 
     /// From when on a line that was lost may still be used, if it may at this time or later.
-    pub(super) fn grace(&mut self, line: u64, now: Time) -> Option<Time> {
-        self.graces.retain(|grace| now < grace.until);
-        self.graces.iter().filter(|grace| grace.line == line).map(|grace| grace.from).min()
+    pub(super) fn grace(&self, line: u64, now: Time) -> Option<Time> {
+        let usable = self.graces.iter().filter(|grace| grace.line == line && now < grace.until);
+        usable.map(|grace| grace.from).min()
     }
 
     /// When a fill buffer is free, not before `now`.

@@ -43,7 +43,7 @@ pub struct Counters {
     pub rfo_demand: u64,
     /// Requests for ownership ahead of that
     pub rfo_ahead: u64,
-    /// Time with a demand request for ownership outstanding
+    /// Time in which the oldest store waited for the right to write, whether it was asked for then or ahead
     pub rfo_time: Time,
     /// Time with any request for ownership outstanding, those ahead included
     pub rfo_any_time: Time,

@@ -25,6 +25,8 @@ pub(super) struct Line {
     pub(super) held: Time,
     /// From when on the owner may write
     pub(super) owned_from: Time,
+    /// The owner asked for it in order to write
+    pub(super) for_writing: bool,
     /// Stores that became visible in it
     pub(super) version: u32,
 }
@@ -38,6 +40,7 @@ impl Line {
         winner: 0,
         held: 0,
         owned_from: 0,
+        for_writing: false,
         version: 0,
     };
 

@@ -39,6 +39,8 @@ pub struct Machine {
     pub(super) llc: Shared,
     pub(super) sockets: Sockets,
     pub(super) prefetchers: Prefetchers,
+    /// By how much the next time differs; nothing, if times are to be exact
+    pub(super) luck: Option<fastrand::Rng>,
     /// The time of the event that is happening
     pub(super) present: Time,
     values: Values,
@@ -57,6 +59,7 @@ impl Machine {
             llc: Shared::new(profile),
             sockets: Sockets::one(),
             prefetchers,
+            luck: None,
             present: 0,
             values: Values::new(bytes),
             frequency: profile.frequency.value,
@@ -68,6 +71,24 @@ impl Machine {
     /// From here on, loads from other cores' modified lines are counted for each line below `end` too.
     pub fn watch(&mut self, end: Address) {
         self.line_hits.fill(vec![0; end.div_ceil(LINE) as usize]);
+    }
+
+    /// From here on, times between cores and to memory differ by the profile's spread, the same way for the same seed.
+    #[must_use]
+    pub fn seeded(self, seed: u64) -> Machine {
+        Machine { luck: Some(fastrand::Rng::with_seed(seed)), ..self }
+    }
+
+    /// The program has been running: a line that it changed has come to the shared cache, and what a prefetcher brings with
+    /// it.
+    pub fn warm(&mut self, line: u64) {
+        if self.llc.uses(line) {
+            return;
+        }
+        self.enter_llc(0, line, true);
+        if self.prefetchers.adjacent && !self.llc.uses(line ^ 1) {
+            self.enter_llc(0, line ^ 1, false);
+        }
     }
 
     /// What a core counted so far of each watched line.
@@ -139,21 +160,31 @@ impl Machine {
         }
         let entry = *self.directory.at(store.line());
         let owned = entry.owned_by(id).then_some(entry.owned_from);
+        let asked = entry.for_writing;
         if owned.is_some_and(|from| from <= now) {
             self.commit_owned(id, store, now);
         } else if let Some(from) = self.cores[id].grace(store.line(), now) {
             // Even if the line is to come back: with every line that comes and goes the store would be put off again.
-            if from > now { self.cores[id].stores.postpone(from) } else { self.commit_lost(id, store, now) }
+            if from > now {
+                self.await_ownership(id, now, from, asked)
+            } else {
+                self.commit_lost(id, store, now)
+            }
         } else if let Some(from) = owned {
-            self.cores[id].stores.postpone(from);
+            self.await_ownership(id, now, from, asked);
         } else {
             let fill = self.access(id, store.line(), true, now);
-            let counters = &mut self.cores[id].counters;
-            counters.rfo_demand += 1;
-            counters.rfo_time += fill.ready - now;
+            self.cores[id].counters.rfo_demand += 1;
             self.cores[id].owning(now, fill.ready);
-            self.cores[id].stores.postpone(fill.ready);
+            self.await_ownership(id, now, fill.ready, true);
         }
+    }
+
+    /// The oldest store waits for its line. A request for ownership that was made ahead of it is in demand from now on; a line that
+    /// was asked for in order to read is none.
+    fn await_ownership(&mut self, id: usize, now: Time, from: Time, asked: bool) {
+        self.cores[id].counters.rfo_time += if asked { from - now } else { 0 };
+        self.cores[id].stores.postpone(from);
     }
 
     fn commit_owned(&mut self, id: usize, store: Store, now: Time) {
@@ -302,7 +333,8 @@ impl Machine {
             return;
         };
         self.present = now;
-        if !self.directory.at(line).owned_by(id) {
+        let mine = self.directory.at(line).owned_by(id) || self.cores[id].grace(line, now).is_some();
+        if !mine {
             self.cores[id].counters.rfo_ahead += 1;
             let fill = self.access(id, line, true, now);
             self.cores[id].owning(now, fill.ready);

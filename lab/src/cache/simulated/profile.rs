@@ -71,6 +71,8 @@ pub struct TransferConstants {
     pub hold: Constant,
     /// How long a buffer is taken by a line that is written past the caches
     pub drain: Constant,
+    /// By what part these times differ from one line and moment to another, up and down; exact if nothing is said
+    pub spread: Option<Constant>,
     /// A line from another socket's memory, where there is another socket
     pub remote_dram: Option<Constant>,
     /// A line from another socket's core or shared cache, or the right to write it
@@ -178,6 +180,7 @@ fn limit(name: &str) -> f64 {
         "llc.bytes" => f64::from(1 << 30),
         "l1.bytes" | "l2.bytes" => f64::from(1 << 26),
         "frequency" => 100.0,
+        "transfer.spread" => 0.5,
         _ => 65536.0,
     }
 }
@@ -261,6 +264,7 @@ impl Profile {
             ("transfer.drain", &self.transfer.drain),
         ];
         let optional = [
+            ("transfer.spread", &self.transfer.spread),
             ("transfer.remote_dram", &self.transfer.remote_dram),
             ("transfer.remote_core", &self.transfer.remote_core),
             ("device_ways", &self.device_ways),

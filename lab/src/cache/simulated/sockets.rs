@@ -74,6 +74,11 @@ impl Shared {
         Shared { caches: [tags(), tags()], memory_free: [0; SOCKETS] }
     }
 
+    /// Whether the line is in one of them; if so, it is the most recently used from now on.
+    pub(super) fn uses(&mut self, line: u64) -> bool {
+        self.caches.iter_mut().any(|cache| cache.find(line).is_some())
+    }
+
     #[cfg(test)]
     pub(super) fn has(&self, line: u64) -> bool {
         self.caches.iter().any(|cache| cache.has(line))

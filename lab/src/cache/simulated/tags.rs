@@ -1,4 +1,5 @@
-//! One cache's tags: which lines are there, since when, and which goes next (least recently used).
+//! One cache's tags: which lines are there, since when, and which goes next: the least recently used of a private cache, any of
+//! a shared one.
 //!
 //! It knows nothing of rights: who may write a line is the directory's matter.
 
@@ -88,7 +89,7 @@ impl Tags {
             .iter()
             .position(|entry| entry.line == line)
             .or_else(|| slots.iter().take(ways).position(|entry| entry.line == NONE))
-            .or_else(|| (0..slots.len().min(ways)).min_by_key(|place| slots[*place].used))?;
+            .or_else(|| leaves(slots, ways, self.hashed.then_some(now)))?;
         let old = slots[place];
         let dirty = old.line == line && old.dirty;
         slots[place] = Entry { line, used: now, ready, source, unused, dirty };
@@ -102,5 +103,15 @@ impl Tags {
         let old = *entry;
         entry.line = NONE;
         Some(old)
+    }
+}
+
+/// Which of the first so many ways goes: the least recently used, or for a shared cache any. What shared caches do is not
+/// published, but it is not that: of data that is somewhat larger than the cache and taken round and round, part is kept.
+fn leaves(slots: &[Entry], ways: usize, chance: Option<u64>) -> Option<usize> {
+    let ways = slots.len().min(ways);
+    match chance {
+        Some(now) => Some((now.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize % ways),
+        None => (0..ways).min_by_key(|place| slots[*place].used),
     }
 }

@@ -31,6 +31,9 @@ impl Machine {
             let source = if pending { entry.source } else { Source::L1 };
             return Fill { ready, source, pending };
         }
+        if let Some(fill) = self.still_here(core, line, now).filter(|_| !write) {
+            return fill;
+        }
         let start = self.cores[core].fill_free(now);
         let (fill, missed) = self.beyond_l1(core, line, write, start);
         self.cores[core].take_fill(start, fill.ready);
@@ -41,6 +44,21 @@ impl Machine {
         }
         self.stream(core, line, start);
         fill
+    }
+
+    /// A line that another core has asked for can be read until it goes.
+    fn still_here(&self, core: usize, line: u64, now: Time) -> Option<Fill> {
+        let from = self.cores[core].grace(line, now)?;
+        let ready = from.max(now + self.timing.l1);
+        let pending = from > now + self.timing.l1;
+        Some(Fill { ready, source: if pending { Source::Core } else { Source::L1 }, pending })
+    }
+
+    /// No two ways through the machine are equally long, nor two moments on one: times differ by up to the profile's spread.
+    fn scattered(&mut self, fill: Fill, start: Time) -> Fill {
+        let Some(luck) = self.luck.as_mut() else { return fill };
+        let part = 1.0 + self.timing.spread * (2.0 * luck.f64() - 1.0);
+        Fill { ready: start + ((fill.ready - start) as f64 * part) as Time, ..fill }
     }
 
     /// Where a line comes from that is not in the first level, and whether it missed the second.
@@ -85,6 +103,7 @@ impl Machine {
     pub(super) fn obtain(&mut self, core: usize, line: u64, write: bool, now: Time) -> Fill {
         let start = self.serve_from(core, line, now);
         let fill = self.source(core, line, write, start);
+        let fill = self.scattered(fill, start);
         self.hand_over(core, line, write, start);
         let hold = self.timing.hold;
         let entry = self.directory.at(line);
@@ -92,6 +111,7 @@ impl Machine {
         entry.held = fill.ready + hold;
         if entry.owned_by(core) {
             entry.owned_from = fill.ready;
+            entry.for_writing = write;
         }
         fill
     }
