@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Calibration;
+use crate::cache::simulated::Profile;
 
 /// What is measured and becomes a constant.
 pub const USED: [&str; 13] = [
@@ -156,7 +157,13 @@ fn transfer(
             by("ping-pong, which leaves nothing beside a modified line's way: taken as long as that");
         line(text, "upgrade", ns("core_modified"), &source, false)?;
     }
-    line(text, "hold", 10.0, "taken from the study's profile, where it is fitted", true)?;
+    line(
+        text,
+        "hold",
+        Profile::study().transfer.hold.value,
+        "taken from the study's profile, where it is fitted",
+        true,
+    )?;
     match calibration.median("past") {
         Some(past) => {
             let buffers = ns("parallel_misses").round().max(1.0);
