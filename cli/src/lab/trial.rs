@@ -84,7 +84,7 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     can
 }
 
-fn bar() -> ProgressBar {
+pub(super) fn bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     // A template without unknown keys: the only way that it could be refused.
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}") {
@@ -93,13 +93,13 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn watch(bar: &ProgressBar, done: usize, of: usize, next: &str) {
+pub(super) fn watch(bar: &ProgressBar, done: usize, of: usize, next: &str) {
     bar.set_length(of as u64);
     bar.set_position(done as u64);
     bar.set_message(next.to_owned());
 }
 
-fn refuse_present(path: &Path) -> Result<(), Trouble> {
+pub(super) fn refuse_present(path: &Path) -> Result<(), Trouble> {
     if !path.exists() {
         return Ok(());
     }
@@ -107,7 +107,7 @@ fn refuse_present(path: &Path) -> Result<(), Trouble> {
     Err(Trouble::bad(place, "the file is there, and a trial cannot be added to", "name a new file"))
 }
 
-fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
         Trouble::failed(format!("--out {}", path.display()), error, "name a file that you may write").into()

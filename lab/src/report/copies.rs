@@ -89,7 +89,7 @@ fn range(finding: &Finding) -> String {
 }
 
 fn band(finding: &Finding) -> String {
-    finding.band.map_or_else(|| "not run".to_owned(), |band| format!("within {band:.3}"))
+    finding.band().map_or_else(|| "not run".to_owned(), |band| format!("within {band:.3}"))
 }
 
 /// Every variant's costs by size.

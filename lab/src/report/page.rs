@@ -18,8 +18,7 @@ pub fn page(report: &Report) -> String {
     let copies = report.copies.iter().map(copies::part);
     let sets: String = report.sets.iter().map(part).chain(copies).collect();
     let copies = report.copies.iter().map(|set| link(set.number, &copies::heading(set)));
-    let links: String =
-        report.sets.iter().map(|set| link(set.number, &heading(set))).chain(copies).collect();
+    let links: String = report.sets.iter().map(|set| link(set.number, &heading(set))).chain(copies).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\

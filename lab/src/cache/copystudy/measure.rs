@@ -61,7 +61,8 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, Meas
     let (cells, absent) = possible(&plan.selection, &processor);
     let bytes = cells.iter().map(|(variant, size)| Layout::new(&variant.setting(*size)).bytes()).max();
     let clock = Clock::calibrated(&processor);
-    let mut bench = Bench { arena: Arena::new(bytes.unwrap_or(0))?, clock, cpus, batches: plan.batches.get() };
+    let mut bench =
+        Bench { arena: Arena::new(bytes.unwrap_or(0))?, clock, cpus, batches: plan.batches.get() };
     let mut notes = notes(plan, &bench, &processor, &cells)?;
     notes.extend(absent);
     let mut samples = Samples::new(cells.len());
@@ -209,7 +210,8 @@ impl Samples {
 
     fn rows(&self, cells: &[(Variant, u64)], seed: u64) -> Vec<Row> {
         let row = |(place, (variant, size)): (usize, &(Variant, u64))| {
-            let reference = cells.iter().position(|other| (other.0.name, other.1) == (variant.reference(), *size));
+            let reference =
+                cells.iter().position(|other| (other.0.name, other.1) == (variant.reference(), *size));
             let reference = reference.filter(|other| *other != place);
             let (name, size) = (variant.name, *size);
             Direction::ALL.into_iter().enumerate().filter_map(move |(n, direction)| {
@@ -257,7 +259,10 @@ fn notes(
 ) -> Result<Vec<String>, SeatsError> {
     let [host, guest] = bench.cpus;
     let mut notes = vec![
-        format!("measured on {}, the host's thread on CPU {host}, the guest's on CPU {guest}", processor.name),
+        format!(
+            "measured on {}, the host's thread on CPU {host}, the guest's on CPU {guest}",
+            processor.name
+        ),
         format!("memory: {}; clock: {}", bench.arena.pages(), bench.clock.name()),
         format!(
             "{} rounds of {} experiments, each once a round in an order that follows from seed {}; {} batches of 32 packets that count in each",
@@ -278,7 +283,10 @@ fn notes(
         ));
     }
     if processor.has("hypervisor") {
-        notes.push("in a virtual machine: which cores the CPUs are, and what else runs there, is not known".to_owned());
+        notes.push(
+            "in a virtual machine: which cores the CPUs are, and what else runs there, is not known"
+                .to_owned(),
+        );
     }
     Ok(notes)
 }
@@ -356,7 +364,8 @@ mod tests {
         let cells: Vec<_> =
             selection.cells().into_iter().filter(|(variant, _)| !variant.is_control()).collect();
         let rows = samples.rows(&cells, 1);
-        let found = rows.iter().find(|row| row.variant == "sse").and_then(|row| row.ratio).expect("seven rounds");
+        let found =
+            rows.iter().find(|row| row.variant == "sse").and_then(|row| row.ratio).expect("seven rounds");
         assert!((found.low - 2.0).abs() < 1e-9 && (found.high - 2.0).abs() < 1e-9, "{found:?}");
         let notes = samples.notes(&cells);
         assert!(notes[1].contains("base at 64 bytes: 1 of 8 rounds"), "{notes:?}");

@@ -59,8 +59,6 @@ pub struct Finding {
     pub claim: &'static str,
     /// Which copy
     pub direction: Direction,
-    /// As far from 1, as a factor, as runs of the same are from each other; none, if that was not run
-    pub band: Option<f64>,
     /// For each size; empty if the variant was not run
     pub sizes: Vec<SizeFinding>,
 }
@@ -72,6 +70,8 @@ pub struct SizeFinding {
     pub size: u64,
     /// The larger side's cost over the smaller one's, as the order has it
     pub ratio: Estimate,
+    /// As far from 1, as a factor, as runs of the same are from each other; none, if that was not run
+    pub band: Option<f64>,
     /// What it says
     pub verdict: Verdict,
 }
@@ -87,8 +87,11 @@ impl Finding {
         if self.sizes.is_empty() {
             return "not run".to_owned();
         }
-        let verdicts =
-            [(Verdict::Holds, "holds"), (Verdict::DoesNot, "does not"), (Verdict::NotResolved, "not resolved")];
+        let verdicts = [
+            (Verdict::Holds, "holds"),
+            (Verdict::DoesNot, "does not"),
+            (Verdict::NotResolved, "not resolved"),
+        ];
         let parts = verdicts.into_iter().filter_map(|(verdict, name)| {
             let at = self.at(verdict);
             let sizes: Vec<String> = at.iter().map(u64::to_string).collect();
@@ -99,6 +102,11 @@ impl Finding {
             }
         });
         parts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The widest band over the sizes.
+    pub fn band(&self) -> Option<f64> {
+        self.sizes.iter().filter_map(|at| at.band).reduce(f64::max)
     }
 
     /// The smallest and largest ratio over the sizes.
@@ -116,19 +124,21 @@ pub fn orders(results: &Results) -> Vec<Finding> {
 
 fn finding(results: &Results, order: &Order, direction: Direction) -> Finding {
     let control = if is_warm(order.variant) { WARM_AGAIN } else { BASE_AGAIN };
-    let band = band(results, control, direction);
     let at = |size: u64| {
         let found = results.row((order.variant, direction, size))?.ratio?;
         let ratio = if order.wanted == Wanted::Less { inverse(found) } else { found };
-        Some(SizeFinding { size, ratio, verdict: verdict(order.wanted, ratio, band) })
+        let band = band(results, control, direction, size);
+        Some(SizeFinding { size, ratio, band, verdict: verdict(order.wanted, ratio, band) })
     };
     let sizes = results.sizes().into_iter().filter_map(at).collect();
-    Finding { claim: order.claim, direction, band, sizes }
+    Finding { claim: order.claim, direction, sizes }
 }
 
-/// As far from 1 as any end of the control's intervals, at whatever size.
-fn band(results: &Results, control: &str, direction: Direction) -> Option<f64> {
+/// As far from 1 as any end of the control's interval at this size. One simulated run has no interval, and may by chance be as
+/// the other one to the cycle, so there it is the farthest over all sizes.
+fn band(results: &Results, control: &str, direction: Direction, size: u64) -> Option<f64> {
     let rows = results.rows.iter().filter(|row| row.variant == control && row.direction == direction);
+    let rows = rows.filter(|row| results.is_simulated() || row.size == size);
     let far = |ratio: Estimate| ratio.low.ln().abs().max(ratio.high.ln().abs());
     rows.filter_map(|row| row.ratio.map(far)).max_by(f64::total_cmp).map(f64::exp)
 }

@@ -131,13 +131,7 @@ impl Host {
     }
 
     #[inline]
-    fn timed<M: Memory>(
-        &self,
-        memory: &mut M,
-        now: &impl Fn(&M) -> f64,
-        first: u64,
-        to_guest: bool,
-    ) -> f64 {
+    fn timed<M: Memory>(&self, memory: &mut M, now: &impl Fn(&M) -> f64, first: u64, to_guest: bool) -> f64 {
         if self.setting.warm {
             self.copies(memory, first, to_guest);
             self.copies(memory, first, to_guest);

@@ -119,7 +119,8 @@ pub fn is_warm(name: &str) -> bool {
 fn judge(row: &Row) -> Result<(), KeepError> {
     let ends = |estimate: Option<Estimate>| estimate.map(|found| [found.median, found.low, found.high]);
     let numbers = [row.cost].into_iter();
-    let numbers = numbers.chain(ends(row.interval).into_iter().flatten()).chain(ends(row.ratio).into_iter().flatten());
+    let numbers =
+        numbers.chain(ends(row.interval).into_iter().flatten()).chain(ends(row.ratio).into_iter().flatten());
     match numbers.into_iter().find(|number| !(number.is_finite() && *number > 0.0)) {
         Some(wrong) => {
             let row = format!("{}, {}, {} bytes", row.variant, row.direction.name(), row.size);
