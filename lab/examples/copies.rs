@@ -1,5 +1,5 @@
 //! What copies between host and guest cost, by size and by where lines are: the second study, simulated, or measured here where
-//! the first argument is `real`. `linerate lab copies` does the same, keeps it, and turns it into a report.
+//! the first argument is `real` (and the second a number of rounds). `linerate lab copies` does the same, keeps it, and turns it into a report.
 use std::num::NonZeroUsize;
 
 use lab::cache::copystudy::{Plan, Selection, measure, simulate_all};
@@ -10,9 +10,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut quiet = |_: usize, _: usize, _: &str| ();
     let selection = Selection::default();
     let jobs = std::thread::available_parallelism()?;
-    let results = if std::env::args().nth(1).is_some_and(|memory| memory == "real") {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let results = if arguments.first().is_some_and(|memory| memory == "real") {
+        let rounds = arguments.get(1).map_or(Ok(30), |rounds| rounds.parse())?;
         let batches = NonZeroUsize::MIN.saturating_add(63);
-        measure(&Plan { selection, rounds: 30, batches, seed: 1 }, &mut quiet)?
+        measure(&Plan { selection, rounds, batches, seed: 1 }, &mut quiet)?
     } else {
         simulate_all(&Profile::two_sockets(), &selection, jobs, &mut quiet)?
     };

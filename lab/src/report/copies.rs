@@ -74,7 +74,7 @@ fn found(set: &CopySet) -> String {
         "<h3>The study's orders</h3>\n<p>The ratio is that of the side that the order has on the left to the other one (for the last \
          order, the right to the left), smallest and largest median over the sizes; <em>much more</em> is meant as at least {MUCH} \
          times. Sizes at which the difference is not larger than that between runs of the same, or the interval holds 1, are not \
-         resolved.</p>\n{}",
+         resolved. Where there were rounds, ratios are of costs of the same round, and not of the medians below.</p>\n{}",
         named(&table(&titles, rows), &format!("table-orders-{}", set.number))
     )
 }

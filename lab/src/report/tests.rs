@@ -157,7 +157,7 @@ fn copies_are_sections_behind_with_tables_figures_and_every_order() {
             let id = format!("{number}-{memory}-copies-{name}");
             let figure = figures.iter().find(|figure| figure.id == id).unwrap_or_else(|| panic!("no {id}"));
             assert!(figure.inline().contains(said) && page.contains(&format!("id=\"figure-{id}\"")), "{id}");
-            let curves = if name.ends_with("warm") { 6 } else { 11 };
+            let curves = if name.ends_with("warm") { 5 } else { 10 };
             // One in the plot, one beside it.
             assert_eq!(figure.file().matches("<polyline").count(), 2 * curves, "{id}");
             assert_eq!(figure.file().contains("whisker\"/>"), number == 3, "{id}");

@@ -9,9 +9,10 @@
 
 use std::num::NonZeroUsize;
 
-use super::path::{Guest, Host, Layout, between_fences};
+use super::path::{COUNTS, Guest, Host, Layout, between_fences};
 use super::results::{Results, Row, Study};
 use super::setting::{Direction, Selection, Setting, Variant};
+use crate::cache::memory::Width;
 use crate::cache::real::run::{Gate, Watch, joined};
 use crate::cache::real::{Arena, ArenaError, Clock, Processor, RealMemory, Seats, SeatsError};
 use crate::cache::results::Kind;
@@ -133,8 +134,8 @@ impl Bench {
     /// One slice: medians over its batches, and how often a thread was switched away from.
     fn slice(&mut self, setting: &Setting) -> Result<([f64; 3], u64), SeatsError> {
         let layout = Layout::new(setting);
-        for (at, width) in layout.counts() {
-            self.arena.poke(at, width, 0);
+        for at in COUNTS {
+            self.arena.poke(at, Width::Eight, 0);
         }
         let (mut host, mut guest) = (Host::new(setting), Guest::new(setting));
         let now = |_: &RealMemory<'_>| self.clock.ticks() as f64;

@@ -22,6 +22,8 @@ const CALL: u64 = 10;
 
 const GUEST_SAYS: Address = 0;
 const HOST_SAYS: Address = 2 * LINE;
+/// The two counts, which must be zero before anything runs.
+pub(super) const COUNTS: [Address; 2] = [GUEST_SAYS, HOST_SAYS];
 const DESCRIPTORS: Address = 4096;
 const POOLS: Address = 1 << 14;
 /// Between two buffers: the longest packet, one byte of offset, and room so that they do not meet in few sets.
@@ -44,11 +46,6 @@ impl Layout {
     /// Bytes of the arena.
     pub(super) fn bytes(self) -> u64 {
         self.pool(3)
-    }
-
-    /// Where the two counts are, which must be zero before anything runs.
-    pub(super) fn counts(self) -> [(Address, Width); 2] {
-        [(GUEST_SAYS, Width::Eight), (HOST_SAYS, Width::Eight)]
     }
 
     /// What is the guest's memory: counts, descriptors and its buffers.

@@ -148,7 +148,7 @@ pub const VARIANTS: [Variant; 17] = [
     variant("warm-avx512", "512 bits at a time, warm", |s| (s.warm, s.how) = (true, Copying::Avx512)),
     variant("warm-libc", "the C library's memcpy, warm", |s| (s.warm, s.how) = (true, Copying::Libc)),
     variant("warm-unaligned", "destinations a byte behind a line's beginning, warm", |s| {
-        (s.warm, s.offset) = (true, 1)
+        (s.warm, s.offset) = (true, 1);
     }),
 ];
 

@@ -92,34 +92,38 @@ fn the_portable_body_stores_what_it_loads_and_copies() {
     portable::fence();
 }
 
-/// The order that only a fence gives: each of two threads stores and then loads what the other one stores. Without a full fence
-/// both may see nothing.
+/// The order that only a full fence gives: each of two threads stores its number and then loads the other one's place. Without the
+/// fence both may find that the other has not stored yet.
 #[test]
 fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    const TURNS: u64 = 20_000;
     let Ok(cpus) = Seats::here().and_then(|seats| seats.pair()) else { return };
-    let mut arena = Arena::new(1 << 16).expect("it fits");
-    let gate = run::Gate::new(2);
-    for round in 0..200 {
-        (0..64).for_each(|n| arena.poke(n * 128, Width::Eight, 0));
-        let one = |cpu: usize, mine: u64, theirs: u64| {
-            gate.pass(cpu)?;
-            // SAFETY: all places are under 64 KiB.
-            let mut memory = unsafe { arena.view() };
-            let seen = (0..32).map(|n| {
-                memory.store(n * 256 + mine, Width::Eight, 1);
-                memory.fence();
-                memory.load(n * 256 + theirs, Width::Eight)
-            });
-            Ok(seen.collect::<Vec<_>>())
+    let arena = Arena::new(1 << 16).expect("it fits");
+    let (gate, arrived) = (run::Gate::new(2), AtomicU64::new(0));
+    let one = |cpu: usize, mine: u64, theirs: u64| {
+        gate.pass(cpu)?;
+        // SAFETY: all places are under 64 KiB.
+        let mut memory = unsafe { arena.view() };
+        let turn = |turn: u64| {
+            let place = turn % 64 * 256;
+            arrived.fetch_add(1, SeqCst);
+            while arrived.load(SeqCst) < 2 * turn {
+                std::hint::spin_loop();
+            }
+            memory.store(place + mine, Width::Eight, turn);
+            memory.fence();
+            memory.load(place + theirs, Width::Eight)
         };
-        let (first, second) = std::thread::scope(|scope| {
-            let other = scope.spawn(|| one(cpus[1], 128, 0));
-            let mine = scope.spawn(|| one(cpus[0], 0, 128));
-            (run::joined(mine), run::joined(other))
-        });
-        let pairs = first.expect("it is pinned").into_iter().zip(second.expect("it is pinned"));
-        assert!(pairs.into_iter().all(|(one, other)| one + other > 0), "round {round}");
-    }
+        Ok((1..=TURNS).map(turn).collect::<Vec<_>>())
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let (mine, other) = (scope.spawn(|| one(cpus[0], 0, 128)), scope.spawn(|| one(cpus[1], 128, 0)));
+        (run::joined(mine), run::joined(other))
+    });
+    let pairs = first.expect("it is pinned").into_iter().zip(second.expect("it is pinned"));
+    let missed = (1..).zip(pairs).filter(|(turn, (one, other))| one < turn && other < turn).count();
+    assert_eq!(missed, 0, "of {TURNS} turns in which neither saw the other's store");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a copy costs by the packet's size: a line for each variant, a figure for each direction, cold and warm copies apart.
 
 use super::{FOOT, Figure, Sketch, TOP, finish};
-use crate::cache::copystudy::{Direction, Results, Row, is_warm};
+use crate::cache::copystudy::{BASE_AGAIN, Direction, Results, Row, WARM_AGAIN, is_warm};
 use crate::report::copies::{CopySet, provenance, unit};
 use crate::report::svg::{Anchor, Area, Drawing, Scale, tick};
 use crate::report::text::number;
@@ -31,7 +31,7 @@ pub(in crate::report) fn all(set: &CopySet) -> Vec<Figure> {
 fn draw(set: &CopySet, name: &'static str, direction: Direction, warm: bool) -> Option<Sketch> {
     let results = &set.results;
     let mut lines = lines(results, direction, warm);
-    let all = || lines.iter().flatten();
+    let all = || lines.iter().flat_map(|(_, line)| line);
     let most = all().map(|row| row.interval.map_or(row.cost, |found| found.high)).reduce(f64::max)?;
     let widest = all().map(|row| row.size).max()? as f64;
     let bottom = TOP + 14.0 + DEEP;
@@ -41,9 +41,10 @@ fn draw(set: &CopySet, name: &'static str, direction: Direction, warm: bool) -> 
     axes(&mut drawing, results, x, y, bottom);
     // Names stand in the order in which the lines end.
     let end = |line: &[&Row]| line.last().map_or(0.0, |row| row.cost);
-    lines.sort_by(|one, other| end(other).total_cmp(&end(one)));
-    for (n, line) in lines.iter().enumerate() {
-        curve(&mut drawing, n, line, x, y);
+    lines.sort_by(|one, other| end(&other.1).total_cmp(&end(&one.1)));
+    for (place, (colour, line)) in lines.iter().enumerate() {
+        curve(&mut drawing, *colour, line, x, y);
+        name_of(&mut drawing, *colour, line, place);
     }
     let which = if warm { "warm" } else { "cold" };
     Some(Sketch {
@@ -54,14 +55,16 @@ fn draw(set: &CopySet, name: &'static str, direction: Direction, warm: bool) -> 
     })
 }
 
-/// Each variant's rows, by size.
-fn lines(results: &Results, direction: Direction, warm: bool) -> Vec<Vec<&Row>> {
+/// Each variant's rows by size, with the number of its colour, which is the same in each figure. Controls lie on what they are the
+/// same as, so they have none.
+fn lines(results: &Results, direction: Direction, warm: bool) -> Vec<(usize, Vec<&Row>)> {
     let sizes = results.sizes();
     let line = |name: &str| -> Vec<&Row> {
         sizes.iter().filter_map(|size| results.row((name, direction, *size))).collect()
     };
-    let names = results.variants().into_iter().filter(|name| is_warm(name) == warm);
-    names.map(line).filter(|line| !line.is_empty()).collect()
+    let is_control = |name: &str| [BASE_AGAIN, WARM_AGAIN].contains(&name);
+    let names = results.variants().into_iter().filter(|name| is_warm(name) == warm && !is_control(name));
+    names.map(line).filter(|line| !line.is_empty()).enumerate().collect()
 }
 
 fn axes(drawing: &mut Drawing, results: &Results, x: Scale, y: Scale, bottom: f64) {
@@ -79,21 +82,28 @@ fn axes(drawing: &mut Drawing, results: &Results, x: Scale, y: Scale, bottom: f6
     drawing.text(LEFT + WIDTH / 2.0, bottom + 33.0, Anchor::Middle, "small", "bytes");
 }
 
-fn curve(drawing: &mut Drawing, n: usize, line: &[&Row], x: Scale, y: Scale) {
-    let Some(first) = line.first() else { return };
-    let dashed = if n < COLOURS { "" } else { " dashed" };
-    let class = format!("curve k{}{dashed}", n % COLOURS);
+fn class(colour: usize) -> String {
+    let dashed = if colour < COLOURS { "" } else { " dashed" };
+    format!("curve k{}{dashed}", colour % COLOURS)
+}
+
+fn curve(drawing: &mut Drawing, colour: usize, line: &[&Row], x: Scale, y: Scale) {
     let points: Vec<_> = line.iter().map(|row| (x.at(row.size as f64), y.at(row.cost))).collect();
-    drawing.path(&points, &class);
+    drawing.path(&points, &class(colour));
     for (row, (at, height)) in line.iter().zip(&points) {
         if let Some(found) = row.interval {
             drawing.line((*at, y.at(found.low)), (*at, y.at(found.high)), "whisker");
         }
         let area = Area { x: at - 2.5, y: height - 2.5, width: 5.0, height: 5.0 };
-        drawing.rect(area, &format!("k{}", n % COLOURS), &tip(row));
+        drawing.rect(area, &format!("k{}", colour % COLOURS), &tip(row));
     }
-    let (left, height) = (LEFT + WIDTH + 14.0, TOP + 20.0 + NAME * n as f64);
-    drawing.path(&[(left, height), (left + 24.0, height)], &class);
+}
+
+/// Beside the plot, in this place from the top.
+fn name_of(drawing: &mut Drawing, colour: usize, line: &[&Row], place: usize) {
+    let Some(first) = line.first() else { return };
+    let (left, height) = (LEFT + WIDTH + 14.0, TOP + 20.0 + NAME * place as f64);
+    drawing.path(&[(left, height), (left + 24.0, height)], &class(colour));
     drawing.text(left + 30.0, height + 4.0, Anchor::Start, "", &first.variant);
 }
 
@@ -115,5 +125,5 @@ fn caption(results: &Results, warm: bool) -> String {
     } else {
         "Uprights are 95 % intervals of medians over rounds."
     };
-    format!("{sides} Names stand in the order in which the lines end. {whiskers}")
+    format!("{sides} Names stand in the order in which the lines end; controls are in the tables. {whiskers}")
 }
