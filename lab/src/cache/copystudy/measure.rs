@@ -237,16 +237,16 @@ impl Samples {
             "{} slices were discarded and run again: {} ticks (10 ms) of stolen time, {} involuntary context switches",
             self.repeats, self.disturbed.ticks, self.disturbed.switches
         )];
-        for ((variant, size), costs) in cells.iter().zip(&self.costs) {
-            let quiet = costs.iter().flatten().count();
-            if quiet < costs.len() {
-                notes.push(format!(
-                    "{} at {size} bytes: {} of {} rounds were disturbed in each of {TRIES} tries and are left out",
-                    variant.name,
-                    costs.len() - quiet,
-                    costs.len()
-                ));
-            }
+        let absent = cells.iter().zip(&self.costs).filter_map(|((variant, size), costs)| {
+            let absent = costs.len() - costs.iter().flatten().count();
+            (absent > 0).then(|| format!("{} at {size} bytes ({absent} of {})", variant.name, costs.len()))
+        });
+        let absent: Vec<String> = absent.collect();
+        if !absent.is_empty() {
+            notes.push(format!(
+                "rounds left out because they were disturbed in each of {TRIES} tries: {}",
+                absent.join(", ")
+            ));
         }
         notes
     }
@@ -369,7 +369,7 @@ mod tests {
             rows.iter().find(|row| row.variant == "sse").and_then(|row| row.ratio).expect("seven rounds");
         assert!((found.low - 2.0).abs() < 1e-9 && (found.high - 2.0).abs() < 1e-9, "{found:?}");
         let notes = samples.notes(&cells);
-        assert!(notes[1].contains("base at 64 bytes: 1 of 8 rounds"), "{notes:?}");
+        assert!(notes[1].ends_with("tries: base at 64 bytes (1 of 8)"), "{notes:?}");
     }
 
     #[test]
