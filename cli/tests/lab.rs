@@ -162,6 +162,7 @@ fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
     }
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(results["memory"], "real");
+    assert_eq!(results["orders"].as_array().unwrap().len(), 24);
     let notes = results["notes"].to_string();
     assert!(notes.contains("other-node is left out"), "{notes}");
 }

@@ -7,8 +7,8 @@ use super::profile;
 use super::trial::{bar, keep, refuse_present, watch};
 use crate::show;
 use crate::trouble::Trouble;
-use lab::cache::copystudy::{Plan, Results, Selection, measure, simulate_all};
-use lab::report::copies_text;
+use lab::cache::copystudy::{Plan, Results, Selection, measure, orders, simulate_all};
+use lab::report::{CopyFindings, copies_text};
 use std::num::NonZeroUsize;
 use std::thread;
 
@@ -25,7 +25,8 @@ pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         keep(path, &serde_json::to_string_pretty(&results)?)?;
     }
-    show::print(&results, args.output, copies_text)
+    let findings = CopyFindings { results: &results, orders: &orders(&results) };
+    show::print(&findings, args.output, |findings| copies_text(findings.results))
 }
 
 fn selection(args: &LabCopiesArgs) -> Result<Selection, Trouble> {
