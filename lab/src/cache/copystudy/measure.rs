@@ -60,7 +60,9 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, Meas
     }
     let (processor, cpus) = (Processor::here(), Seats::here()?.pair()?);
     let (cells, absent) = possible(&plan.selection, &processor);
-    let bytes = cells.iter().map(|(variant, size)| Layout::new(&variant.setting(*size)).bytes()).max();
+    let needed = cells.iter().map(|(variant, size)| variant.setting(*size));
+    // At least what reading the clock is timed on, should nothing else be possible here.
+    let bytes = needed.chain([Setting::default()]).map(|setting| Layout::new(&setting).bytes()).max();
     let clock = Clock::calibrated(&processor);
     let mut bench =
         Bench { arena: Arena::new(bytes.unwrap_or(0))?, clock, cpus, batches: plan.batches.get() };
@@ -343,6 +345,15 @@ mod tests {
         let (cells, notes) = possible(&selection, &Processor::here());
         assert!(cells.iter().all(|(variant, _)| variant.name != "other-node"));
         assert_eq!(notes.len(), 1);
+    }
+
+    #[test]
+    fn a_processor_without_any_of_it_has_notes_and_no_rows() {
+        let mut plan = plan(&["other-node"], &[64]);
+        plan.selection.variants.retain(|variant| variant.name == "other-node");
+        let Ok(results) = measure(&plan, &mut |_: usize, _: usize, _: &str| ()) else { return };
+        assert!(results.rows.is_empty());
+        assert!(results.notes.iter().any(|note| note.starts_with("other-node is left out")));
     }
 
     #[test]
