@@ -170,3 +170,57 @@ fn the_list_and_the_report_are_data_too() {
     assert_eq!(findings["sets"][0]["ratios"][0]["name"], "a");
     assert!(findings["sets"][0]["shapley"].is_null());
 }
+
+#[test]
+fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let some = ["--variant", "read-only", "warm-libc", "--size", "64", "256"];
+    let words = [&["copies", "--out", "c.json"][..], &some].concat();
+    let first = lab(folder.path(), &words);
+    assert!(first.status.success(), "{}", stderr(&first));
+    for said in ["Simulated: two sockets", "edited > read-only", "both copies", "other node >> same node"] {
+        assert!(stdout(&first).contains(said), "{}", stdout(&first));
+    }
+    // A second call would have to mix two runs, or lose one.
+    refused(folder.path(), &words, &["c.json", "the file is there", "remedy"]);
+    let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
+    assert!(lab(folder.path(), &run).status.success());
+    let report = ["report", "c.json", "f.json", "--html", "r.html", "--svg", "figures", "-o", "json"];
+    let findings: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &report).stdout).unwrap();
+    assert_eq!(findings["copies"][0]["memory"], "simulated");
+    assert_eq!(findings["sets"][0]["memory"], "simulated");
+    let page = fs::read_to_string(folder.path().join("r.html")).unwrap();
+    assert!(page.contains("id=\"table-orders-2\"") && page.contains("id=\"set-1\""));
+    assert!(folder.path().join("figures/2-simulated-copies-from-guest.svg").is_file());
+}
+
+#[test]
+fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["copies", "--memory", "real", "--size", "64", "--variant", "other-node", "-o", "json"];
+    let short = [&words[..], &["--rounds", "6", "--batches", "4"]].concat();
+    let output = lab(folder.path(), &short);
+    // A machine with one CPU refuses it.
+    if output.status.code() == Some(2) {
+        assert!(stderr(&output).contains("two or more"), "{}", stderr(&output));
+        return;
+    }
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["memory"], "real");
+    assert_eq!(results["orders"].as_array().unwrap().len(), 24);
+    let notes = results["notes"].to_string();
+    assert!(notes.contains("other-node is left out"), "{notes}");
+}
+
+#[test]
+fn wrong_copies_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = |words: &[&str], said: &[&str]| refused(folder.path(), &[&["copies"], words].concat(), said);
+    case(&["--variant", "warm-lib"], &["nearest is `warm-libc`", "remedy"]);
+    case(&["--profile", "two-socket"], &["nearest is `two-sockets`", "remedy"]);
+    case(&["--size", "63"], &["63"]);
+    case(&["--memory", "counted"], &["counted"]);
+    case(&["--memory", "real", "--rounds", "2"], &["2 rounds are too few", "remedy"]);
+    fs::write(folder.path().join("bad.json"), "{\"study\": \"copies\"}").unwrap();
+    refused(folder.path(), &["report", "bad.json"], &["bad.json", "remedy"]);
+}

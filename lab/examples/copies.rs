@@ -1,20 +1,23 @@
-//! What copies between host and guest cost, by size and by where lines are: the second study in the simulator.
-//! With a folder's name as its argument it also leaves two pictures and the results there.
-use lab::cache::copystudy::{Direction, plot, simulate_all};
+//! What copies between host and guest cost, by size and by where lines are: the second study, simulated, or measured here where
+//! the first argument is `real` (and the second a number of rounds). `linerate lab copies` does the same, keeps it, and turns it into a report.
+use std::num::NonZeroUsize;
+
+use lab::cache::copystudy::{Plan, Selection, measure, simulate_all};
 use lab::cache::simulated::Profile;
+use lab::report::copies_text;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let results = simulate_all(&Profile::two_sockets())?;
-    println!("Simulated: {}. Cycles per packet.\n", results.processor);
-    println!("Host to guest\n{}", results.table(Direction::HostToGuest));
-    println!("Guest to host\n{}", results.table(Direction::GuestToHost));
-    for note in &results.notes {
-        println!("{note}");
-    }
-    if let Some(folder) = std::env::args_os().nth(1).map(std::path::PathBuf::from) {
-        std::fs::write(folder.join("copies-to-guest.svg"), plot(&results, Direction::HostToGuest))?;
-        std::fs::write(folder.join("copies-from-guest.svg"), plot(&results, Direction::GuestToHost))?;
-        std::fs::write(folder.join("copies.json"), serde_json::to_string_pretty(&results)?)?;
-    }
+    let mut quiet = |_: usize, _: usize, _: &str| ();
+    let selection = Selection::default();
+    let jobs = std::thread::available_parallelism()?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let results = if arguments.first().is_some_and(|memory| memory == "real") {
+        let rounds = arguments.get(1).map_or(Ok(30), |rounds| rounds.parse())?;
+        let batches = NonZeroUsize::MIN.saturating_add(63);
+        measure(&Plan { selection, rounds, batches, seed: 1 }, &mut quiet)?
+    } else {
+        simulate_all(&Profile::two_sockets(), &selection, jobs, &mut quiet)?
+    };
+    println!("{}", copies_text(&results));
     Ok(())
 }

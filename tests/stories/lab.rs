@@ -19,6 +19,10 @@ const FIGURES: [&str; 8] = [
     "lines",
 ];
 
+/// What a set of copies has.
+const COPIES: [&str; 4] =
+    ["copies-to-guest", "copies-from-guest", "copies-to-guest-warm", "copies-from-guest-warm"];
+
 fn lab(folder: &Path, words: &str) -> Output {
     let words = words.split_whitespace();
     let output = Command::new(binary::linerate()).arg("lab").args(words).current_dir(folder).output();
@@ -66,7 +70,8 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("4 of 4 experiments are there already"));
     assert_eq!(fs::read(folder.path().join("f.json")).ok(), Some(kept));
 
-    lab(folder.path(), "report f.json --html report.html --svg figures");
+    lab(folder.path(), "copies --variant read-only warm-sse --size 64 256 1518 --out c.json");
+    lab(folder.path(), "report f.json c.json --html report.html --svg figures");
     let page = fs::read_to_string(folder.path().join("report.html")).expect("the page is written");
     let named = page.replace("http://www.w3.org/2000/svg", "");
     for address in ["http://", "https://", "src=", "@import", "url("] {
@@ -86,6 +91,16 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
             "no file of {figure}"
         );
     }
+    for figure in COPIES {
+        assert!(document.contains(&format!("id=\"figure-2-simulated-{figure}\"")), "no {figure}");
+        assert!(
+            folder.path().join(format!("figures/2-simulated-{figure}.svg")).is_file(),
+            "no file of {figure}"
+        );
+    }
+    assert!(
+        document.contains("id=\"table-orders-2\"") && document.contains("data-tip=\"read-only, 64 bytes: ")
+    );
     // The titles of what is drawn became its tips.
     assert!(document.contains("data-tip=\"base: ") && document.contains("id=\"table-published\""));
     assert!(!document.contains("id=\"table-shapley\"") && document.contains("need all 64 combinations"));

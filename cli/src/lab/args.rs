@@ -4,6 +4,7 @@ use crate::args::{Output, ShowArgs};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use lab::cache::batch::profiles;
+use lab::cache::copystudy::LONGEST;
 use lab::cache::results::Kind;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -20,6 +21,12 @@ pub(crate) enum LabCommand {
         what is missing."
     )]
     Run(LabRunArgs),
+    /// Copies between host and guest: what they cost by size, and by where lines are
+    #[command(
+        after_help = "What the study found (edited > read-only, other node >> same node, and so on) is told order by order: it holds, it \
+        does not, or the difference is not larger than between runs of the same."
+    )]
+    Copies(LabCopiesArgs),
     /// Measure this processor's caches, and write a profile that the simulator reads
     Calibrate(LabCalibrateArgs),
     /// Turn results into one page with figures, their SVG files, or JSON
@@ -99,6 +106,52 @@ pub(crate) struct LabRunArgs {
     pub(crate) output: Output,
 }
 
+/// Which memory copies are made in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CopyMemory {
+    /// A simulator of two cores, on one socket or on two: the same on every machine
+    #[default]
+    Simulated,
+    /// This machine's memory, timed, on two of its CPUs
+    Real,
+}
+
+/// Arguments of `lab copies`.
+#[derive(Args, Debug)]
+pub(crate) struct LabCopiesArgs {
+    /// Which memory copies are made in
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) memory: CopyMemory,
+    /// Variants by name, such as base, read-only, sse, warm-libc; what each is compared with comes along [default: all]
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    pub(crate) variant: Vec<String>,
+    /// Bytes of packets [default: 64 128 256 512 1024 1280 1518]
+    #[arg(long, value_name = "BYTES", num_args = 1..,
+          value_parser = RangedU64ValueParser::<u64>::new().range(64..=LONGEST))]
+    pub(crate) size: Vec<u64>,
+    /// Processor to simulate: a profile that comes with the laboratory, or a file of one
+    #[arg(long, default_value = profiles::TWO_SOCKETS, value_name = "NAME|FILE")]
+    pub(crate) profile: String,
+    /// Simulated experiments that run at once [default: the CPUs that this process may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Rounds on real memory: each has every experiment once
+    #[arg(long, default_value_t = 30, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// Batches of 32 packets that count in each experiment of a round on real memory
+    #[arg(long, default_value = "64", value_name = "N")]
+    pub(crate) batches: NonZeroUsize,
+    /// Seed of the order of real runs; the simulator draws nothing
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Keep results in this file, for `lab report`
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
 /// Arguments of `lab calibrate`.
 #[derive(Args, Debug)]
 pub(crate) struct LabCalibrateArgs {
@@ -116,7 +169,7 @@ pub(crate) struct LabCalibrateArgs {
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Results that `lab run --out` kept; each file is a part of its own
+    /// Results that `lab run --out` or `lab copies --out` kept; each file is a part of its own
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
     /// Write one page that needs nothing else

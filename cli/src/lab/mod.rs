@@ -4,6 +4,7 @@
 //! here are only arguments, files, progress and text.
 
 pub(crate) mod args;
+mod copies;
 mod list;
 mod profile;
 mod progress;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<()> {
     match command {
         LabCommand::List(args) => list::run(args.output),
         LabCommand::Run(args) => run::run(args),
+        LabCommand::Copies(args) => copies::run(args),
         LabCommand::Calibrate(args) => trial::calibrate(args),
         LabCommand::Report(args) => report::run(args),
     }

@@ -3,7 +3,8 @@
 use super::args::LabReportArgs;
 use crate::show;
 use crate::trouble::Trouble;
-use lab::cache::batch::keep;
+use lab::cache::batch::keep::{self, KeepError};
+use lab::cache::copystudy;
 use lab::cache::results::Results;
 use lab::report::{Report, page, summary};
 use std::fs;
@@ -11,8 +12,14 @@ use std::path::Path;
 
 /// Writes what was asked for.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
-    let sets = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
-    let report = Report::new(sets);
+    let (mut sets, mut copies) = (Vec::new(), Vec::new());
+    for file in &args.files {
+        match read(file)? {
+            Kept::Model(results) => sets.push(*results),
+            Kept::Copies(results) => copies.push(results),
+        }
+    }
+    let report = Report::new(sets).with_copies(copies);
     if let Some(file) = &args.html {
         write(file, &page(&report))?;
         show::aside(&format!("wrote {}", file.display()));
@@ -28,9 +35,22 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     show::print(&report.findings(), args.output, |_| summary(&report))
 }
 
-fn read(file: &Path) -> Result<Results, Trouble> {
-    let remedy = "name a file that `linerate lab run --out` wrote";
-    keep::read(file).map_err(|error| Trouble::bad(file.display(), error, remedy))
+/// What a file holds: results of the model, or of the study of copies.
+enum Kept {
+    Model(Box<Results>),
+    Copies(copystudy::Results),
+}
+
+fn read(file: &Path) -> Result<Kept, Trouble> {
+    let remedy = "name a file that `linerate lab run --out` or `linerate lab copies --out` wrote";
+    let judged = || -> Result<Kept, KeepError> {
+        let bytes = fs::read(file).map_err(KeepError::Unreadable)?;
+        match copystudy::Results::parse(&bytes)? {
+            Some(results) => Ok(Kept::Copies(results)),
+            None => keep::parse(&bytes).map(|results| Kept::Model(Box::new(results))),
+        }
+    };
+    judged().map_err(|error| Trouble::bad(file.display(), error, remedy))
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Trouble> {

@@ -140,7 +140,7 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     can
 }
 
-fn refuse_present(path: &Path) -> Result<(), Trouble> {
+pub(super) fn refuse_present(path: &Path) -> Result<(), Trouble> {
     if !path.exists() {
         return Ok(());
     }
@@ -148,7 +148,7 @@ fn refuse_present(path: &Path) -> Result<(), Trouble> {
     Err(Trouble::bad(place, "the file is there, and a profile is measured as a whole", "name a new file"))
 }
 
-fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
         Trouble::failed(format!("--out {}", path.display()), error, "name a file that you may write").into()

@@ -101,7 +101,7 @@ pub const FACTORS: [Factor; 44] = [
     Factor::new(24, "header-256", "headers of 256 bytes", |c| c.header = 256),
     Factor::new(25, "header-1024", "headers of 1024 bytes", |c| c.header = 1024),
     Factor::new(26, "header-not-written", "headers are not touched", |c| {
-        c.header_use = HeaderUse::NotWritten
+        c.header_use = HeaderUse::NotWritten;
     }),
     Factor::new(27, "header-prefetched", "headers are prefetched, then written", |c| {
         c.header_use = HeaderUse::PrefetchWrite;

@@ -5,6 +5,7 @@
 //! it is; published numbers appear in one table, as published, and enter no figure. All words that come from
 //! results pass through `text::escape`, since a file of results may come from anybody.
 
+mod copies;
 mod figures;
 mod page;
 mod summary;
@@ -12,6 +13,7 @@ mod svg;
 mod tables;
 mod text;
 
+pub use copies::copies_text;
 pub use figures::Figure;
 pub use page::page;
 pub use summary::summary;
@@ -19,6 +21,7 @@ pub use summary::summary;
 use serde::Serialize;
 
 use crate::cache::analysis::Analysis;
+use crate::cache::copystudy;
 use crate::cache::published::{REFERENCES, SOURCE};
 use crate::cache::results::Results;
 
@@ -26,6 +29,7 @@ use crate::cache::results::Results;
 #[derive(Debug)]
 pub struct Report {
     sets: Vec<Set>,
+    copies: Vec<copies::CopySet>,
 }
 
 /// One set.
@@ -42,8 +46,20 @@ pub(crate) struct Set {
 pub struct Findings<'a> {
     /// One for each set
     pub sets: Vec<&'a Analysis>,
+    /// One for each set of the second study
+    pub copies: Vec<CopyFindings<'a>>,
     /// Reference points; not ours
     pub published: Published,
+}
+
+/// What a set of the second study shows.
+#[derive(Debug, Serialize)]
+pub struct CopyFindings<'a> {
+    /// As it was kept
+    #[serde(flatten)]
+    pub results: &'a copystudy::Results,
+    /// The study's orders, with what became of each
+    pub orders: &'a [copystudy::Finding],
 }
 
 /// Numbers of the study.
@@ -75,12 +91,22 @@ impl Report {
             let analysis = Analysis::of(&results);
             Set { number: n + 1, results, analysis }
         };
-        Report { sets: sets.into_iter().enumerate().map(set).collect() }
+        Report { sets: sets.into_iter().enumerate().map(set).collect(), copies: Vec::new() }
+    }
+
+    /// With these sets of the second study behind.
+    #[must_use]
+    pub fn with_copies(mut self, sets: impl IntoIterator<Item = copystudy::Results>) -> Report {
+        let before = self.sets.len() + 1;
+        let sets = sets.into_iter().enumerate();
+        self.copies = sets.map(|(n, results)| copies::CopySet::new(before + n, results)).collect();
+        self
     }
 
     /// Every figure of every set.
     pub fn figures(&self) -> Vec<Figure> {
-        self.sets.iter().flat_map(figures::all).collect()
+        let copies = self.copies.iter().flat_map(figures::copies::all);
+        self.sets.iter().flat_map(figures::all).chain(copies).collect()
     }
 
     /// As data.
@@ -93,9 +119,14 @@ impl Report {
         };
         Findings {
             sets: self.sets.iter().map(|set| &set.analysis).collect(),
+            copies: self.copies.iter().map(findings).collect(),
             published: Published { source: SOURCE, numbers: REFERENCES.iter().map(number).collect() },
         }
     }
+}
+
+fn findings(set: &copies::CopySet) -> CopyFindings<'_> {
+    CopyFindings { results: &set.results, orders: &set.orders }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::figures;
 use super::svg::style;
 use super::text::{escape, kind, make, provenance};
-use super::{Report, Set, tables};
+use super::{Report, Set, copies, tables};
 use crate::cache::results::Kind;
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -15,8 +15,10 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// The whole file.
 pub fn page(report: &Report) -> String {
     let published = tables::published(&report.sets);
-    let sets: String = report.sets.iter().map(part).collect();
-    let links: String = report.sets.iter().map(link).collect();
+    let copies = report.copies.iter().map(copies::part);
+    let sets: String = report.sets.iter().map(part).chain(copies).collect();
+    let copies = report.copies.iter().map(|set| link(set.number, &copies::heading(set)));
+    let links: String = report.sets.iter().map(|set| link(set.number, &heading(set))).chain(copies).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
@@ -34,8 +36,8 @@ fn heading(set: &Set) -> String {
     escape(&format!("{}. {}: {}", set.number, kind(set.results.memory), set.results.processor))
 }
 
-fn link(set: &Set) -> String {
-    format!("<li><a href=\"#set-{}\">{}</a></li>\n", set.number, heading(set))
+fn link(number: usize, heading: &str) -> String {
+    format!("<li><a href=\"#set-{number}\">{heading}</a></li>\n")
 }
 
 /// One set of results.
@@ -64,16 +66,16 @@ fn part(set: &Set) -> String {
         set.results.rows.len(),
         set.results.seed,
         escape(&make(&set.results)),
-        notes(set),
+        notes(&set.results.notes),
         absent(set),
         tables::events(set),
         tables::factors(set),
         tables::rows(set),
-        tables::constants(set),
+        tables::constants(&set.results.constants),
     )
 }
 
-fn figure(figure: &figures::Figure) -> String {
+pub(super) fn figure(figure: &figures::Figure) -> String {
     format!(
         "<figure id=\"figure-{}\">\n<div class=\"wide\">{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
         escape(&figure.id),
@@ -82,8 +84,8 @@ fn figure(figure: &figures::Figure) -> String {
     )
 }
 
-fn notes(set: &Set) -> String {
-    let notes: Vec<String> = set.results.notes.iter().map(|note| escape(note)).collect();
+pub(super) fn notes(notes: &[String]) -> String {
+    let notes: Vec<String> = notes.iter().map(|note| escape(note)).collect();
     if notes.is_empty() {
         return String::new();
     }

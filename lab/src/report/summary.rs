@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use super::text::{number, provenance, thread};
-use super::{Report, Set};
+use super::{Report, Set, copies};
 use crate::cache::analysis::Axis;
 
 /// Some lines for each set.
 pub fn summary(report: &Report) -> String {
-    let parts: Vec<String> = report.sets.iter().map(part).collect();
+    let copies = report.copies.iter().map(copies::summary);
+    let parts: Vec<String> = report.sets.iter().map(part).chain(copies).collect();
     parts.join("\n")
 }
 

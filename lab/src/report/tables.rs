@@ -5,13 +5,13 @@ use super::figures::headline;
 use super::text::{escape, kind, number, thread};
 use crate::cache::factors::FACTORS;
 use crate::cache::published::{Quantity, REFERENCES, Reference, SOURCE};
-use crate::cache::results::{Kind, Row};
+use crate::cache::results::{ConstantRow, Kind, Row};
 
 /// Effects that are shown; the others are in the JSON.
 const EFFECTS: usize = 16;
 
 /// A table; cells are escaped here, titles that begin with `>` are columns of numbers.
-fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(super) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let class = |n: usize| {
         if titles.get(n).is_some_and(|title| title.starts_with('>')) { " class=\"n\"" } else { "" }
     };
@@ -179,19 +179,19 @@ pub(super) fn events(set: &Set) -> String {
 }
 
 /// What a simulated set rests on.
-pub(super) fn constants(set: &Set) -> String {
-    if set.results.constants.is_empty() {
+pub(super) fn constants(constants: &[ConstantRow]) -> String {
+    if constants.is_empty() {
         return String::new();
     }
-    let rows = set.results.constants.iter().map(|constant| {
+    let rows = constants.iter().map(|constant| {
         let free = if constant.free { "free" } else { "" };
         vec![constant.name.clone(), constant.value.to_string(), free.to_owned(), constant.source.clone()]
     });
-    let free = set.results.constants.iter().filter(|constant| constant.free).count();
+    let free = constants.iter().filter(|constant| constant.free).count();
     format!(
         "<h3>Constants</h3>\n<p>What the simulator takes for given: {free} of {} are free, which means fitted; all others come from \
          their sources. Sizes are in bytes, <code>transfer</code> in nanoseconds, other times in cycles, the frequency in GHz.</p>\n{}",
-        set.results.constants.len(),
+        constants.len(),
         table(&["Constant", ">Value", "Free", "Source"], rows)
     )
 }

@@ -3,10 +3,16 @@
 use crate::cache::simulated::Profile;
 
 /// Names and texts.
-const KNOWN: [(&str, &str); 1] = [("i9-7940x", include_str!("../../../profiles/i9-7940x.toml"))];
+const KNOWN: [(&str, &str); 2] = [
+    ("i9-7940x", include_str!("../../../profiles/i9-7940x.toml")),
+    ("two-sockets", include_str!("../../../profiles/two-sockets.toml")),
+];
 
 /// The one that is used unless another is asked for: the published study's.
 pub const DEFAULT: &str = "i9-7940x";
+
+/// The one for copies between host and guest, which need a second socket.
+pub const TWO_SOCKETS: &str = "two-sockets";
 
 /// No profile is called this.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -22,27 +22,25 @@ const CALL: u64 = 10;
 
 const GUEST_SAYS: Address = 0;
 const HOST_SAYS: Address = 2 * LINE;
+/// The two counts, which must be zero before anything runs.
+pub(super) const COUNTS: [Address; 2] = [GUEST_SAYS, HOST_SAYS];
 const DESCRIPTORS: Address = 4096;
 const POOLS: Address = 1 << 14;
 /// Between two buffers: the longest packet, one byte of offset, and room so that they do not meet in few sets.
 const STRIDE: u64 = 2048 + 128;
-
-/// Memory with a clock.
-pub trait Clocked: Memory {
-    /// Cycles since some moment.
-    fn cycles(&mut self) -> f64;
-}
 
 /// Where everything is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     buffers: u64,
     offset: u64,
+    moved: u64,
 }
 
 impl Layout {
     pub(super) fn new(setting: &Setting) -> Layout {
-        Layout { buffers: setting.buffers, offset: setting.offset }
+        assert!(setting.size + setting.offset <= STRIDE, "a packet of {} bytes has no room", setting.size);
+        Layout { buffers: setting.buffers, offset: setting.offset, moved: setting.moved }
     }
 
     /// Bytes of the arena.
@@ -56,7 +54,7 @@ impl Layout {
     }
 
     fn pool(self, n: u64) -> Address {
-        POOLS + n * (self.buffers * STRIDE).next_multiple_of(4096)
+        POOLS + n * ((self.buffers * STRIDE).next_multiple_of(4096) + self.moved)
     }
 
     fn guest_buffer(self, n: u64) -> Address {
@@ -82,7 +80,23 @@ fn await_count<M: Memory>(memory: &mut M, at: Address, count: u64) {
     }
 }
 
+/// What a batch takes, a packet.
+#[inline]
+pub(super) fn between_fences<M: Memory>(
+    memory: &mut M,
+    now: &impl Fn(&M) -> f64,
+    work: impl FnOnce(&mut M),
+) -> f64 {
+    memory.fence();
+    let begin = now(memory);
+    work(memory);
+    memory.fence();
+    (now(memory) - begin) / BATCH as f64
+}
+
 /// Copies in and out.
+///
+/// Packets are at most [`super::LONGEST`] bytes long; making one of either side panics if not.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     setting: Setting,
@@ -96,32 +110,30 @@ impl Host {
         Host { setting: *setting, layout: Layout::new(setting), batches: 0 }
     }
 
-    /// One batch; returns what the copy to the guest and the copy from it took, in cycles per packet.
-    pub fn batch<M: Clocked>(&mut self, memory: &mut M) -> [f64; 2] {
+    /// One batch; returns what the copy to the guest and the copy from it took, a packet each, by the clock that is given.
+    #[inline]
+    pub fn batch<M: Memory>(&mut self, memory: &mut M, now: &impl Fn(&M) -> f64) -> [f64; 2] {
         let (first, turn) = (self.batches * BATCH, 2 * self.batches);
         for n in first..first + BATCH {
             memory.device_write(self.layout.arrived(n), self.setting.size);
         }
         await_count(memory, GUEST_SAYS, turn + 1);
-        let to = self.timed(memory, first, true);
+        let to = self.timed(memory, now, first, true);
         memory.store(HOST_SAYS, Width::Eight, turn + 1);
         await_count(memory, GUEST_SAYS, turn + 2);
-        let from = self.timed(memory, first, false);
+        let from = self.timed(memory, now, first, false);
         memory.store(HOST_SAYS, Width::Eight, turn + 2);
         self.batches += 1;
         [to, from]
     }
 
-    fn timed<M: Clocked>(&self, memory: &mut M, first: u64, to_guest: bool) -> f64 {
+    #[inline]
+    fn timed<M: Memory>(&self, memory: &mut M, now: &impl Fn(&M) -> f64, first: u64, to_guest: bool) -> f64 {
         if self.setting.warm {
             self.copies(memory, first, to_guest);
             self.copies(memory, first, to_guest);
         }
-        memory.fence();
-        let begin = memory.cycles();
-        self.copies(memory, first, to_guest);
-        memory.fence();
-        (memory.cycles() - begin) / BATCH as f64
+        between_fences(memory, now, |memory| self.copies(memory, first, to_guest))
     }
 
     /// The batch's packets; where copies are to be warm, a few again and again, which fit into the first level on both sides.

@@ -83,6 +83,11 @@ impl Memory for RealMemory<'_> {
     fn pause(&mut self, _: Address) {
         std::hint::spin_loop();
     }
+
+    #[inline(always)]
+    fn fence(&mut self) {
+        kernels::fence();
+    }
 }
 
 /// Adds one so often to the same register, each after the other: so many cycles, whatever the clock is.

@@ -2,7 +2,7 @@
 //!
 //! Fences give the order that the model needs and x86 has by itself: loads stay in order, and so do stores.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{Ordering, fence as fence_all};
 
 use crate::cache::memory::{Address, Cleaning, Copying, Intent, Width};
 
@@ -15,7 +15,7 @@ use crate::cache::memory::{Address, Cleaning, Copying, Intent, Width};
 pub(super) unsafe fn load(base: *mut u8, at: Address, width: Width) -> u64 {
     // SAFETY: as the caller vouches.
     let value = unsafe { raw_load(base.add(at as usize), width) };
-    fence(Ordering::Acquire);
+    fence_all(Ordering::Acquire);
     value
 }
 
@@ -27,7 +27,7 @@ pub(super) unsafe fn load(base: *mut u8, at: Address, width: Width) -> u64 {
 #[inline(always)]
 pub(super) unsafe fn store(base: *mut u8, at: Address, width: Width, value: u64) {
     // Pairs with the fence after the load of `load`.
-    fence(Ordering::Release);
+    fence_all(Ordering::Release);
     // SAFETY: as the caller vouches.
     unsafe { raw_store(base.add(at as usize), width, value) }
 }
@@ -154,6 +154,12 @@ pub(super) unsafe fn prefetch(at: *const u8, intent: Intent) {
 /// None is needed.
 #[inline(always)]
 pub(super) unsafe fn clean(_: *const u8, _: Cleaning) {}
+
+/// Orders all accesses before with all after. It need not wait for stores to be visible, as x86's does.
+#[inline(always)]
+pub(super) fn fence() {
+    fence_all(Ordering::SeqCst);
+}
 
 /// So many hundreds of additions, each after the other.
 #[inline(never)]

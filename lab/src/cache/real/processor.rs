@@ -111,6 +111,11 @@ impl Processor {
         needs.chain(cleaning).find(|(_, can)| !can).map(|(needs, _)| needs)
     }
 
+    /// What a kind of copy needs, if this processor does not have it.
+    pub fn lacks_copy(&self, how: Copying) -> Option<&'static str> {
+        (!can_copy(how)).then(|| copy_needs(how))
+    }
+
     fn can_clean(&self, how: Cleaning) -> bool {
         let x86 = cfg!(target_arch = "x86_64");
         match how {

@@ -222,18 +222,18 @@ fn tx_batch(tx: &mut Tx, memory: &mut RealMemory<'_>) {
 }
 
 /// Threads pass when all are pinned, or none does.
-struct Gate {
+pub(in crate::cache) struct Gate {
     barrier: Barrier,
     failed: std::sync::atomic::AtomicBool,
 }
 
 impl Gate {
-    fn new(threads: usize) -> Gate {
+    pub(in crate::cache) fn new(threads: usize) -> Gate {
         Gate { barrier: Barrier::new(threads), failed: false.into() }
     }
 
     /// Pins the thread and waits for the others. If any cannot be pinned, none may go on: it would wait for ever.
-    fn pass(&self, cpu: usize) -> Result<(), SeatsError> {
+    pub(in crate::cache) fn pass(&self, cpu: usize) -> Result<(), SeatsError> {
         use std::sync::atomic::Ordering::SeqCst;
         let pinned = pin(cpu);
         if pinned.is_err() {
@@ -249,6 +249,9 @@ impl Gate {
     }
 }
 
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, SeatsError>>) -> Result<T, SeatsError> {
+/// What a thread brought; its panic goes on here.
+pub(in crate::cache) fn joined<T>(
+    thread: std::thread::ScopedJoinHandle<'_, Result<T, SeatsError>>,
+) -> Result<T, SeatsError> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

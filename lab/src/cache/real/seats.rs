@@ -50,6 +50,14 @@ impl Seats {
         }
     }
 
+    /// The first two, for programs of two threads.
+    pub fn pair(&self) -> Result<[usize; 2], SeatsError> {
+        match *self {
+            Seats::Three([a, b, _]) | Seats::Two([a, b]) => Ok([a, b]),
+            Seats::InTurn => Err(SeatsError::TooFew(1)),
+        }
+    }
+
     /// The CPUs that are used.
     pub fn cpus(&self) -> &[usize] {
         match self {

@@ -89,6 +89,41 @@ fn the_portable_body_stores_what_it_loads_and_copies() {
         assert_eq!(loaded, 0x1234);
     }
     portable::dependent_additions(1);
+    portable::fence();
+}
+
+/// The order that only a full fence gives: each of two threads stores its number and then loads the other one's place. Without the
+/// fence both may find that the other has not stored yet.
+#[test]
+fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    const TURNS: u64 = 20_000;
+    let Ok(cpus) = Seats::here().and_then(|seats| seats.pair()) else { return };
+    let arena = Arena::new(1 << 16).expect("it fits");
+    let (gate, arrived) = (run::Gate::new(2), AtomicU64::new(0));
+    let one = |cpu: usize, mine: u64, theirs: u64| {
+        gate.pass(cpu)?;
+        // SAFETY: all places are under 64 KiB.
+        let mut memory = unsafe { arena.view() };
+        let turn = |turn: u64| {
+            let place = turn % 64 * 256;
+            arrived.fetch_add(1, SeqCst);
+            while arrived.load(SeqCst) < 2 * turn {
+                std::hint::spin_loop();
+            }
+            memory.store(place + mine, Width::Eight, turn);
+            memory.fence();
+            memory.load(place + theirs, Width::Eight)
+        };
+        Ok((1..=TURNS).map(turn).collect::<Vec<_>>())
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let (mine, other) = (scope.spawn(|| one(cpus[0], 0, 128)), scope.spawn(|| one(cpus[1], 128, 0)));
+        (run::joined(mine), run::joined(other))
+    });
+    let pairs = first.expect("it is pinned").into_iter().zip(second.expect("it is pinned"));
+    let missed = (1..).zip(pairs).filter(|(turn, (one, other))| one < turn && other < turn).count();
+    assert_eq!(missed, 0, "of {TURNS} turns in which neither saw the other's store");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Accesses as single x86-64 instructions. x86 keeps loads in order and stores in order, so plain ones are enough.
 //!
-//! Stores past the caches (`vmovntdq`) are not in that order. The model decides nothing by what a packet holds, and no
-//! fence is among what it may do, so none is here either; a switch would need one for each batch.
+//! Stores past the caches (`vmovntdq`) are not in that order. The model of the first study decides nothing by what a packet
+//! holds and fences nothing; a switch would need one [`fence`] for each batch, as the second study's copies have.
 
 use core::arch::asm;
 
@@ -152,51 +152,70 @@ unsafe fn by_words(from: *const u8, to: *mut u8, length: usize) {
 
 #[inline(always)]
 unsafe fn by_sse(from: *const u8, to: *mut u8, length: usize) {
-    let whole = length / 16 * 16;
-    for n in (0..whole).step_by(16) {
+    let piece = |n: usize| {
         // SAFETY: 16 bytes of each range, as the caller vouches.
         unsafe {
             asm!("movups {x}, xmmword ptr [{f} + {n}]", "movups xmmword ptr [{t} + {n}], {x}",
                 x = out(xmm_reg) _, f = in(reg) from, t = in(reg) to, n = in(reg) n,
                 options(nostack, preserves_flags));
         }
-    }
-    // SAFETY: what is left of both ranges.
-    unsafe { rest(from, to, whole, length) }
+    };
+    // SAFETY: both ranges, as the caller vouches.
+    unsafe { in_pieces(from, to, length, 16, piece) }
 }
 
 #[inline(always)]
 unsafe fn by_avx2(from: *const u8, to: *mut u8, length: usize) {
-    let whole = length / 32 * 32;
-    for n in (0..whole).step_by(32) {
+    let piece = |n: usize| {
         // SAFETY: 32 bytes of each range, and the processor has AVX2, as the caller vouches.
         unsafe {
             asm!("vmovdqu ymm0, ymmword ptr [{f} + {n}]", "vmovdqu ymmword ptr [{t} + {n}], ymm0",
                 f = in(reg) from, t = in(reg) to, n = in(reg) n, out("ymm0") _,
                 options(nostack, preserves_flags));
         }
+    };
+    // SAFETY: both ranges, and AVX, as the caller vouches.
+    unsafe {
+        in_pieces(from, to, length, 32, piece);
+        leave_wide();
     }
-    // SAFETY: what is left of both ranges.
-    unsafe { rest(from, to, whole, length) }
-    // SAFETY: the processor has AVX, as the caller vouches.
-    unsafe { leave_wide() }
 }
 
 #[inline(always)]
 unsafe fn by_avx512(from: *const u8, to: *mut u8, length: usize) {
-    let whole = length / 64 * 64;
-    for n in (0..whole).step_by(64) {
+    let piece = |n: usize| {
         // SAFETY: 64 bytes of each range, and the processor has AVX-512, as the caller vouches.
         unsafe {
             asm!("vmovdqu64 zmm0, zmmword ptr [{f} + {n}]", "vmovdqu64 zmmword ptr [{t} + {n}], zmm0",
                 f = in(reg) from, t = in(reg) to, n = in(reg) n, out("ymm0") _,
                 options(nostack, preserves_flags));
         }
+    };
+    // SAFETY: both ranges, and AVX, as the caller vouches.
+    unsafe {
+        in_pieces(from, to, length, 64, piece);
+        leave_wide();
     }
-    // SAFETY: what is left of both ranges.
-    unsafe { rest(from, to, whole, length) }
-    // SAFETY: the processor has AVX, as the caller vouches.
-    unsafe { leave_wide() }
+}
+
+/// Piece after piece; what is left is a piece that ends where the ranges end, some bytes of it a second time, as libraries
+/// do it. A copy shorter than one piece is a string instruction.
+///
+/// # Safety
+///
+/// `piece` may copy `step` bytes from any place of the ranges that has as many behind it.
+#[inline(always)]
+unsafe fn in_pieces(from: *const u8, to: *mut u8, length: usize, step: usize, piece: impl Fn(usize)) {
+    if length < step {
+        // SAFETY: both ranges, as the caller vouches.
+        unsafe { by_string(from, to, length) }
+        return;
+    }
+    let whole = length / step * step;
+    (0..whole).step_by(step).for_each(&piece);
+    if whole < length {
+        piece(length - step);
+    }
 }
 
 /// 32 bytes at a time past the caches, from the first place on that is aligned for that.
@@ -283,6 +302,14 @@ pub(super) unsafe fn clean(at: *const u8, how: Cleaning) {
             }
         }
     }
+}
+
+/// Waits until every load before has its value and every store is visible, and lets nothing after it begin before: MFENCE
+/// orders memory, LFENCE the reading of a clock.
+#[inline(always)]
+pub(super) fn fence() {
+    // SAFETY: changes no byte and no register.
+    unsafe { asm!("mfence", "lfence", options(nostack, preserves_flags)) }
 }
 
 /// So many hundreds of additions, each after the other: a cycle each on every x86-64 processor.

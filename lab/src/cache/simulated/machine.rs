@@ -166,9 +166,9 @@ impl Machine {
         } else if let Some(from) = self.cores[id].grace(store.line(), now) {
             // Even if the line is to come back: with every line that comes and goes the store would be put off again.
             if from > now {
-                self.await_ownership(id, now, from, asked)
+                self.await_ownership(id, now, from, asked);
             } else {
-                self.commit_lost(id, store, now)
+                self.commit_lost(id, store, now);
             }
         } else if let Some(from) = owned {
             self.await_ownership(id, now, from, asked);

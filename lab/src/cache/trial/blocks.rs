@@ -173,7 +173,7 @@ fn packets_for(mpps: f64, seconds: f64) -> u64 {
 }
 
 /// The order of a block.
-pub(super) fn order(seed: u64, block: usize, many: usize) -> Vec<usize> {
+pub(in crate::cache) fn order(seed: u64, block: usize, many: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..many).collect();
     // Blocks of one seed must not resemble each other, nor one block those of near seeds.
     let mixed = fastrand::Rng::with_seed(seed).u64(..) ^ (block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

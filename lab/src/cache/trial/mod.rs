@@ -9,7 +9,7 @@
 //!
 //! Nothing here accesses the arena, and nothing is printed: a caller that wants to watch gives a [`Progress`].
 
-mod blocks;
+pub(super) mod blocks;
 pub mod quiet;
 pub mod record;
 pub mod statistics;

@@ -1,5 +1,6 @@
 //! The figures: one file for each kind, and here which of them a set has.
 
+pub(super) mod copies;
 mod cycles;
 mod lines;
 mod ratios;
@@ -12,7 +13,7 @@ use super::svg::{Anchor, Drawing, standalone};
 use super::text::{kind, provenance};
 use crate::cache::analysis::{Axis, cells_of, waterfall::best};
 use crate::cache::factors::{FACTORS, cell, cells};
-use crate::cache::results::Row;
+use crate::cache::results::{Kind, Row};
 
 /// A drawing with what must be said about it.
 #[derive(Clone, Debug)]
@@ -54,22 +55,22 @@ pub(super) fn all(set: &Set) -> Vec<Figure> {
     sketches.extend(waterfall::draw(set));
     sketches.extend(cycles::draw(set));
     sketches.extend(lines::draw(set));
-    sketches.into_iter().map(|sketch| finish(set, sketch)).collect()
+    let from = provenance(&set.results);
+    sketches.into_iter().map(|sketch| finish(set.number, set.results.memory, &from, sketch)).collect()
 }
 
 /// Height that every figure leaves free at its top, for its heading, and at its bottom, for where it comes from.
 const TOP: f64 = 34.0;
 const FOOT: f64 = 24.0;
 
-fn finish(set: &Set, sketch: Sketch) -> Figure {
+fn finish(number: usize, memory: Kind, from: &str, sketch: Sketch) -> Figure {
     let Sketch { name, title, caption, mut drawing } = sketch;
-    let from = provenance(&set.results);
     drawing.text(8.0, 20.0, Anchor::Start, "title", &title);
     let foot = drawing.height() - 8.0;
-    drawing.text(8.0, foot, Anchor::Start, "muted", &from);
-    let memory = kind(set.results.memory).split(' ').next().unwrap_or_default().to_lowercase();
+    drawing.text(8.0, foot, Anchor::Start, "muted", from);
+    let memory = kind(memory).split(' ').next().unwrap_or_default().to_lowercase();
     Figure {
-        id: format!("{}-{memory}-{name}", set.number),
+        id: format!("{number}-{memory}-{name}"),
         drawing: drawing.finish(&format!("{title}. {from}")),
         title,
         caption,
