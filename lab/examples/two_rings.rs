@@ -19,7 +19,11 @@ fn side<M: Memory>(memory: &mut M, tail: u64, batch: u64, fills: bool) {
             seen = memory.load_until(other, Eight, |count| count + lead != n);
         }
         let slot = TABLE + n % SLOTS * 8;
-        if fills { memory.store(slot, Eight, n) } else { assert_eq!(memory.load(slot, Eight), n) }
+        if fills {
+            memory.store(slot, Eight, n)
+        } else {
+            assert_eq!(memory.load(slot, Eight), n)
+        }
         if (n + 1).is_multiple_of(batch) {
             memory.store(own, Eight, n + 1);
         }
