@@ -56,6 +56,7 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     fs::write(folder.path().join("there.json"), "{}").unwrap();
     case(&["base", "--out", "there.json"], &["there.json", "no results of the laboratory", "remedy"]);
     refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
+    refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["nearest is `i9-7940x`", "remedy"]);
     let there = ["calibrate", "--out", "there.json"];
     refused(folder.path(), &there, &["there.json", "the file is there", "remedy"]);
 }

@@ -161,6 +161,9 @@ pub(crate) struct LabCalibrateArgs {
     /// Seed of the orders in which memory is walked
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    /// Also run everything in the simulator under this profile, and print it beside what was measured
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) profile: Option<String>,
     /// Keep the profile in this file, and print what was measured; without it the profile is printed
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) out: Option<PathBuf>,

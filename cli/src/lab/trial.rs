@@ -4,14 +4,16 @@
 //! rounds that are missing. What cannot run here is told before anything runs.
 
 use super::args::{LabCalibrateArgs, LabRunArgs, MemoryKind};
+use super::profile;
 use super::progress::Progress;
 use super::run::{ended_by_signal, open, stop_on_signals, trouble};
 use crate::show;
 use crate::trouble::Trouble;
 use lab::cache::batch::keep::{KeepError, Keeper};
-use lab::cache::calibrate::{self, Calibration, profile};
+use lab::cache::calibrate::{self, Calibration, profile as written};
 use lab::cache::factors::Named;
 use lab::cache::results::{Estimate, Results};
+use lab::cache::simulated::Profile;
 use lab::cache::trial::{self, Plan, Stage, TrialError};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -109,23 +111,43 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         refuse_present(path)?;
     }
+    let judged = args.profile.as_deref().map(profile::find).transpose()?;
     let mut progress = Progress::new("rounds", 0, 1);
     let mut watch = |done: usize, of: usize, next: &str| progress.at(done, of, next);
     let found = calibrate::run(args.rounds, args.seed, &mut watch)
         .map_err(|error| Trouble::bad("lab calibrate", error, "give more rounds, CPUs or memory"))?;
     progress.end();
-    let text = profile::write(&found, &profile::day(SystemTime::now()));
+    let text = written::write(&found, &written::day(SystemTime::now()));
     for doubt in found.implausible() {
         show::aside(&format!("not plausible, so look at it before it is used: {doubt}"));
     }
-    match &args.out {
-        Some(path) => {
-            keep(path, &text)?;
-            println!("{}", measured(&found));
-        }
-        None => print!("{text}"),
+    if let Some(path) = &args.out {
+        keep(path, &text)?;
     }
-    Ok(())
+    match judged {
+        Some(judged) => show::line(&beside(&found, &judged)?),
+        None if args.out.is_some() => show::line(&measured(&found)),
+        None => show::line(&text),
+    }
+}
+
+/// What was measured, and what the simulator says under a profile.
+fn beside(found: &Calibration, judged: &Profile) -> anyhow::Result<String> {
+    let simulated = calibrate::simulate(judged)
+        .map_err(|error| Trouble::failed("lab calibrate", error, "give another profile"))?;
+    let rows = found.measured.iter().map(|measured| {
+        let value = simulated.iter().find(|(name, _)| *name == measured.name).map(|(_, value)| *value);
+        vec![
+            measured.name.to_string(),
+            shown(measured.value),
+            value.map_or_else(String::new, |value| format!("{value:.3}")),
+            value.map_or_else(String::new, |value| format!("{:.2}", value / measured.value.median)),
+            measured.unit.to_string(),
+        ]
+    });
+    let titles = ["CONSTANT", ">MEASURED (95 %)", ">SIMULATED", ">SIMULATED / MEASURED", "UNIT"];
+    let table = show::table(&titles, rows);
+    Ok(format!("{table}\n\nmeasured: {}; simulated: {}", found.processor, judged.name))
 }
 
 /// What was asked for; of `--all` and `--cells` only what this processor can do, and the rest is named.

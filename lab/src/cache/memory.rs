@@ -116,6 +116,20 @@ pub trait Memory {
     fn work(&mut self, instructions: u64);
     /// The value last loaded from `at` is not the one wanted: ask again later.
     fn pause(&mut self, at: Address);
+    /// Asks again and again until the value is one that is wanted, and returns it.
+    #[inline]
+    fn load_until(&mut self, at: Address, width: Width, wanted: impl Fn(u64) -> bool) -> u64
+    where
+        Self: Sized,
+    {
+        loop {
+            let value = self.load(at, width);
+            if wanted(value) {
+                return value;
+            }
+            self.pause(at);
+        }
+    }
     /// Waits until everything before has happened: loads have their values and stores are visible (MFENCE).
     fn fence(&mut self) {}
     /// A device writes `length` bytes of no meaning (a frame arrives). Memory without a device has the processor write them.

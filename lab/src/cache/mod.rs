@@ -20,6 +20,7 @@ pub mod memory;
 pub mod micro;
 pub mod model;
 pub mod paths;
+pub mod program;
 pub mod published;
 pub mod real;
 pub mod results;

@@ -1,13 +1,13 @@
-//! The patterns on real memory, in rounds: everything once a round, so that what drifts meets all of it alike.
+//! The list on real memory, in rounds: everything once a round, so that what drifts meets all of it alike.
 
+use std::collections::BTreeMap;
 use std::sync::Barrier;
 
-use super::patterns::{
-    Left, Role, Scatter, chain, chase, handed_over, increments, knee, misses, pages, past, ping_pong, stores,
-    stream,
-};
+use super::list::{Effort, Places, Says, Step, list};
+use super::task::Task;
 use super::{Caches, CalibrateError, Calibration, Measured};
-use crate::cache::memory::{Address, LINE, Width};
+use crate::cache::memory::Width;
+use crate::cache::micro::{Side, knee, stream};
 use crate::cache::real::{
     Arena, Clock, Processor, RealMemory, Seats, SeatsError, dependent_additions, seats::pin,
 };
@@ -15,34 +15,15 @@ use crate::cache::results::Estimate;
 use crate::cache::trial::Progress;
 use crate::cache::trial::statistics::{FEWEST, interval};
 
-/// Most misses at once that are tried.
-const AT_ONCE: usize = 40;
-/// Lines that one core hands to the other.
-const HANDED: u64 = 1024;
-
-/// Where in the arena, in bytes: chains in front, zeroes behind, lines that two cores share at the end.
-#[derive(Clone, Copy, Debug)]
-struct Places {
-    zeroes: Address,
-    shared: Address,
-    bytes: u64,
-}
-
-impl Places {
-    fn of(caches: &Caches) -> Places {
-        // Far more than the shared cache holds.
-        let large = (caches.llc.bytes * 8).next_power_of_two();
-        let shared = 2 * large;
-        Places { zeroes: large, shared, bytes: shared + (64 << 20) }
-    }
-}
+/// How far beyond the shared cache memory begins: neighbours have their part of that, too.
+const TIMES: u64 = 8;
 
 /// What each round brings; one entry for each constant.
 #[derive(Debug, Default)]
 struct Samples {
     named: Vec<(&'static str, &'static str, Vec<f64>)>,
-    chase: Vec<(u64, Vec<f64>)>,
-    misses: Vec<(usize, Vec<f64>)>,
+    chase: BTreeMap<u64, Vec<f64>>,
+    misses: BTreeMap<usize, Vec<f64>>,
 }
 
 impl Samples {
@@ -64,7 +45,7 @@ pub fn run(rounds: usize, seed: u64, progress: &mut dyn Progress) -> Result<Cali
         Seats::Three([a, b, _]) | Seats::Two([a, b]) => [a, b],
         Seats::InTurn => return Err(SeatsError::TooFew(1).into()),
     };
-    let places = Places::of(&caches);
+    let places = Places::of(&caches, TIMES);
     let mut bench = Bench {
         arena: Arena::new(places.bytes)?,
         clock: Clock::calibrated(&processor),
@@ -97,11 +78,42 @@ impl Bench {
             1e7 / (clock() - from)
         })?;
         samples.add("frequency", "GHz", ghz);
-        self.chases(samples, seed)?;
-        self.many_misses(samples, seed)?;
-        self.all_stores(samples)?;
-        self.streams(samples)?;
-        self.shared_lines(samples, seed)
+        let mut groups = Vec::new();
+        for Step { task, says } in list(&self.caches, self.places, Effort::REAL, seed) {
+            if matches!(task, Task::Past { .. }) && !can_go_past() {
+                continue;
+            }
+            let took = self.time(&task)?;
+            match says {
+                Says::Constant(name) => samples.add(name, "ns", took),
+                Says::Misses(at_once) => {
+                    groups.push(took);
+                    samples.misses.entry(at_once).or_default().push(took);
+                }
+                Says::Chase(size) => samples.chase.entry(size).or_default().push(took),
+            }
+            if let (Task::Chase { bytes, .. }, Says::Constant(_)) = (task, says) {
+                samples.chase.entry(bytes).or_default().push(took);
+            }
+        }
+        samples.add("parallel_misses", "lines", knee(&groups) as f64);
+        Ok(())
+    }
+
+    /// Times one micro-benchmark.
+    fn time(&mut self, task: &Task) -> Result<f64, SeatsError> {
+        for (at, value) in task.values() {
+            self.arena.poke(at, Width::Eight, value);
+        }
+        if matches!(task, Task::HandedOver { .. }) {
+            self.evict()?;
+        }
+        if task.is_pair() {
+            return self
+                .pair(|memory, clock, side| task.run(memory, |_| clock(), side))
+                .map(|both| task.pick(both));
+        }
+        self.alone(|memory, clock| task.run(memory, |_| clock(), Side::First))
     }
 
     /// One thread on the first CPU.
@@ -121,19 +133,19 @@ impl Bench {
     /// Two threads, each on its CPU, that begin together.
     fn pair(
         &self,
-        body: impl Fn(&mut RealMemory<'_>, &dyn Fn() -> f64, Role) -> f64 + Sync,
+        body: impl Fn(&mut RealMemory<'_>, &dyn Fn() -> f64, Side) -> f64 + Sync,
     ) -> Result<[f64; 2], SeatsError> {
         let gate = Barrier::new(2);
-        let one = |role: Role, cpu: usize| {
+        let one = |side: Side, cpu: usize| {
             let pinned = pin(cpu);
             gate.wait();
             // Without its own CPU a thread still answers the other one; the error is told afterwards.
-            let took = body(&mut self.memory(), &|| self.now(), role);
+            let took = body(&mut self.memory(), &|| self.now(), side);
             pinned.map(|()| took)
         };
         std::thread::scope(|scope| {
-            let first = scope.spawn(|| one(Role::First, self.cpus[0]));
-            let second = scope.spawn(|| one(Role::Second, self.cpus[1]));
+            let first = scope.spawn(|| one(Side::First, self.cpus[0]));
+            let second = scope.spawn(|| one(Side::Second, self.cpus[1]));
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
@@ -151,118 +163,10 @@ impl Bench {
         self.clock.seconds(0, self.clock.ticks()) * 1e9
     }
 
-    fn lay(&mut self, links: &[(Address, u64)]) {
-        for (at, next) in links {
-            self.arena.poke(*at, Width::Eight, *next);
-        }
-    }
-
-    fn chases(&mut self, samples: &mut Samples, seed: u64) -> Result<(), SeatsError> {
-        let mut sizes: Vec<u64> =
-            (12..48).map(|bits| 1 << bits).filter(|size| *size <= self.places.zeroes).collect();
-        let levels = [
-            ("l1.latency", self.caches.l1.bytes / 2),
-            // Near its size a cache also misses, and neighbours have their part of the shared one.
-            ("l2.latency", self.caches.l2.bytes / 4),
-            ("llc.latency", (self.caches.l2.bytes * 4).min(self.caches.llc.bytes / 4)),
-            ("dram", self.places.zeroes),
-        ];
-        sizes.extend(levels.iter().map(|(_, size)| *size));
-        sizes.sort_unstable();
-        sizes.dedup();
-        for size in sizes {
-            let links = chain(0, size / LINE, seed);
-            self.lay(&links);
-            // Around once, so that what fits is in; where nothing fits, a part is enough.
-            let (warm, steps) = ((size / LINE).min(200_000), 50_000);
-            let took = self.alone(|memory, clock| chase(memory, |_| clock(), 0, warm, steps).0)?;
-            match samples.chase.iter_mut().find(|(other, _)| *other == size) {
-                Some((_, values)) => values.push(took),
-                None => samples.chase.push((size, vec![took])),
-            }
-            for (name, _) in levels.iter().filter(|(_, wanted)| *wanted == size) {
-                samples.add(name, "ns", took);
-            }
-        }
-        Ok(())
-    }
-
-    fn many_misses(&self, samples: &mut Samples, seed: u64) -> Result<(), SeatsError> {
-        let scatter = Scatter { base: self.places.zeroes, lines: self.places.zeroes / LINE };
-        let mut times = Vec::new();
-        for at_once in 1..=AT_ONCE {
-            let first = seed.wrapping_mul(1 << 20) + (at_once as u64) * 65_536;
-            let took = self.alone(|memory, clock| {
-                pages(memory, self.places.zeroes, self.places.zeroes);
-                misses(memory, |_| clock(), scatter, first, at_once, 2000)
-            })?;
-            times.push(took);
-            match samples.misses.iter_mut().find(|(other, _)| *other == at_once) {
-                Some((_, values)) => values.push(took),
-                None => samples.misses.push((at_once, vec![took])),
-            }
-        }
-        samples.add("parallel_misses", "lines", knee(&times) as f64);
-        Ok(())
-    }
-
-    fn all_stores(&self, samples: &mut Samples) -> Result<(), SeatsError> {
-        let levels = [
-            ("store.l1", self.caches.l1.bytes / 2),
-            ("store.l2", self.caches.l2.bytes / 2),
-            ("store.llc", self.caches.llc.bytes / 4),
-            ("store.dram", self.places.zeroes),
-        ];
-        for (name, size) in levels {
-            let lines = ((size / LINE + 1).next_power_of_two() / 2).max(2);
-            let scatter = Scatter { base: self.places.zeroes, lines };
-            let took = self.alone(|memory, clock| stores(memory, |_| clock(), scatter, 100_000))?;
-            samples.add(name, "ns", took);
-        }
-        Ok(())
-    }
-
-    fn streams(&self, samples: &mut Samples) -> Result<(), SeatsError> {
-        let lines = 500_000.min(self.places.zeroes / LINE - 1);
-        let base = self.places.zeroes;
-        samples.add("stream", "ns", self.alone(|memory, clock| stream(memory, |_| clock(), base, lines))?);
-        if can_go_past() {
-            samples.add("past", "ns", self.alone(|memory, clock| past(memory, |_| clock(), base, lines))?);
-        }
-        Ok(())
-    }
-
-    fn shared_lines(&mut self, samples: &mut Samples, seed: u64) -> Result<(), SeatsError> {
-        let line = self.places.shared;
-        self.arena.poke(line, Width::Eight, 0);
-        let took = self.pair(|memory, clock, role| ping_pong(memory, |_| clock(), role, line, 10_000))?;
-        samples.add("hand_over", "ns", took[0]);
-        for (name, apart) in [("increment.same_line", 8), ("increment.split_line", 2 * LINE)] {
-            let took = self.pair(|memory, clock, role| {
-                let counter = line + if role == Role::First { 0 } else { apart };
-                increments(memory, |_| clock(), counter, 200_000)
-            })?;
-            samples.add(name, "ns", f64::midpoint(took[0], took[1]));
-        }
-        for (name, left) in [("core_modified", Left::Modified), ("core_clean", Left::Clean)] {
-            // Lines that nobody has touched lately, in pairs of a page that a round does not share with the last one.
-            let part =
-                (seed % 256) * (HANDED * LINE) * 2 + if left == Left::Clean { HANDED * LINE } else { 0 };
-            let links = chain(line + (1 << 20) + part % (32 << 20), HANDED, seed);
-            self.lay(&links);
-            self.arena.poke(line, Width::Eight, 0);
-            self.evict()?;
-            let took =
-                self.pair(|memory, clock, role| handed_over(memory, |_| clock(), role, &links, left, line))?;
-            samples.add(name, "ns", took[1]);
-        }
-        Ok(())
-    }
-
     /// Fills the caches of the first CPU, and the shared one, with something else.
     fn evict(&self) -> Result<(), SeatsError> {
-        let lines = self.caches.llc.bytes * 2 / LINE;
-        self.alone(|memory, clock| stream(memory, |_| clock(), self.places.zeroes, lines)).map(|_| ())
+        let lines = self.caches.llc.bytes * 2 / crate::cache::memory::LINE;
+        self.alone(|memory, _| stream(memory, self.places.zeroes, lines))
     }
 
     fn calibration(&self, samples: &Samples, processor: Processor, seed: u64, rounds: usize) -> Calibration {
@@ -270,8 +174,6 @@ impl Bench {
             let none = Estimate { median: f64::NAN, low: f64::NAN, high: f64::NAN };
             interval(values, seed).unwrap_or(none)
         };
-        let mut chase: Vec<_> = samples.chase.iter().map(|(size, values)| (*size, of(values))).collect();
-        chase.sort_by_key(|(size, _)| *size);
         let [first, second] = self.cpus;
         let shared = "in a virtual machine: neighbours have their part of the shared cache and of memory";
         let shared = processor.has("hypervisor").then(|| shared.to_owned());
@@ -283,7 +185,7 @@ impl Bench {
                 .iter()
                 .map(|(name, unit, values)| Measured { name, unit, value: of(values) })
                 .collect(),
-            chase,
+            chase: samples.chase.iter().map(|(size, values)| (*size, of(values))).collect(),
             misses: samples.misses.iter().map(|(many, values)| (*many, of(values))).collect(),
             notes: vec![
                 format!("{rounds} rounds on CPUs {first} and {second}; {}", self.clock.name()),

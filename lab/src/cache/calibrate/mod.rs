@@ -1,21 +1,25 @@
 //! Calibration: what this processor's caches cost, measured, and a simulator's profile made from it.
 //!
-//! [`patterns`] are micro-benchmarks over any [`super::memory::Memory`]: on real memory they measure the machine, in
-//! the simulator they must give back the constants of its profile, which the tests compare in closed form.
-//! `measure` runs them in rounds on real memory; [`caches`] says what the system tells about sizes; [`profile`] writes
+//! A [`task`] is one micro-benchmark of [`super::micro`] with its warm-up, over any [`super::memory::Memory`]: on real
+//! memory it measures the machine, in the simulator it must give back the constants of its profile, which tests compare
+//! in closed form. The `list` says which there are. [`simulate`] runs it under a profile, so that a profile can be held
+//! against the machine that it is of.
+//! `measure` runs it in rounds on real memory; [`caches`] says what the system tells about sizes; [`profile`] writes
 //! what was found, each constant with where it was taken from. A constant that cannot be measured from user space is
 //! taken from a named source, and whoever reads the profile sees which.
 
 pub mod caches;
+mod list;
 mod measure;
-pub mod patterns;
 pub mod profile;
+mod simulated;
+pub mod task;
 #[cfg(test)]
 mod tests;
 
 use super::real::{ArenaError, SeatsError};
 use super::results::Estimate;
-pub use caches::Caches;
+pub use caches::{Cache, Caches};
 
 /// One thing that was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +64,7 @@ pub enum CalibrateError {
 }
 
 pub use measure::run;
+pub use simulated::simulate;
 
 impl Calibration {
     /// A constant's median.

@@ -1,24 +1,21 @@
 //! In the simulator each pattern has a closed form in the profile's constants; on real memory the whole of it runs.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use super::patterns::*;
+use super::simulated::timed;
+use super::task::Task;
 use super::*;
-use crate::cache::memory::{Address, LINE, Width};
+use crate::cache::memory::{Address, LINE};
+use crate::cache::micro::{Left, Scatter, chain, knee};
 use crate::cache::model::config::Prefetchers;
-use crate::cache::simulated::run::Body;
-use crate::cache::simulated::{Machine, Profile, Simulated, TICKS, run};
+use crate::cache::program::Program;
+use crate::cache::simulated::Profile;
 
 const BYTES: u64 = 1 << 26;
+const ALL: Scatter = Scatter { base: 0, lines: BYTES / LINE };
 
-fn machine(cores: usize) -> Machine {
-    Machine::new(&Profile::study(), cores, BYTES, Prefetchers { stream: false, adjacent: false })
-}
-
-/// Nanoseconds of a simulated core.
-fn clock(memory: &Simulated<'_>) -> f64 {
-    memory.counters().time as f64 / TICKS as f64 / Profile::study().frequency.value
+/// Nanoseconds of a task on the study's processor without prefetchers.
+fn took(task: Task) -> f64 {
+    let program = Program::new(BYTES).prefetchers(Prefetchers { stream: false, adjacent: false });
+    timed(program, &Profile::study(), task).expect("nobody waits for ever")
 }
 
 fn cycles(nanoseconds: f64) -> f64 {
@@ -29,35 +26,8 @@ fn near(found: f64, wanted: f64, share: f64) {
     assert!((found - wanted).abs() <= share * wanted, "{found} is not about {wanted}");
 }
 
-/// What one simulated thread returns.
-fn alone(machine: Machine, body: impl FnOnce(&mut Simulated<'_>) -> f64 + 'static) -> f64 {
-    let found = Rc::new(RefCell::new(0.0));
-    let out = Rc::clone(&found);
-    let body: Body = Box::new(move |memory| *out.borrow_mut() = body(memory));
-    run(machine, vec![body]).expect("nobody waits");
-    found.take()
-}
-
-fn pair(machine: Machine, body: impl Fn(&mut Simulated<'_>, Role) -> f64 + Clone + 'static) -> [f64; 2] {
-    let found = Rc::new(RefCell::new([0.0; 2]));
-    let one = |place: usize, role: Role| -> Body {
-        let (out, body) = (Rc::clone(&found), body.clone());
-        Box::new(move |memory| {
-            let took = body(memory, role);
-            out.borrow_mut()[place] = took;
-        })
-    };
-    run(machine, vec![one(0, Role::First), one(1, Role::Second)]).expect("nobody waits for ever");
-    found.take()
-}
-
-fn simulated_chase(bytes: u64, warm: u64) -> f64 {
-    let links = chain(0, bytes / LINE, 3);
-    let mut machine = machine(1);
-    for (at, next) in &links {
-        machine.poke(*at, Width::Eight, *next);
-    }
-    alone(machine, move |memory| chase(memory, clock, 0, warm, 4000).0)
+fn chase(bytes: u64, warm: u64) -> f64 {
+    took(Task::Chase { bytes, seed: 3, warm, steps: 4000 })
 }
 
 #[test]
@@ -83,65 +53,70 @@ fn scattered_places_come_once_a_round() {
 #[test]
 fn a_chase_takes_the_latency_of_the_level_that_it_fits_in() {
     let profile = Profile::study();
-    near(cycles(simulated_chase(16 << 10, 1000)), profile.l1.latency.value, 0.01);
-    near(cycles(simulated_chase(512 << 10, 20_000)), profile.l2.latency.value, 0.07);
-    near(simulated_chase(BYTES, 500), profile.transfer.dram.value, 0.03);
+    near(cycles(chase(16 << 10, 1000)), profile.l1.latency.value, 0.01);
+    near(cycles(chase(512 << 10, 20_000)), profile.l2.latency.value, 0.07);
+    near(chase(BYTES, 500), profile.transfer.dram.value, 0.03);
 }
 
 #[test]
 fn misses_overlap_up_to_the_fill_buffers_and_no_further() {
     let profile = Profile::study();
-    let scatter = Scatter { base: 0, lines: BYTES / LINE };
-    let took =
-        |at_once: usize| alone(machine(1), move |memory| misses(memory, clock, scatter, 0, at_once, 500));
-    let (single, buffers) = (took(1), profile.core.fill_buffers.value as usize);
+    let group =
+        |at_once: u64| took(Task::Misses { scatter: ALL, at_once, first: 0, groups: 500, translated: false });
+    let (single, buffers) = (group(1), profile.core.fill_buffers.value as u64);
     near(single, profile.transfer.dram.value, 0.05);
-    assert!(took(buffers) < 1.3 * single, "{} at once take {} against {single}", buffers, took(buffers));
-    let times: Vec<_> = (1..2 * buffers).map(took).collect();
-    assert_eq!(knee(&times), buffers);
-    assert!(took(buffers + 1) > 1.7 * single, "one more takes {} against {single}", took(buffers + 1));
+    assert!(group(buffers) < 1.3 * single, "{} at once take {} against {single}", buffers, group(buffers));
+    let times: Vec<_> = (1..2 * buffers).map(group).collect();
+    assert_eq!(knee(&times) as u64, buffers);
+    assert!(group(buffers + 1) > 1.7 * single, "one more takes {} against {single}", group(buffers + 1));
 }
 
 #[test]
 fn stores_in_the_first_level_take_their_interval() {
     let scatter = Scatter { base: 0, lines: 256 };
-    let took = alone(machine(1), move |memory| stores(memory, clock, scatter, 40_000));
-    near(cycles(took), Profile::study().core.store.value, 0.1);
+    near(cycles(took(Task::Stores { scatter, count: 40_000 })), Profile::study().core.store.value, 0.1);
 }
 
 #[test]
 fn lines_past_the_caches_take_the_drain_over_the_buffers() {
     let profile = Profile::study();
-    let took = alone(machine(1), |memory| past(memory, clock, 0, 4000));
-    near(took, profile.transfer.drain.value / profile.core.fill_buffers.value, 0.1);
+    let wanted = profile.transfer.drain.value / profile.core.fill_buffers.value;
+    near(took(Task::Past { base: 0, lines: 4000 }), wanted, 0.1);
 }
 
 #[test]
 fn what_another_core_wrote_takes_its_way_to_come() {
-    let links = chain(4096, 1024, 5);
-    let [_, took] =
-        pair(machine(2), move |memory, role| handed_over(memory, clock, role, &links, Left::Modified, 0));
-    near(took, Profile::study().transfer.core_modified.value, 0.05);
+    let task = Task::HandedOver { flag: 0, base: 4096, lines: 1024, seed: 5, left: Left::Modified };
+    near(took(task), Profile::study().transfer.core_modified.value, 0.05);
 }
 
 #[test]
 fn a_hand_over_takes_a_right_and_a_line() {
-    let profile = Profile::study();
-    let [took, _] = pair(machine(2), |memory, role| ping_pong(memory, clock, role, 0, 500));
-    let least = profile.transfer.core_modified.value;
+    let took = took(Task::PingPong { line: 0, turns: 500 });
+    let least = Profile::study().transfer.core_modified.value;
     assert!(took > least && took < 3.0 * least, "{took} against {least}");
 }
 
 #[test]
 fn counters_on_one_line_cost_more_than_on_two() {
-    let took = |apart: u64| {
-        let [first, second] = pair(machine(2), move |memory, role| {
-            increments(memory, clock, if role == Role::First { 0 } else { apart }, 2000)
-        });
-        f64::midpoint(first, second)
-    };
-    let (same, split) = (took(8), took(2 * LINE));
+    let counters = |apart: u64| took(Task::Increments { line: 0, apart, count: 2000 });
+    let (same, split) = (counters(8), counters(2 * LINE));
     assert!(same > 2.0 * split, "{same} against {split}");
+}
+
+/// What is measured on a machine must have a simulated value beside it.
+#[test]
+fn the_whole_list_gives_back_what_the_profile_says_of_latencies() {
+    let profile = Profile::study();
+    let found = simulate(&profile).expect("nobody waits for ever");
+    let of = |name: &str| found.iter().find(|(other, _)| *other == name).expect("it is on the list").1;
+    near(cycles(of("l1.latency")), profile.l1.latency.value, 0.02);
+    near(cycles(of("l2.latency")), profile.l2.latency.value, 0.05);
+    near(of("dram"), profile.transfer.dram.value, 0.1);
+    // A line's pair comes with it, so up to half of a short chain's lines are there before they are asked for.
+    let (clean, said) = (of("core_clean"), profile.transfer.core_clean.value);
+    assert!((0.4 * said..1.05 * said).contains(&clean), "{clean} against {said}");
+    assert!(profile::USED.iter().all(|name| found.iter().any(|(other, _)| other == name)), "{found:?}");
 }
 
 fn calibration() -> Calibration {

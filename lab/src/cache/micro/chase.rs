@@ -2,16 +2,16 @@
 
 use crate::cache::memory::{Address, LINE, Memory, Width};
 
-/// Links so many lines from `start` on into one circle that visits each once, in an order that no prefetcher follows.
-pub fn lay_chain<M: Memory>(memory: &mut M, start: Address, lines: u64) {
-    let step = stride(lines);
-    let at = |n: u64| start + n * step % lines * LINE;
-    for n in 0..lines {
-        memory.store(at(n), Width::Eight, at(n + 1));
-    }
+/// One ring of pointers over so many lines, each visited once in an order that prefetchers cannot foresee: pairs of a
+/// place and what must be stored there.
+pub fn chain(base: Address, lines: u64, seed: u64) -> Vec<(Address, u64)> {
+    let mut order: Vec<u64> = (0..lines).collect();
+    fastrand::Rng::with_seed(seed).shuffle(&mut order);
+    let place = |n: usize| base + order[n % order.len()] * LINE;
+    (0..order.len()).map(|n| (place(n), place(n + 1))).collect()
 }
 
-/// Follows the chain for so many steps and returns where it came to.
+/// Follows a chain for so many steps and returns where it came to.
 #[inline]
 pub fn pointer_chase<M: Memory>(memory: &mut M, start: Address, steps: u64) -> Address {
     let mut at = start;
@@ -19,14 +19,4 @@ pub fn pointer_chase<M: Memory>(memory: &mut M, start: Address, steps: u64) -> A
         at = memory.load_next(at, Width::Eight);
     }
     at
-}
-
-/// Scatters as the golden ratio does, and has no factor in common with the count.
-fn stride(count: u64) -> u64 {
-    let near = (count as f64 * 0.618_033_988_749) as u64 | 1;
-    (near..=count.max(near)).find(|step| gcd(*step, count) == 1).unwrap_or(1)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

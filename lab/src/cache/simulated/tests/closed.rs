@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use crate::cache::memory::{LINE, Memory, Width};
 use crate::cache::micro::{
-    Side, consume, increments, independent_misses, lay_chain, ping_pong, pointer_chase, produce, stream_past,
-    strided_stores,
+    Side, chain, consume, increments, independent_misses, ping_pong, pointer_chase, produce, stores, stream,
+    stream_past,
 };
 use crate::cache::model::config::Prefetchers;
 use crate::cache::simulated::run::Body;
@@ -79,17 +79,8 @@ fn a_chase_takes_the_latency_of_where_its_lines_are() {
     let ticks = Ticks::study();
     let chase = |lines: u64, before: fn(&mut Simulated<'_>)| {
         let mut machine = machine(1);
-        let chain = Rc::new(RefCell::new(Vec::new()));
-        let laid = Rc::clone(&chain);
-        let record: Body = Box::new(move |memory| {
-            lay_chain(memory, 0, lines);
-            memory.fence();
-            let links = (0..lines).map(|n| memory.load(n * LINE, Width::Eight));
-            laid.borrow_mut().extend(links);
-        });
-        run(self::machine(1), vec![record]).expect("one core");
-        for (n, next) in chain.borrow().iter().enumerate() {
-            machine.poke(n as u64 * LINE, Width::Eight, *next);
+        for (at, next) in chain(0, lines, 3) {
+            machine.poke(at, Width::Eight, next);
         }
         time(machine, before, move |memory| {
             pointer_chase(memory, 0, lines);
@@ -117,7 +108,9 @@ fn a_chase_takes_the_latency_of_where_its_lines_are() {
 fn independent_misses_share_a_latency_as_far_as_the_fill_buffers_go() {
     let ticks = Ticks::study();
     let (issue, buffers) = (ticks.issue(), ticks.count("core.fill_buffers"));
-    let misses = |lines: u64| time(machine(1), |_| {}, move |memory| independent_misses(memory, 0, lines, 1));
+    let misses = |lines: u64| {
+        time(machine(1), |_| {}, move |memory| independent_misses(memory, |n| n * LINE, 0, lines, 1))
+    };
     let (dram, interval) = (ticks.of("transfer.dram"), ticks.of("transfer.dram_interval"));
     for lines in 1..=buffers {
         assert_eq!(misses(lines), dram + issue.max((lines - 1) * interval), "{lines} misses");
@@ -131,9 +124,9 @@ fn independent_misses_share_a_latency_as_far_as_the_fill_buffers_go() {
 fn stores_take_a_turn_in_the_first_level_more_in_the_second_and_a_share_of_a_miss_beyond() {
     let ticks = Ticks::study();
     let more = |before: fn(&mut Simulated<'_>), count: u64, start: u64| {
-        let stores =
-            |count| time(machine(1), before, move |memory| strided_stores(memory, start, count, LINE));
-        stores(2 * count) - stores(count)
+        let took =
+            |count| time(machine(1), before, move |memory| stores(memory, |n| start + n * LINE, count));
+        took(2 * count) - took(count)
     };
     let first = more(|memory| memory.write(0, 512 * LINE), 200, 0);
     assert_eq!(first, 200 * ticks.of("core.store"));
@@ -148,10 +141,17 @@ fn stores_take_a_turn_in_the_first_level_more_in_the_second_and_a_share_of_a_mis
 fn a_stream_past_the_caches_has_its_buffers_drained() {
     let ticks = Ticks::study();
     let buffers = ticks.count("core.fill_buffers");
-    let stream = |lines| {
-        time(machine(1), |memory| memory.read(0, LINE), move |memory| stream_past(memory, 0, 4096, lines))
-    };
-    assert_eq!(stream(40 * buffers) - stream(20 * buffers), 20 * ticks.of("transfer.drain"));
+    let past =
+        |lines| time(machine(1), |memory| memory.read(0, LINE), move |memory| stream_past(memory, 0, lines));
+    assert_eq!(past(40 * buffers) - past(20 * buffers), 20 * ticks.of("transfer.drain"));
+}
+
+#[test]
+fn a_stream_without_prefetchers_takes_its_misses_a_few_at_a_time() {
+    let ticks = Ticks::study();
+    let buffers = ticks.count("core.fill_buffers");
+    let took = |lines| time(machine(1), |_| {}, move |memory| stream(memory, 0, lines));
+    assert_eq!(took(40 * buffers) - took(20 * buffers), 20 * ticks.of("transfer.dram"));
 }
 
 /// What each of two cores counted.
