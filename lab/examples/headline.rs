@@ -7,13 +7,14 @@ use lab::cache::factors::find;
 use lab::cache::simulated::Profile;
 
 /// Configurations and what the study measured of them, in millions of packets a second.
-const CASES: [(&str, Option<f64>); 9] = [
+const CASES: [(&str, Option<f64>); 10] = [
     ("base", Some(13.5)),
     ("a", Some(17.8)),
     ("d", Some(20.8)),
     ("a+d", Some(37.5)),
     ("header-not-written", Some(20.8)),
     ("header-prefetched", Some(17.3)),
+    ("pool-1024", None),
     ("b", None),
     ("a+b+d", None),
     ("a+b+c+d+e+f", None),

@@ -315,7 +315,7 @@ impl Machine {
         self.cores[id].load_completes(fill.ready, fill.source);
     }
 
-    /// A store; its line is asked for at once, ahead of its turn.
+    /// A store; its line is asked for as soon as it has retired, ahead of its turn.
     pub(super) fn store(&mut self, id: usize, at: Address, bytes: u64, value: Option<u64>, past: bool) {
         self.cores[id].issue(1, &self.timing);
         let core = &self.cores[id];
@@ -323,7 +323,7 @@ impl Machine {
         let ready = now.max(core.retired);
         self.cores[id].stores.push(Store { at, bytes, value, ready, past, cleaning: None });
         if !past {
-            self.cores[id].want(at / LINE, now);
+            self.cores[id].want(at / LINE, ready);
         }
     }
 
