@@ -85,6 +85,7 @@ impl Machine {
     pub(super) fn obtain(&mut self, core: usize, line: u64, write: bool, now: Time) -> Fill {
         let start = self.serve_from(core, line, now);
         let fill = self.source(core, line, write, start);
+        self.note_move(core, line, write);
         self.hand_over(core, line, write, start);
         let hold = self.timing.hold;
         let entry = self.directory.at(line);

@@ -1,0 +1,1 @@
+//! The four cases that were measured, simulated with either switch.
