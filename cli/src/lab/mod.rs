@@ -5,6 +5,7 @@
 
 pub(crate) mod args;
 mod list;
+mod paths;
 mod profile;
 mod progress;
 mod report;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<()> {
     match command {
         LabCommand::List(args) => list::run(args.output),
         LabCommand::Run(args) => run::run(args),
+        LabCommand::Paths(args) => paths::run(args),
         LabCommand::Calibrate(args) => trial::calibrate(args),
         LabCommand::Report(args) => report::run(args),
     }

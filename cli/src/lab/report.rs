@@ -4,6 +4,7 @@ use super::args::LabReportArgs;
 use crate::show;
 use crate::trouble::Trouble;
 use lab::cache::batch::keep;
+use lab::cache::paths::study::PathResults;
 use lab::cache::results::Results;
 use lab::report::{Report, page, summary};
 use std::fs;
@@ -11,8 +12,14 @@ use std::path::Path;
 
 /// Writes what was asked for.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
-    let sets = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
-    let report = Report::new(sets);
+    let (mut sets, mut paths) = (Vec::new(), Vec::new());
+    for file in &args.files {
+        match read_paths(file) {
+            Some(results) => paths.push(results),
+            None => sets.push(read(file)?),
+        }
+    }
+    let report = Report::new(sets).with_paths(paths);
     if let Some(file) = &args.html {
         write(file, &page(&report))?;
         show::aside(&format!("wrote {}", file.display()));
@@ -28,8 +35,13 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     show::print(&report.findings(), args.output, |_| summary(&report))
 }
 
+/// What `lab paths` kept; nothing where the file is something else, or cannot be read.
+fn read_paths(file: &Path) -> Option<PathResults> {
+    PathResults::parse(&fs::read(file).ok()?)
+}
+
 fn read(file: &Path) -> Result<Results, Trouble> {
-    let remedy = "name a file that `linerate lab run --out` wrote";
+    let remedy = "name a file that `linerate lab run --out` or `lab paths --out` wrote";
     keep::read(file).map_err(|error| Trouble::bad(file.display(), error, remedy))
 }
 

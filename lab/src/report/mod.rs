@@ -7,6 +7,7 @@
 
 mod figures;
 mod page;
+mod paths;
 mod summary;
 mod svg;
 mod tables;
@@ -19,6 +20,7 @@ pub use summary::summary;
 use serde::Serialize;
 
 use crate::cache::analysis::Analysis;
+use crate::cache::paths::study::PathResults;
 use crate::cache::published::{REFERENCES, SOURCE};
 use crate::cache::results::Results;
 
@@ -26,6 +28,7 @@ use crate::cache::results::Results;
 #[derive(Debug)]
 pub struct Report {
     sets: Vec<Set>,
+    paths: Vec<PathResults>,
 }
 
 /// One set.
@@ -42,6 +45,8 @@ pub(crate) struct Set {
 pub struct Findings<'a> {
     /// One for each set
     pub sets: Vec<&'a Analysis>,
+    /// linerate's own path, as it was kept
+    pub paths: &'a [PathResults],
     /// Reference points; not ours
     pub published: Published,
 }
@@ -75,12 +80,20 @@ impl Report {
             let analysis = Analysis::of(&results);
             Set { number: n + 1, results, analysis }
         };
-        Report { sets: sets.into_iter().enumerate().map(set).collect() }
+        Report { sets: sets.into_iter().enumerate().map(set).collect(), paths: Vec::new() }
+    }
+
+    /// With linerate's own path, each in a part of its own.
+    #[must_use]
+    pub fn with_paths(self, paths: Vec<PathResults>) -> Report {
+        Report { paths, ..self }
     }
 
     /// Every figure of every set.
     pub fn figures(&self) -> Vec<Figure> {
-        self.sets.iter().flat_map(figures::all).collect()
+        let paths = self.paths.iter().enumerate();
+        let paths = paths.flat_map(|(n, results)| paths::figures(n + 1, results));
+        self.sets.iter().flat_map(figures::all).chain(paths).collect()
     }
 
     /// As data.
@@ -93,6 +106,7 @@ impl Report {
         };
         Findings {
             sets: self.sets.iter().map(|set| &set.analysis).collect(),
+            paths: &self.paths,
             published: Published { source: SOURCE, numbers: REFERENCES.iter().map(number).collect() },
         }
     }

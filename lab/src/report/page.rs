@@ -3,7 +3,7 @@
 use super::figures;
 use super::svg::style;
 use super::text::{escape, kind, provenance};
-use super::{Report, Set, tables};
+use super::{Report, Set, paths, tables};
 use crate::cache::results::Kind;
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -17,14 +17,17 @@ pub fn page(report: &Report) -> String {
     let published = tables::published(&report.sets);
     let sets: String = report.sets.iter().map(part).collect();
     let links: String = report.sets.iter().map(link).collect();
+    let numbered = || report.paths.iter().enumerate().map(|(n, results)| (n + 1, results));
+    let path_links: String = numbered().map(|(n, results)| paths::link(n, results)).collect();
+    let paths: String = numbered().map(|(n, results)| paths::section(n, results)).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Cache laboratory</title>\n<style>\n{}{PAGE_STYLE}</style>\n</head>\n<body>\n\
          <header>\n<h1>Cache laboratory</h1>\n<button id=\"theme\" type=\"button\">Theme: as the system</button>\n\
-         <nav><ul>\n<li><a href=\"#published\">Published reference points</a></li>\n{links}</ul></nav>\n</header>\n\
-         <main>\n{published}{sets}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <nav><ul>\n<li><a href=\"#published\">Published reference points</a></li>\n{links}{path_links}</ul></nav>\n</header>\n\
+         <main>\n{published}{sets}{paths}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         style()
     )
 }
@@ -70,7 +73,7 @@ fn part(set: &Set) -> String {
     )
 }
 
-fn figure(figure: &figures::Figure) -> String {
+pub(super) fn figure(figure: &figures::Figure) -> String {
     format!(
         "<figure id=\"figure-{}\">\n<div class=\"wide\">{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
         escape(&figure.id),

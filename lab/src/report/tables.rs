@@ -9,7 +9,7 @@ use crate::cache::published::{Quantity, REFERENCES, Reference, SOURCE};
 const EFFECTS: usize = 16;
 
 /// A table; cells are escaped here, titles that begin with `>` are columns of numbers.
-fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(super) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let class = |n: usize| {
         if titles.get(n).is_some_and(|title| title.starts_with('>')) { " class=\"n\"" } else { "" }
     };

@@ -66,7 +66,8 @@ impl Dpdk {
         let mut worked = false;
         for lane in lanes.iter_mut() {
             self.polls += 1;
-            let mut burst = Burst { memory: &mut memory, frame: *frame, own: *own, step: counts.switch / STEPS };
+            let mut burst =
+                Burst { memory: &mut memory, frame: *frame, own: *own, step: counts.switch / STEPS };
             let count = burst.take(lane);
             if count == 0 {
                 self.empty += 1;

@@ -177,12 +177,12 @@ impl Lane {
         memory.read(buffer + PACKET_AT - NET_HEADER, NET_HEADER);
         let slot = self.slot(self.sent);
         self.sending[slot] = buffer;
-        post(memory, &self.transmit, self.sent, buffer + PACKET_AT - NET_HEADER);
+        post(memory, &self.transmit, self.sent, &self.sending);
         self.sent += 1;
     }
 
     fn transmit_publish<M: Memory>(&self, memory: &mut M) {
-        publish(memory, &self.transmit, self.sent);
+        publish(memory, &self.transmit, self.sent, &self.sending);
     }
 
     /// Takes back the buffers of what was sent, where the ring would be full otherwise.
@@ -231,37 +231,53 @@ impl Lane {
             self.receiving[slot] = buffer;
             memory.write(buffer, 64);
             memory.write(buffer + 64, 16);
-            post(memory, &self.receive, self.posted, buffer + PACKET_AT - NET_HEADER);
+            post(memory, &self.receive, self.posted, &self.receiving);
             self.posted += 1;
         }
-        publish(memory, &self.receive, self.posted);
+        publish(memory, &self.receive, self.posted, &self.receiving);
     }
 }
 
-/// Makes the `n`-th entry available, with the buffer at `address`.
-fn post<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, address: Address) {
-    let at = queue.descriptor(n);
-    memory.store(at, Width::Eight, address);
-    memory.store(at + 8, Width::Four, 1);
+/// Descriptors on a line.
+const PER_LINE: u64 = 4;
+
+/// Makes the `n`-th entry available, of buffers in their places. Of a packed ring, those of a line are written together once
+/// the last of them is known, as the vectorised driver does with one store; those of a line that is not full, when they are
+/// published.
+fn post<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Address]) {
     match queue.kind {
         RingKind::Split => {
-            memory.store(at + 12, Width::Two, 0);
+            describe(memory, queue, n, buffers);
             let entry = queue.available_entry(n);
             if memory.load(entry, Width::Two) != n % queue.entries {
                 memory.store(entry, Width::Two, n % queue.entries);
             }
         }
-        RingKind::Packed => {
-            memory.store(at + 12, Width::Two, n % queue.entries);
-            memory.store(queue.flags(n), Width::Two, queue.mark(n) & 0xffff);
-        }
+        RingKind::Packed if n % PER_LINE == PER_LINE - 1 => post_line(memory, queue, n + 1, buffers),
+        RingKind::Packed => {}
     }
 }
 
+/// Writes the entries of a packed ring's line up to `to`: the flags from the last to the first, so that the switch finds none or all.
+fn post_line<M: Memory>(memory: &mut M, queue: &Virtqueue, to: u64, buffers: &[Address]) {
+    let entries = (to - 1) / PER_LINE * PER_LINE..to;
+    entries.clone().for_each(|n| describe(memory, queue, n, buffers));
+    entries.rev().for_each(|n| memory.store(queue.flags(n), Width::Two, queue.mark(n) & 0xffff));
+}
+
+fn describe<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Address]) {
+    let address = buffers[(n % queue.entries) as usize] + PACKET_AT - NET_HEADER;
+    memory.store(queue.descriptor(n), Width::Eight, address);
+    memory.store(queue.descriptor(n) + 8, Width::Four, 1);
+    memory.store(queue.descriptor(n) + 12, Width::Two, n % queue.entries);
+}
+
 /// Publishes what was posted up to `n`, and asks whether the switch wants to be told.
-fn publish<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64) {
-    if queue.kind == RingKind::Split {
-        memory.store(queue.available_index(), Width::Two, n & 0xffff);
+fn publish<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Address]) {
+    match queue.kind {
+        RingKind::Split => memory.store(queue.available_index(), Width::Two, n & 0xffff),
+        RingKind::Packed if n % PER_LINE != 0 => post_line(memory, queue, n, buffers),
+        RingKind::Packed => {}
     }
     memory.fence();
     memory.load(queue.wants_kick(), Width::Two);

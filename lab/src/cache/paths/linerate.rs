@@ -11,7 +11,7 @@ use super::instructions::Counts;
 use super::pace::{Pace, Paced};
 use super::places::{NET_HEADER, Places};
 use super::virtqueue::{RingKind, Virtqueue, index_ahead};
-use super::{Path, Change};
+use super::{Change, Path};
 use crate::cache::memory::{Address, Copying, Intent, LINE, Memory, Width};
 
 /// Bytes of a packet's head that the burst holds.
@@ -37,6 +37,11 @@ struct Rx {
     used: u64,
     known: u64,
     dirty: bool,
+    /// Whether the last look found something
+    found: bool,
+    /// Done with and not yet given back, and looks since that found nothing
+    gathered: u64,
+    idle: u64,
     sweep: Address,
 }
 
@@ -92,6 +97,9 @@ impl Linerate {
             used: 0,
             known: 0,
             dirty: false,
+            found: false,
+            gathered: 0,
+            idle: 0,
             sweep: own(BURST * 16),
         });
         let tx = [0, 1].map(|port: usize| Tx {
@@ -147,7 +155,8 @@ impl Linerate {
         let share = self.counts.switch / STEPS;
         let filled = self.next;
         let got = self.rx[at].take(memory, &mut self.bursts[filled], self.frame, share);
-        if self.change != Some(Change::RingsAhead) {
+        self.rx[at].found = got > 0;
+        if self.looks_ahead(1 - at) {
             self.rx[1 - at].prefetch(memory, self.change);
         }
         let before = self.pending.is_some();
@@ -156,11 +165,23 @@ impl Linerate {
             (self.pending, self.next) = (Some((filled, at)), 1 - filled);
         } else {
             self.empty += 1;
+            self.rx[at].idle += 1;
+            if self.rx[at].idle == 16 && self.rx[at].gathered > 0 {
+                self.rx[at].complete(memory);
+            }
             memory.forgive();
             memory.work(self.counts.empty_poll);
             memory.forgive();
         }
         got > 0 || before
+    }
+
+    fn looks_ahead(&self, at: usize) -> bool {
+        match self.change {
+            Some(Change::RingsAhead) => false,
+            Some(Change::AheadIfBusy) => self.rx[at].found,
+            _ => true,
+        }
     }
 
     /// `Worker::finish`: judges and sends the pending burst, and gives its buffers back.
@@ -175,7 +196,13 @@ impl Linerate {
         }
         let tx = &mut self.tx[1 - at];
         self.forwarded += tx.send(memory, burst, self.frame, share, self.change);
-        self.rx[at].complete(memory, burst.sources.len() as u64, share);
+        let (rx, count) = (&mut self.rx[at], burst.sources.len() as u64);
+        rx.gathered += count;
+        rx.idle = 0;
+        memory.owe(share * count as f64);
+        if self.change != Some(Change::GatherUsed) || rx.gathered >= 32 {
+            rx.complete(memory);
+        }
     }
 
     /// `Worker::notify`: one fence for everything published, then the questions that need it.
@@ -245,8 +272,8 @@ impl Rx {
     }
 
     /// `Rx::complete`: in order, so one used entry for the burst.
-    fn complete<M: Memory>(&mut self, memory: &mut Paced<'_, M>, count: u64, share: f64) {
-        let queue = &self.queue;
+    fn complete<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
+        let (queue, count) = (&self.queue, std::mem::take(&mut self.gathered));
         match queue.kind {
             RingKind::Split => {
                 element(memory, queue, self.used, (self.used + count - 1) % queue.entries);
@@ -256,7 +283,6 @@ impl Rx {
         }
         self.used += count;
         self.dirty = true;
-        memory.owe(share * count as f64);
     }
 }
 
@@ -300,8 +326,21 @@ impl Tx {
         self.dirty = true;
         if change != Some(Change::StockEachBurst) || self.stock.len() as u64 <= BURST / 2 {
             self.stock_up(memory);
+            if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
+                self.own_ahead(memory);
+            }
         }
         self.used - first
+    }
+
+    /// Asks for the lines that the next stock is taken from, to be written to as well.
+    fn own_ahead<M: Memory>(&self, memory: &mut M) {
+        if (self.stock.len() as u64) < BURST {
+            return;
+        }
+        for line in 0..BURST / 2 / PER_LINE {
+            memory.prefetch(self.queue.descriptor(self.taken + line * PER_LINE), Intent::Write);
+        }
     }
 
     /// `Core::stock_up`.

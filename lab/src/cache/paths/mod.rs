@@ -71,12 +71,38 @@ pub enum Change {
     StockEachBurst,
     /// Headers of the destination are not compared (which VIRTIO asks for: nobody else says what stands there)
     Header,
+    /// A ring is looked at ahead of its turn only if its last look found something
+    AheadIfBusy,
+    /// Lines of a packed ring whose descriptors are to be made used are fetched for writing, a stock ahead
+    OwnPlaces,
+    /// Buffers go back when there are 32 of them, or when sixteen looks have found nothing
+    GatherUsed,
 }
 
 impl Change {
     /// All of them.
-    pub const ALL: [Change; 4] =
-        [Change::RingsAhead, Change::DescriptorsAhead, Change::StockEachBurst, Change::Header];
+    pub const ALL: [Change; 7] = [
+        Change::RingsAhead,
+        Change::DescriptorsAhead,
+        Change::StockEachBurst,
+        Change::Header,
+        Change::AheadIfBusy,
+        Change::OwnPlaces,
+        Change::GatherUsed,
+    ];
+
+    /// In words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Change::RingsAhead => "no ring is looked at ahead of its turn",
+            Change::DescriptorsAhead => "one line of descriptors is fetched ahead, not four",
+            Change::StockEachBurst => "the stock is filled when half of it is gone",
+            Change::Header => "headers are not compared",
+            Change::AheadIfBusy => "only rings that had something are looked at ahead",
+            Change::OwnPlaces => "descriptors of the next stock are fetched for writing",
+            Change::GatherUsed => "buffers go back by 32, or after sixteen empty looks",
+        }
+    }
 }
 
 /// One path.

@@ -2,10 +2,13 @@
 
 mod cycles;
 mod lines;
+mod paths;
 mod ratios;
 mod scatter;
 mod synergy;
 mod waterfall;
+
+pub(super) use paths::lines_of_paths;
 
 use super::Set;
 use super::svg::{Anchor, Drawing, standalone};
