@@ -1,13 +1,15 @@
-//! linerate's path beside DPDK's in the simulator, as a library call: what moves between the cores for a packet.
+//! linerate's path beside DPDK's in the simulator, as a library call: what moves between the cores for a packet. With the
+//! word `changes`, also what linerate would be worth with one thing done otherwise.
 
 use lab::cache::paths::study::{CASES, case};
 use lab::cache::simulated::{Profile, Stuck};
 
 fn main() -> Result<(), Stuck> {
+    let changes = std::env::args().nth(1).is_some_and(|word| word == "changes");
     let profile = Profile::study();
     println!("simulated, {}: linerate, DPDK", profile.name);
     for one in CASES {
-        let case = case(&profile, one, 20_000, false)?;
+        let case = case(&profile, one, 20_000, changes)?;
         let (ours, theirs) = (&case.linerate, &case.dpdk);
         println!(
             "{:6} {:5} B: {:.2} and {:.2} Mpps, {:.2} and {:.2} lines moved a packet",
@@ -18,6 +20,10 @@ fn main() -> Result<(), Stuck> {
             ours.lines_moved,
             theirs.lines_moved
         );
+        for changed in &case.changes {
+            let (lines, mpps) = (changed.side.lines_moved, changed.side.mpps);
+            println!("    {:<56} {lines:.2} lines, {mpps:.2} Mpps", changed.change.title());
+        }
     }
     Ok(())
 }

@@ -324,7 +324,7 @@ impl Tx {
             RingKind::Packed => {}
         }
         self.dirty = true;
-        if change != Some(Change::StockEachBurst) || self.stock.len() as u64 <= BURST / 2 {
+        if change != Some(Change::StockEachBurst) || (self.stock.len() as u64) < BURST / 2 {
             self.stock_up(memory);
             if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
                 self.own_ahead(memory);

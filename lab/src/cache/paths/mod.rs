@@ -67,7 +67,7 @@ pub enum Change {
     RingsAhead,
     /// Of a packed ring only the line of the next descriptor is fetched ahead of its turn, and not four
     DescriptorsAhead,
-    /// The stock of places is filled when half of it is gone, and not after each burst
+    /// The stock of places is filled when less than half of it is left, and not after each burst
     StockEachBurst,
     /// Headers of the destination are not compared (which VIRTIO asks for: nobody else says what stands there)
     Header,
@@ -96,7 +96,7 @@ impl Change {
         match self {
             Change::RingsAhead => "no ring is looked at ahead of its turn",
             Change::DescriptorsAhead => "one line of descriptors is fetched ahead, not four",
-            Change::StockEachBurst => "the stock is filled when half of it is gone",
+            Change::StockEachBurst => "the stock is filled when less than half of it is left",
             Change::Header => "headers are not compared",
             Change::AheadIfBusy => "only rings that had something are looked at ahead",
             Change::OwnPlaces => "descriptors of the next stock are fetched for writing",
