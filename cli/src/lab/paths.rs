@@ -86,20 +86,18 @@ fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Stuck> 
 }
 
 fn table(results: &PathResults) -> String {
-    let mut text = rates(results);
-    for case in &results.paths {
-        text.push_str(&format!(
-            "\n\n{} {} B, lines taken from the other core, per packet (read, owned, raised):\n",
+    let parts = results.paths.iter().map(|case| {
+        let title = format!(
+            "{} {} B, lines taken from the other core, per packet (read, owned, raised):",
             case.ring.name(),
             case.bytes
-        ));
-        text.push_str(&parts(case));
-        if !case.changes.is_empty() {
-            text.push_str("\n\nwith one thing done otherwise:\n");
-            text.push_str(&changes(case));
+        );
+        if case.changes.is_empty() {
+            return format!("{title}\n{}", parts(case));
         }
-    }
-    text
+        format!("{title}\n{}\n\nlinerate with one thing done otherwise:\n{}", parts(case), changes(case))
+    });
+    std::iter::once(rates(results)).chain(parts).collect::<Vec<_>>().join("\n\n")
 }
 
 fn rates(results: &PathResults) -> String {

@@ -276,7 +276,7 @@ fn describe<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Add
 fn publish<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Address]) {
     match queue.kind {
         RingKind::Split => memory.store(queue.available_index(), Width::Two, n & 0xffff),
-        RingKind::Packed if n % PER_LINE != 0 => post_line(memory, queue, n, buffers),
+        RingKind::Packed if !n.is_multiple_of(PER_LINE) => post_line(memory, queue, n, buffers),
         RingKind::Packed => {}
     }
     memory.fence();

@@ -46,7 +46,7 @@ impl Counts {
 /// At 64 and at 1514 bytes.
 fn switch(scheme: Scheme, ring: RingKind) -> (f64, f64) {
     match (scheme, ring) {
-        (Scheme::Linerate, RingKind::Split) => (372.0, 552.0),
+        (Scheme::Linerate, RingKind::Split) => (373.0, 553.0),
         (Scheme::Linerate, RingKind::Packed) => (366.0, 548.0),
         (Scheme::Dpdk, RingKind::Split) => (800.0, 1337.0),
         (Scheme::Dpdk, RingKind::Packed) => (455.0, 1046.0),

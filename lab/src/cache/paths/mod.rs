@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::experiment::{Length, Tally};
 use super::memory::{LINE, Memory};
 use super::model::config::Prefetchers;
+use super::simulated::moves::Moved;
 use super::simulated::run::Body;
 use super::simulated::{Counters, Machine, Profile, Simulated, Stuck, run};
 use dpdk::Dpdk;
@@ -228,7 +229,7 @@ fn parts(machine: &Machine, places: &Places, packets: u64) -> Vec<Part> {
     let mut sums: BTreeMap<(&str, &str), [Taken; 2]> = BTreeMap::new();
     for core in 0..2 {
         let moved = machine.moves(core).iter().enumerate();
-        for (line, moved) in moved.filter(|(_, moved)| **moved != Default::default()) {
+        for (line, moved) in moved.filter(|(_, moved)| **moved != Moved::default()) {
             let sum = &mut sums.entry(places.name(line as u64 * LINE)).or_default()[core];
             sum.read += f64::from(moved.read) / packets as f64;
             sum.owned += f64::from(moved.owned) / packets as f64;

@@ -58,7 +58,9 @@ mod tests {
         let mut pool = Pool::new(0..1000);
         let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!((all.len(), all[0]), (1000, 0));
-        all.iter().for_each(|buffer| pool.give(*buffer));
+        for buffer in &all {
+            pool.give(*buffer);
+        }
         let mut again: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         // Two full caches wait in the queue; the third, not full, is given out first.
         assert_eq!((again[0], again[250]), (999, 0));
