@@ -21,6 +21,8 @@ const SLOT: u64 = 192;
 const HEADROOM: u64 = 64;
 /// Packets in a burst, heads in a sweep, and places kept ahead of need.
 const BURST: u64 = 64;
+/// Places that are taken at a time at least.
+const PART: u64 = 16;
 /// What else a burst holds of a packet, and the stock of a place, in bytes.
 const RECORD: u64 = 40;
 /// Descriptors on a line.
@@ -324,7 +326,7 @@ impl Tx {
             RingKind::Packed => {}
         }
         self.dirty = true;
-        if change != Some(Change::StockEachBurst) || (self.stock.len() as u64) < BURST / 2 {
+        if change == Some(Change::StockEachBurst) || self.stock.len() as u64 <= BURST - PART {
             self.stock_up(memory);
             if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
                 self.own_ahead(memory);

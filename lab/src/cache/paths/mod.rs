@@ -68,7 +68,7 @@ pub enum Change {
     RingsAhead,
     /// Of a packed ring only the line of the next descriptor is fetched ahead of its turn, and not four
     DescriptorsAhead,
-    /// The stock of places is filled when less than half of it is left, and not after each burst
+    /// The stock of places is filled after each burst, however few places are gone, as it was before decision 0058
     StockEachBurst,
     /// Headers of the destination are not compared (which VIRTIO asks for: nobody else says what stands there)
     Header,
@@ -97,7 +97,7 @@ impl Change {
         match self {
             Change::RingsAhead => "no ring is looked at ahead of its turn",
             Change::DescriptorsAhead => "one line of descriptors is fetched ahead, not four",
-            Change::StockEachBurst => "the stock is filled when less than half of it is left",
+            Change::StockEachBurst => "the stock is filled after each burst, as it was",
             Change::Header => "headers are not compared",
             Change::AheadIfBusy => "only rings that had something are looked at ahead",
             Change::OwnPlaces => "descriptors of the next stock are fetched for writing",
