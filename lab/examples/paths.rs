@@ -1,12 +1,15 @@
 //! linerate's path beside DPDK's in the simulator, as a library call: what moves between the cores for a packet. With the
-//! word `changes`, also what linerate would be worth with one thing done otherwise.
+//! word `changes`, also what linerate would be worth with one thing done otherwise; with a profile's
+//! name, on that processor.
 
+use lab::cache::batch::profiles;
 use lab::cache::paths::study::{CASES, case};
 use lab::cache::simulated::{Profile, Stuck};
 
 fn main() -> Result<(), Stuck> {
-    let changes = std::env::args().nth(1).is_some_and(|word| word == "changes");
-    let profile = Profile::study();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let changes = words.iter().any(|word| word == "changes");
+    let profile = words.iter().find_map(|word| profiles::find(word).ok()).unwrap_or_else(Profile::study);
     println!("simulated, {}: linerate, DPDK", profile.name);
     for one in CASES {
         let case = case(&profile, one, 20_000, changes)?;
