@@ -225,3 +225,32 @@ fn wrong_copies_are_refused_before_anything_runs() {
     fs::write(folder.path().join("bad.json"), "{\"study\": \"copies\"}").unwrap();
     refused(folder.path(), &["report", "bad.json"], &["bad.json", "remedy"]);
 }
+
+#[test]
+fn what_is_wrong_with_paths_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    refused(folder.path(), &["paths", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
+    refused(folder.path(), &["paths", "--out", "none/f.json"], &["none/f.json", "remedy"]);
+    fs::write(folder.path().join("other.json"), "{}").unwrap();
+    refused(folder.path(), &["paths", "--measured", "other.json"], &["other.json", "bench peers", "remedy"]);
+}
+
+#[test]
+fn paths_are_a_table_data_and_a_part_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["paths", "--packets", "256", "--out", "p.json", "-o", "json"];
+    let output = lab(folder.path(), &words);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["paths"].as_array().unwrap().len(), 4);
+    assert_eq!(results["paths"][0]["ring"], "split");
+    assert!(results["paths"][0]["linerate"]["lines_moved"].as_f64().unwrap() > 1.0);
+    assert_eq!(results["measured"]["ratio"][0]["median"], 0.93);
+    let report = lab(folder.path(), &["report", "p.json", "--html", "r.html"]);
+    assert!(report.status.success(), "{}", stderr(&report));
+    assert!(stdout(&report).contains("split 64"), "{}", stdout(&report));
+    let page = fs::read_to_string(folder.path().join("r.html")).unwrap();
+    for part in ["id=\"table-paths\"", "id=\"figure-paths-1-simulated-packed-64\"", "Measured: AMD EPYC"] {
+        assert!(page.contains(part), "{part}");
+    }
+}

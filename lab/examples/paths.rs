@@ -1,34 +1,32 @@
-//! linerate's path beside DPDK's in the simulator: predicted rates and what moves between the cores.
+//! linerate's path beside DPDK's in the simulator, as a library call: what moves between the cores for a packet. With the
+//! word `changes`, also what linerate would be worth with one thing done otherwise; with a profile's
+//! name, on that processor.
 
-use lab::cache::experiment::Length;
-use lab::cache::paths::{Path, RingKind, Scheme, simulate};
+use lab::cache::batch::profiles;
+use lab::cache::paths::study::{CASES, case};
 use lab::cache::simulated::{Profile, Stuck};
 
 fn main() -> Result<(), Stuck> {
-    let profile = Profile::study();
-    println!("simulated, {}: per packet", profile.name);
-    println!("ring   bytes scheme    Mpps  lines moved  RFO cycles  L2 misses (switch guest)");
-    for (ring, frame) in
-        [(RingKind::Split, 64), (RingKind::Split, 1514), (RingKind::Packed, 64), (RingKind::Packed, 1514)]
-    {
-        let mut rates = Vec::new();
-        for scheme in [Scheme::Linerate, Scheme::Dpdk] {
-            let outcome = simulate(&profile, &Path::new(scheme, ring, frame), Length::default())?;
-            let (switch, guest) = (&outcome.switch, &outcome.guest);
-            println!(
-                "{ring:?} {frame:5} {scheme:8?} {:6.2} {:9.2} {:11.1} {:9.2} {:6.2} {:5.0} {:5.0} {:?}",
-                outcome.mpps,
-                outcome.lines_moved(),
-                switch.cycles_per_packet(switch.counters.rfo_time),
-                switch.per_packet(switch.counters.l2_misses),
-                guest.per_packet(guest.counters.l2_misses),
-                switch.cycles_per_packet(switch.counters.time),
-                guest.cycles_per_packet(guest.counters.spin),
-                switch.cycles_per_packet(switch.counters.spin),
-            );
-            rates.push(outcome.mpps);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let changes = words.iter().any(|word| word == "changes");
+    let profile = words.iter().find_map(|word| profiles::find(word).ok()).unwrap_or_else(Profile::study);
+    println!("simulated, {}: linerate, DPDK", profile.name);
+    for one in CASES {
+        let case = case(&profile, one, 20_000, changes)?;
+        let (ours, theirs) = (&case.linerate, &case.dpdk);
+        println!(
+            "{:6} {:5} B: {:.2} and {:.2} Mpps, {:.2} and {:.2} lines moved a packet",
+            case.ring.name(),
+            case.bytes,
+            ours.mpps,
+            theirs.mpps,
+            ours.lines_moved,
+            theirs.lines_moved
+        );
+        for changed in &case.changes {
+            let (lines, mpps) = (changed.side.lines_moved, changed.side.mpps);
+            println!("    {:<56} {lines:.2} lines, {mpps:.2} Mpps", changed.change.title());
         }
-        println!("{ring:?} {frame:5} linerate over DPDK: {:.2}", rates[0] / rates[1]);
     }
     Ok(())
 }

@@ -27,6 +27,12 @@ pub(crate) enum LabCommand {
         does not, or the difference is not larger than between runs of the same."
     )]
     Copies(LabCopiesArgs),
+    /// Simulate linerate's own path beside DPDK's: lines moved between cores, by part of rings and buffers
+    #[command(
+        after_help = "Everything printed is simulated but the column MEASURED, which is what `cargo xtask bench peers` \
+        gave on the processor named below the table. `lab report` draws what `--out` kept."
+    )]
+    Paths(LabPathsArgs),
     /// Measure this processor's caches, and write a profile that the simulator reads
     Calibrate(LabCalibrateArgs),
     /// Turn results into one page with figures, their SVG files, or JSON
@@ -152,6 +158,33 @@ pub(crate) struct LabCopiesArgs {
     pub(crate) output: Output,
 }
 
+/// Arguments of `lab paths`.
+#[derive(Args, Debug)]
+pub(crate) struct LabPathsArgs {
+    /// Packets that count in each run; as many run before, which do not
+    #[arg(long, default_value_t = 40_000, value_name = "N",
+          value_parser = RangedU64ValueParser::<u64>::new().range(256..=1_000_000_000))]
+    pub(crate) packets: u64,
+    /// Processor to simulate: a profile that comes with the laboratory, or a file of one
+    #[arg(long, default_value = profiles::DEFAULT, value_name = "NAME|FILE")]
+    pub(crate) profile: String,
+    /// Simulate linerate with each thing done otherwise that was thought of, too
+    #[arg(long)]
+    pub(crate) changes: bool,
+    /// Cases that run at once [default: the CPUs that this process may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// What `cargo xtask bench peers -o json` printed, to stand beside [default: what the repository has]
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) measured: Option<PathBuf>,
+    /// Keep what came out in this file, for `lab report`
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
 /// Arguments of `lab calibrate`.
 #[derive(Args, Debug)]
 pub(crate) struct LabCalibrateArgs {
@@ -172,7 +205,7 @@ pub(crate) struct LabCalibrateArgs {
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Results that `lab run --out` or `lab copies --out` kept; each file is a part of its own
+    /// Results that `lab run`, `lab copies` or `lab paths` kept by `--out`; each file is a part of its own
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
     /// Write one page that needs nothing else

@@ -6,6 +6,7 @@
 pub(crate) mod args;
 mod copies;
 mod list;
+mod paths;
 mod profile;
 mod progress;
 mod report;
@@ -20,6 +21,7 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::List(args) => list::run(args.output),
         LabCommand::Run(args) => run::run(args),
         LabCommand::Copies(args) => copies::run(args),
+        LabCommand::Paths(args) => paths::run(args),
         LabCommand::Calibrate(args) => trial::calibrate(args),
         LabCommand::Report(args) => report::run(args),
     }

@@ -5,6 +5,7 @@ use crate::show;
 use crate::trouble::Trouble;
 use lab::cache::batch::keep::{self, KeepError};
 use lab::cache::copystudy;
+use lab::cache::paths::study::PathResults;
 use lab::cache::results::Results;
 use lab::report::{Report, page, summary};
 use std::fs;
@@ -12,14 +13,15 @@ use std::path::Path;
 
 /// Writes what was asked for.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
-    let (mut sets, mut copies) = (Vec::new(), Vec::new());
+    let (mut sets, mut copies, mut paths) = (Vec::new(), Vec::new(), Vec::new());
     for file in &args.files {
         match read(file)? {
             Kept::Model(results) => sets.push(*results),
             Kept::Copies(results) => copies.push(results),
+            Kept::Paths(results) => paths.push(results),
         }
     }
-    let report = Report::new(sets).with_copies(copies);
+    let report = Report::new(sets).with_copies(copies).with_paths(paths);
     if let Some(file) = &args.html {
         write(file, &page(&report))?;
         show::aside(&format!("wrote {}", file.display()));
@@ -35,16 +37,20 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     show::print(&report.findings(), args.output, |_| summary(&report))
 }
 
-/// What a file holds: results of the model, or of the study of copies.
+/// What a file holds: results of the model, of the study of copies, or of linerate's own path.
 enum Kept {
     Model(Box<Results>),
     Copies(copystudy::Results),
+    Paths(PathResults),
 }
 
 fn read(file: &Path) -> Result<Kept, Trouble> {
-    let remedy = "name a file that `linerate lab run --out` or `linerate lab copies --out` wrote";
+    let remedy = "name a file that `linerate lab run`, `lab copies` or `lab paths` wrote with `--out`";
     let judged = || -> Result<Kept, KeepError> {
         let bytes = fs::read(file).map_err(KeepError::Unreadable)?;
+        if let Some(results) = PathResults::parse(&bytes) {
+            return Ok(Kept::Paths(results));
+        }
         match copystudy::Results::parse(&bytes)? {
             Some(results) => Ok(Kept::Copies(results)),
             None => keep::parse(&bytes).map(|results| Kept::Model(Box::new(results))),

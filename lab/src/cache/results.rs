@@ -187,7 +187,7 @@ impl ThreadRow {
         self.l2_misses * 1000.0 / self.instructions
     }
 
-    fn new(thread: &str, tally: &Tally) -> ThreadRow {
+    pub(super) fn new(thread: &str, tally: &Tally) -> ThreadRow {
         let counters = &tally.counters;
         let (count, time) = (|n| tally.per_packet(n), |t| tally.cycles_per_packet(t));
         ThreadRow {

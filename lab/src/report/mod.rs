@@ -8,6 +8,7 @@
 mod copies;
 mod figures;
 mod page;
+mod paths;
 mod summary;
 mod svg;
 mod tables;
@@ -22,6 +23,7 @@ use serde::Serialize;
 
 use crate::cache::analysis::Analysis;
 use crate::cache::copystudy;
+use crate::cache::paths::study::PathResults;
 use crate::cache::published::{REFERENCES, SOURCE};
 use crate::cache::results::Results;
 
@@ -30,6 +32,7 @@ use crate::cache::results::Results;
 pub struct Report {
     sets: Vec<Set>,
     copies: Vec<copies::CopySet>,
+    paths: Vec<PathResults>,
 }
 
 /// One set.
@@ -48,6 +51,8 @@ pub struct Findings<'a> {
     pub sets: Vec<&'a Analysis>,
     /// One for each set of the second study
     pub copies: Vec<CopyFindings<'a>>,
+    /// linerate's own path, as it was kept
+    pub paths: &'a [PathResults],
     /// Reference points; not ours
     pub published: Published,
 }
@@ -91,7 +96,11 @@ impl Report {
             let analysis = Analysis::of(&results);
             Set { number: n + 1, results, analysis }
         };
-        Report { sets: sets.into_iter().enumerate().map(set).collect(), copies: Vec::new() }
+        Report {
+            sets: sets.into_iter().enumerate().map(set).collect(),
+            copies: Vec::new(),
+            paths: Vec::new(),
+        }
     }
 
     /// With these sets of the second study behind.
@@ -103,10 +112,19 @@ impl Report {
         self
     }
 
+    /// With linerate's own path, each in a part of its own.
+    #[must_use]
+    pub fn with_paths(self, paths: Vec<PathResults>) -> Report {
+        Report { paths, ..self }
+    }
+
     /// Every figure of every set.
     pub fn figures(&self) -> Vec<Figure> {
         let copies = self.copies.iter().flat_map(figures::copies::all);
-        self.sets.iter().flat_map(figures::all).chain(copies).collect()
+        let before = self.sets.len() + self.copies.len();
+        let paths = self.paths.iter().enumerate();
+        let paths = paths.flat_map(|(n, results)| paths::figures(before + n + 1, results));
+        self.sets.iter().flat_map(figures::all).chain(copies).chain(paths).collect()
     }
 
     /// As data.
@@ -120,6 +138,7 @@ impl Report {
         Findings {
             sets: self.sets.iter().map(|set| &set.analysis).collect(),
             copies: self.copies.iter().map(findings).collect(),
+            paths: &self.paths,
             published: Published { source: SOURCE, numbers: REFERENCES.iter().map(number).collect() },
         }
     }

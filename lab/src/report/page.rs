@@ -3,7 +3,7 @@
 use super::figures;
 use super::svg::style;
 use super::text::{escape, kind, make, provenance};
-use super::{Report, Set, copies, tables};
+use super::{Report, Set, copies, paths, tables};
 use crate::cache::results::Kind;
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -19,14 +19,18 @@ pub fn page(report: &Report) -> String {
     let sets: String = report.sets.iter().map(part).chain(copies).collect();
     let copies = report.copies.iter().map(|set| link(set.number, &copies::heading(set)));
     let links: String = report.sets.iter().map(|set| link(set.number, &heading(set))).chain(copies).collect();
+    let before = report.sets.len() + report.copies.len();
+    let numbered = || report.paths.iter().enumerate().map(|(n, results)| (before + n + 1, results));
+    let path_links: String = numbered().map(|(n, results)| paths::link(n, results)).collect();
+    let paths: String = numbered().map(|(n, results)| paths::section(n, results)).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Cache laboratory</title>\n<style>\n{}{PAGE_STYLE}</style>\n</head>\n<body>\n\
          <header>\n<h1>Cache laboratory</h1>\n<button id=\"theme\" type=\"button\">Theme: as the system</button>\n\
-         <nav><ul>\n<li><a href=\"#published\">Published reference points</a></li>\n{links}</ul></nav>\n</header>\n\
-         <main>\n{published}{sets}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <nav><ul>\n<li><a href=\"#published\">Published reference points</a></li>\n{links}{path_links}</ul></nav>\n</header>\n\
+         <main>\n{published}{sets}{paths}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         style()
     )
 }

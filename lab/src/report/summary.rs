@@ -5,12 +5,28 @@ use std::fmt::Write as _;
 use super::text::{number, provenance, thread};
 use super::{Report, Set, copies};
 use crate::cache::analysis::Axis;
+use crate::cache::paths::study::PathResults;
 
 /// Some lines for each set.
 pub fn summary(report: &Report) -> String {
     let copies = report.copies.iter().map(copies::summary);
-    let parts: Vec<String> = report.sets.iter().map(part).chain(copies).collect();
-    parts.join("\n")
+    let paths = report.paths.iter().map(path);
+    report.sets.iter().map(part).chain(copies).chain(paths).collect::<Vec<_>>().join("\n")
+}
+
+fn path(results: &PathResults) -> String {
+    let mut text = format!("Simulated: {}, linerate's own path beside DPDK's\n", results.processor);
+    for case in &results.paths {
+        let name = format!("{} {}", case.ring.name(), case.bytes);
+        let (ours, theirs) = (case.linerate.lines_moved, case.dpdk.lines_moved);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "  {name:<12}lines moved {ours:.2} and {theirs:.2} a packet, ratio of rates {:.2}",
+            case.ratio()
+        );
+    }
+    text
 }
 
 fn part(set: &Set) -> String {

@@ -5,7 +5,10 @@ use crate::cache::batch::keep;
 use crate::cache::copystudy;
 use crate::cache::factors::everything;
 use crate::cache::made::Made;
+use crate::cache::paths::measured::Measured;
+use crate::cache::paths::study;
 use crate::cache::results::{ConstantRow, Estimate, EventRow, Kind, LineRow, Row, Stalls, ThreadRow};
+use crate::cache::simulated::Profile;
 
 use proptest::prelude::*;
 
@@ -244,6 +247,27 @@ fn published_numbers_stand_apart_in_the_data() {
     assert_eq!(findings["published"]["numbers"][0]["value"], 13.5);
     assert!(!findings["sets"].to_string().contains("13.5,"));
     assert_eq!(findings["sets"][0]["fits"].as_array().unwrap().len(), 18);
+}
+
+#[test]
+fn our_own_path_is_a_part_of_the_page_with_measured_ratios_in_a_column_of_their_own() {
+    let profile = Profile::study();
+    let mut paths = PathResults::new(&profile, 256, Measured::ours());
+    paths.paths = vec![study::case(&profile, study::CASES[2], 256, false).unwrap()];
+    paths.processor = "<script>alert(1)</script>".to_owned();
+    paths.paths[0].linerate.parts[0].part = "<img src=x>".to_owned();
+    let read = PathResults::parse(&serde_json::to_vec(&paths).unwrap()).unwrap();
+    assert_eq!(read, paths);
+    let report = Report::new([]).with_paths(vec![read]);
+    let page = page(&report);
+    assert!(
+        page.contains("id=\"table-paths\"") && page.contains("id=\"figure-paths-1-simulated-packed-64\"")
+    );
+    assert!(page.contains("<td class=\"n\">1.17</td>"), "the measured median of packed rings at 64 bytes");
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!page.contains("<img"));
+    assert!(summary(&report).contains("packed 64"));
+    assert!(PathResults::parse(b"{}").is_none());
 }
 
 /// A number as a file may have it: nothing, something, or far too much.

@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 /// Plain buffers kept translated and fetched ahead of need.
 const AHEAD: usize = 64;
+/// So many are taken at a time at least, where the ring has them: four lines of descriptors. After bursts of a few frames a
+/// sweep for each would look at lines in part and again (`docs/decisions/0058-lines-of-our-own-path.md`).
+const PART: usize = 16;
 
 /// Where one frame goes.
 pub(super) enum Place {
@@ -273,10 +276,10 @@ impl<R: DeviceRing> Core<R> {
         self.spare.push(slots);
     }
 
-    /// Fills the stock and fetches what will be written next.
+    /// Fills the stock, unless little of it is gone, and fetches what will be written next.
     #[inline]
     pub(super) fn stock_up(&mut self) -> Result<(), PortFault> {
-        if self.chain.is_some() || self.plain.held >= AHEAD {
+        if self.chain.is_some() || self.plain.held > AHEAD - PART {
             return Ok(());
         }
         self.ring.sweep(AHEAD - self.plain.held, &mut self.sweep, &mut self.translator)?;

@@ -56,11 +56,13 @@ fn into_the_guest_edited_and_read_only_are_within_a_few_per_cent_because_nobody_
     assert!(low > 0.95 && high < 1.05, "{low} {high}");
 }
 
+/// Of 64 bytes the only line is loaded right behind the prefetch, which then costs its own instruction; beyond 512 bytes the
+/// first line is one of many over both copies.
 #[test]
-fn no_prefetch_costs_more_where_the_host_reads_the_guests_lines_and_over_both_copies_of_short_packets() {
-    holds("no prefetch > prefetch", GuestToHost, &SIZES[..5]);
-    holds("no prefetch > prefetch", Both, &SIZES[..4]);
-    more_than_base("no-prefetch", GuestToHost, &SIZES);
+fn no_prefetch_costs_more_where_the_host_reads_more_than_one_of_the_guests_lines() {
+    holds("no prefetch > prefetch", GuestToHost, &SIZES[1..6]);
+    holds("no prefetch > prefetch", Both, &SIZES[1..4]);
+    more_than_base("no-prefetch", GuestToHost, &SIZES[1..]);
 }
 
 /// The store buffer asks for lines ahead by itself, so a prefetch of the first gains what chance also gives or takes; beyond
@@ -69,7 +71,7 @@ fn no_prefetch_costs_more_where_the_host_reads_the_guests_lines_and_over_both_co
 fn into_the_guest_a_prefetch_changes_little_because_stores_ask_ahead() {
     let (low, high) = finding("no prefetch > prefetch", HostToGuest).range().expect("it was run");
     assert!(low > 0.95 && high < 1.15, "{low} {high}");
-    assert!(finding("no prefetch > prefetch", Both).at(Verdict::DoesNot).is_empty());
+    assert_eq!(finding("no prefetch > prefetch", Both).at(Verdict::DoesNot), [64]);
 }
 
 #[test]

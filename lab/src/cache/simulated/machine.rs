@@ -6,6 +6,7 @@
 use super::core::{Core, State};
 use super::counters::{Counters, Source};
 use super::directory::Directory;
+use super::moves::Moves;
 use super::profile::{Profile, Protocol};
 use super::sockets::{Shared, Sockets};
 use super::stores::Store;
@@ -47,6 +48,7 @@ pub struct Machine {
     frequency: f64,
     /// By core and line, for the lines below the watched end: loads from another core's modified line
     line_hits: Vec<Vec<u64>>,
+    pub(super) moves: Moves,
 }
 
 impl Machine {
@@ -64,6 +66,7 @@ impl Machine {
             values: Values::new(bytes),
             frequency: profile.frequency.value,
             line_hits: vec![Vec::new(); cores],
+            moves: Moves::default(),
             timing,
         }
     }

@@ -16,6 +16,7 @@ pub mod counters;
 mod device;
 mod directory;
 pub mod machine;
+pub mod moves;
 mod prefetch;
 pub mod profile;
 pub mod run;

@@ -120,6 +120,11 @@ impl Simulated<'_> {
         self.machine.borrow().counters(self.core)
     }
 
+    /// Counts lines that cores take from each other anew.
+    pub fn forget_moves(&self) {
+        self.machine.borrow_mut().forget_moves();
+    }
+
     /// Its loads from other cores' modified lines so far, for each line that the machine watches.
     pub fn line_hits(&self) -> Vec<u64> {
         self.machine.borrow().line_hits(self.core).to_vec()

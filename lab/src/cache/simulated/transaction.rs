@@ -104,6 +104,7 @@ impl Machine {
         let start = self.serve_from(core, line, now);
         let fill = self.source(core, line, write, start);
         let fill = self.scattered(fill, start);
+        self.note_move(core, line, write);
         self.hand_over(core, line, write, start);
         let hold = self.timing.hold;
         let entry = self.directory.at(line);

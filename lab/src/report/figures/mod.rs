@@ -3,10 +3,13 @@
 pub(super) mod copies;
 mod cycles;
 mod lines;
+mod paths;
 mod ratios;
 mod scatter;
 mod synergy;
 mod waterfall;
+
+pub(super) use paths::lines_of_paths;
 
 use super::Set;
 use super::svg::{Anchor, Drawing, standalone};

@@ -187,12 +187,15 @@ fn a_ping_pong_takes_transfers_and_holds_in_each_direction() {
     };
     let (transfer, hold) = (ticks.of("transfer.core_modified"), ticks.of("transfer.hold"));
     // A side asks for the right to write, which the other one had shared by looking; it keeps the line for a hold; then
-    // the bytes go over, and who waited finds out that it foresaw wrongly.
+    // the bytes go over, and who waited finds out that it foresaw wrongly, loads once more and stores when that has retired.
     let shared = ticks.of("transfer.upgrade") + hold + transfer;
-    assert_eq!(more(false), 100 * 2 * (shared + ticks.of("core.mispredict") + 2 * ticks.issue()));
-    // A side that looks has the line for itself and may write at once; but the other one, whose line went, looks too before
-    // anything was stored, so the line goes once to and fro in vain.
-    assert_eq!(more(true), 100 * 2 * 3 * (transfer + hold));
+    assert_eq!(
+        more(false),
+        100 * 2 * (shared + ticks.of("core.mispredict") + ticks.issue() + ticks.of("l1.latency"))
+    );
+    // A side that looks has the line for itself and may write at once; the other one, whose line went, has it back when that is
+    // done.
+    assert_eq!(more(true), 100 * 2 * (transfer + hold));
 }
 
 #[test]
@@ -209,11 +212,12 @@ fn places_on_two_lines_cost_a_store_each_and_on_one_line_transfers() {
     assert!(more(both) > 10 * 1000 * alone);
     assert!(two(split, 2000).iter().all(|counters| counters.lost_lines == 0));
     // Each time that a core loses the line it has it back after a transfer to the other one and one from there, no
-    // later than both holds allow.
+    // later than both holds allow and the load before each store.
     let transfers = ticks.of("transfer.core_modified") + ticks.of("transfer.hold");
+    let most = 2 * (transfers + ticks.of("l1.latency"));
     for counters in [first, second] {
         let lap = counters.time / counters.lost_lines;
-        assert!((transfers..=2 * transfers + TICKS).contains(&lap), "{lap}: from {transfers} to its double");
+        assert!((transfers..=most).contains(&lap), "{lap}: from {transfers} to {most}");
     }
 }
 
