@@ -141,6 +141,9 @@ pub struct Stalls {
     pub core: f64,
     /// Waiting for memory
     pub dram: f64,
+    /// Waiting for a fill buffer, before the line itself could be asked for
+    #[serde(default)]
+    pub fills: f64,
     /// Waiting for room among the stores
     pub stores: f64,
     /// Asking for what is not there yet
@@ -207,6 +210,7 @@ impl ThreadRow {
                 llc: time(counters.stall_llc),
                 core: time(counters.stall_core),
                 dram: time(counters.stall_dram),
+                fills: time(counters.stall_fills),
                 stores: time(counters.stall_stores),
                 spin: time(counters.spin),
             },

@@ -30,7 +30,15 @@ fn results(memory: Kind, names: &[&str]) -> Results {
             rfo_demand: 1.0,
             rfo_ahead: 1.0,
             fill_full: 3.0,
-            stalls: Stalls { l2: 5.0, llc: 10.0, core: 60.0, dram: 20.0, stores: 3.0, spin: 30.0 },
+            stalls: Stalls {
+                l2: 5.0,
+                llc: 10.0,
+                core: 60.0,
+                dram: 20.0,
+                fills: 2.0,
+                stores: 3.0,
+                spin: 30.0,
+            },
         });
         let line = LineRow { address: 64, name: "rx.last_avail".to_owned(), hits_modified: [0.5, 0.2, 0.0] };
         Row {
@@ -281,7 +289,7 @@ fn any_row() -> impl Strategy<Value = Row> {
     let thread =
         prop_oneof![Just("rx".to_owned()), Just("guest".to_owned()), Just("tx".to_owned()), any::<String>()];
     let rate = prop_oneof![1e-12..1e12_f64, Just(1e300)];
-    let numbers = prop::collection::vec(any_number(), 16);
+    let numbers = prop::collection::vec(any_number(), 17);
     let line = (any::<u64>(), any::<String>(), any_number());
     (
         name,
@@ -316,7 +324,15 @@ fn thread_row(thread: String, n: &[f64]) -> ThreadRow {
         rfo_demand: n[7],
         rfo_ahead: n[8],
         fill_full: n[9],
-        stalls: Stalls { l2: n[10], llc: n[11], core: n[12], dram: n[13], stores: n[14], spin: n[15] },
+        stalls: Stalls {
+            l2: n[10],
+            llc: n[11],
+            core: n[12],
+            dram: n[13],
+            fills: n[16],
+            stores: n[14],
+            spin: n[15],
+        },
     }
 }
 

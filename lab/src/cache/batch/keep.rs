@@ -70,7 +70,7 @@ fn judge(row: &Row) -> Result<(), KeepError> {
     }
 }
 
-fn counts(thread: &ThreadRow) -> [f64; 16] {
+fn counts(thread: &ThreadRow) -> [f64; 17] {
     let ThreadRow { stalls, .. } = thread;
     [
         thread.cycles,
@@ -87,6 +87,7 @@ fn counts(thread: &ThreadRow) -> [f64; 16] {
         stalls.llc,
         stalls.core,
         stalls.dram,
+        stalls.fills,
         stalls.stores,
         stalls.spin,
     ]

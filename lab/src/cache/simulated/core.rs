@@ -28,6 +28,8 @@ pub(super) enum State {
 struct InFlight {
     instruction: u64,
     retires: Time,
+    /// When it had a fill buffer, or needed none
+    buffered: Time,
     source: Source,
 }
 
@@ -54,6 +56,9 @@ pub(super) struct Core {
     /// When the last load has its value, and where from
     pub(super) loaded: Time,
     loaded_from: Source,
+    loaded_buffered: Time,
+    /// When the last access had its fill buffer, or needed none
+    pub(super) buffered: Time,
     /// What touches packets cannot begin before this
     pub(super) depends: Time,
     depends_on: Source,
@@ -86,6 +91,8 @@ impl Core {
             retired: 0,
             loaded: 0,
             loaded_from: Source::L1,
+            loaded_buffered: 0,
+            buffered: 0,
             depends: 0,
             depends_on: Source::L1,
             seen: (u64::MAX, 0),
@@ -106,8 +113,8 @@ impl Core {
         self.clock += count * timing.issue;
         let oldest = self.counters.instructions.saturating_sub(timing.reorder_buffer);
         while let Some(first) = self.window.front().filter(|first| first.instruction <= oldest) {
-            let (retires, source) = (first.retires, first.source);
-            self.stall_until(retires, source);
+            let (retires, buffered, source) = (first.retires, first.buffered, first.source);
+            self.stall_until(retires, buffered, source);
             self.window.pop_front();
         }
     }
@@ -115,10 +122,11 @@ impl Core {
     /// A load was issued and will complete.
     pub(super) fn load_completes(&mut self, at: Time, source: Source) {
         self.retired = self.retired.max(at);
-        (self.loaded, self.loaded_from) = (at, source);
+        (self.loaded, self.loaded_from, self.loaded_buffered) = (at, source, self.buffered);
         self.window.push_back(InFlight {
             instruction: self.counters.instructions,
             retires: self.retired,
+            buffered: self.buffered,
             source,
         });
     }
@@ -131,19 +139,22 @@ impl Core {
     /// The last load's value decides what comes next, and was foreseen wrongly.
     pub(super) fn resolve(&mut self, penalty: Time) {
         let (loaded, source) = (self.loaded, self.loaded_from);
-        self.stall_until(loaded, source);
+        self.stall_until(loaded, self.loaded_buffered, source);
         self.clock += penalty;
     }
 
     /// Waits until everything issued so far has retired.
     pub(super) fn retire(&mut self) {
-        let last = self.window.back().map_or(Source::L1, |last| last.source);
-        self.stall_until(self.retired, last);
+        let last = self.window.back().map_or((0, Source::L1), |last| (last.buffered, last.source));
+        self.stall_until(self.retired, last.0, last.1);
     }
 
-    fn stall_until(&mut self, until: Time, source: Source) {
+    /// Of the wait, what lies before the line had its fill buffer is the buffers'.
+    fn stall_until(&mut self, until: Time, buffered: Time, source: Source) {
         if until > self.clock {
-            self.counters.stall(source, until - self.clock);
+            let fills = buffered.min(until).saturating_sub(self.clock);
+            self.counters.stall_fills += fills;
+            self.counters.stall(source, until - self.clock - fills);
             self.clock = until;
         }
     }

@@ -67,6 +67,8 @@ pub struct Counters {
     pub stall_core: Time,
     /// The same for memory
     pub stall_dram: Time,
+    /// Time in which nothing could be issued because no fill buffer was free for the line
+    pub stall_fills: Time,
     /// The same for a full store buffer
     pub stall_stores: Time,
     /// Time spent asking for what is not there yet
@@ -111,6 +113,7 @@ impl Counters {
             stall_llc: self.stall_llc - earlier.stall_llc,
             stall_core: self.stall_core - earlier.stall_core,
             stall_dram: self.stall_dram - earlier.stall_dram,
+            stall_fills: self.stall_fills - earlier.stall_fills,
             stall_stores: self.stall_stores - earlier.stall_stores,
             spin: self.spin - earlier.spin,
         }

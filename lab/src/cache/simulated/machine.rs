@@ -283,6 +283,7 @@ impl Machine {
             if follows { self.cores[id].clock.max(self.cores[id].depends) } else { self.cores[id].clock };
         let (line, value) = (at / LINE, self.values.load(at, bytes));
         if let Some(value) = self.cores[id].stores.forward(at, bytes, value) {
+            self.cores[id].buffered = now;
             self.cores[id].load_completes(now + self.timing.l1, Source::L1);
             return value;
         }

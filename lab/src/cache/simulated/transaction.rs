@@ -24,6 +24,7 @@ impl Machine {
     /// Brings a line to a core, with the right to write if so asked.
     pub(super) fn access(&mut self, core: usize, line: u64, write: bool, now: Time) -> Fill {
         let may = !write || self.directory.at(line).owned_by(core);
+        self.cores[core].buffered = now;
         let l1_latency = self.timing.l1;
         if let Some(entry) = self.cores[core].l1.find(line).filter(|_| may) {
             let pending = entry.ready > now + l1_latency;
@@ -35,6 +36,7 @@ impl Machine {
             return fill;
         }
         let start = self.cores[core].fill_free(now);
+        self.cores[core].buffered = start;
         let (fill, missed) = self.beyond_l1(core, line, write, start);
         self.cores[core].take_fill(start, fill.ready);
         self.enter_l1(core, line, fill);

@@ -13,12 +13,13 @@ const GROUP: f64 = 3.0 * BAR + 11.0;
 const LEGEND: f64 = 26.0;
 
 /// Class and name of each part, in the order in which they stand.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     ("work", "work"),
     ("l2", "L2"),
     ("llc", "LLC"),
     ("core", "other core"),
     ("dram", "DRAM"),
+    ("fills", "fill buffers"),
     ("stores", "store buffer"),
     ("spin", "spin"),
 ];
@@ -84,11 +85,11 @@ fn group(drawing: &mut Drawing, row: &Row, x: Scale, top: f64) {
 }
 
 /// Work is what is left of all cycles.
-fn parts(thread: &ThreadRow) -> [f64; 7] {
+fn parts(thread: &ThreadRow) -> [f64; 8] {
     let stalls = &thread.stalls;
-    let waits = [stalls.l2, stalls.llc, stalls.core, stalls.dram, stalls.stores, stalls.spin];
+    let waits = [stalls.l2, stalls.llc, stalls.core, stalls.dram, stalls.fills, stalls.stores, stalls.spin];
     let work = (thread.cycles - waits.iter().sum::<f64>()).max(0.0);
-    let mut parts = [work; 7];
+    let mut parts = [work; 8];
     parts[1..].copy_from_slice(&waits);
     parts
 }

@@ -44,7 +44,11 @@ fn check_counters(counters: &Counters, issue: u64) {
     let Counters { time, instructions, loads, l1_misses, l2_misses, llc_misses, .. } = *counters;
     assert!(loads >= l1_misses && l1_misses >= l2_misses && l2_misses >= llc_misses);
     assert!(l2_misses >= counters.hits_modified);
-    let stalls = counters.stall_l2 + counters.stall_llc + counters.stall_core + counters.stall_dram;
+    let stalls = counters.stall_l2
+        + counters.stall_llc
+        + counters.stall_core
+        + counters.stall_dram
+        + counters.stall_fills;
     let waited = stalls + counters.stall_stores + counters.spin;
     assert!(waited <= time, "waited {waited} of {time}");
     // What is not waiting is issue, and waiting for the first level.
