@@ -20,9 +20,9 @@ fn side<M: Memory>(memory: &mut M, tail: u64, batch: u64, fills: bool) {
         }
         let slot = TABLE + n % SLOTS * 8;
         if fills {
-            memory.store(slot, Eight, n)
+            memory.store(slot, Eight, n);
         } else {
-            assert_eq!(memory.load(slot, Eight), n)
+            assert_eq!(memory.load(slot, Eight), n);
         }
         if (n + 1).is_multiple_of(batch) {
             memory.store(own, Eight, n + 1);
