@@ -61,7 +61,12 @@ pub(in crate::report) fn kind(memory: Kind) -> &'static str {
 /// What every figure says under itself.
 pub(in crate::report) fn provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
-    format!("{}: {on}, {} packets each", kind(results.memory), count(results.packets))
+    let packets = count(results.packets);
+    let packets = match &results.trial {
+        Some(record) => format!("{} rounds, {packets} packets in a slice of the base", record.rounds.len()),
+        None => format!("{packets} packets each"),
+    };
+    format!("{}: {on}, {packets}", kind(results.memory))
 }
 
 /// By which build, with which profile or on which machine.

@@ -121,7 +121,7 @@ fn legend(drawing: &mut Drawing) {
             drawing.shaded(area, name, degree(hits), "");
         }
         drawing.text(x + 42.0, TOP + 10.0, Anchor::Start, "small", &format!("{hits} loads / packet"));
-        x += 150.0;
+        x += 170.0;
     }
 }
 
