@@ -69,10 +69,10 @@ fn stores_past_the_caches_pay_only_once_requests_for_ownership_are_gone() {
 }
 
 #[test]
-fn the_base_waits_for_ownership_as_in_the_study_and_with_a_hardly() {
+fn the_base_waits_for_ownership_as_in_the_study_and_ten_times_as_long_as_with_a() {
     assert!((103.2..=412.8).contains(&rfo("base")), "{}", rfo("base"));
     for name in ["a", "a+d"] {
-        assert!(rfo("base") > 8.0 * rfo(name), "{name}: {} of {}", rfo(name), rfo("base"));
+        assert!(rfo("base") > 10.0 * rfo(name), "{name}: {} of {}", rfo(name), rfo("base"));
     }
 }
 
