@@ -5,7 +5,7 @@
 use super::args::{CopyMemory, LabCopiesArgs};
 use super::profile;
 use super::progress::Progress;
-use super::trial::{keep, refuse_present};
+use super::trial::{keep, refuse_place};
 use crate::show;
 use crate::trouble::Trouble;
 use lab::cache::copystudy::{Plan, Results, Selection, measure, orders, simulate_all};
@@ -17,7 +17,7 @@ use std::thread;
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     let selection = selection(args)?;
     if let Some(path) = &args.out {
-        refuse_present(path)?;
+        refuse_place(path)?;
     }
     let results = match args.memory {
         CopyMemory::Simulated => simulated(args, &selection)?,

@@ -3,6 +3,7 @@
 use super::args::LabPathsArgs;
 use super::profile;
 use super::progress::Progress;
+use super::trial::{keep, refuse_place};
 use crate::show;
 use crate::trouble::Trouble;
 use lab::cache::paths::measured::Measured;
@@ -23,22 +24,15 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
         args.measured.as_deref().map_or_else(|| Ok(Measured::ours()), |file| read(file).map(Some))?;
     let mut results = PathResults::new(&profile, args.packets, measured);
     if let Some(out) = &args.out {
-        // Nothing has run yet, so a place that cannot be written to is bad input.
-        keep(out, &results).map_err(|error| Trouble::bad(place(out), error, REMEDY))?;
+        refuse_place(out)?;
     }
     results.paths = simulate(args, &profile).map_err(|error| {
         Trouble::failed("lab paths", error, "report the profile and the number of packets")
     })?;
     if let Some(out) = &args.out {
-        keep(out, &results).map_err(|error| Trouble::failed(place(out), error, REMEDY))?;
+        keep(out, &serde_json::to_string(&results)?)?;
     }
     show::print(&results, args.output, table)
-}
-
-const REMEDY: &str = "name a file that you may write";
-
-fn place(out: &Path) -> String {
-    format!("--out {}", out.display())
 }
 
 fn read(file: &Path) -> Result<Measured, Trouble> {
@@ -46,10 +40,6 @@ fn read(file: &Path) -> Result<Measured, Trouble> {
     let remedy = "name a file with what `cargo xtask bench peers -o json` printed";
     let bytes = fs::read(file).map_err(|error| Trouble::bad(&name, error, remedy))?;
     Measured::parse(&bytes).map_err(|error| Trouble::bad(&name, error, remedy))
-}
-
-fn keep(out: &Path, results: &PathResults) -> std::io::Result<()> {
-    fs::write(out, serde_json::to_vec(results)?)
 }
 
 /// All cases, as many at once as was asked for, in their order.

@@ -109,7 +109,7 @@ impl Watch {
 /// Measures this processor's constants, and prints or keeps a profile of them.
 pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
-        refuse_present(path)?;
+        refuse_place(path)?;
     }
     let judged = args.profile.as_deref().map(profile::find).transpose()?;
     let mut progress = Progress::new("rounds", 0, 1);
@@ -162,12 +162,15 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     can
 }
 
-pub(super) fn refuse_present(path: &Path) -> Result<(), Trouble> {
-    if !path.exists() {
-        return Ok(());
-    }
+/// Refuses a file that is there, or that cannot be made. Nothing has run yet, and nothing is left behind.
+pub(super) fn refuse_place(path: &Path) -> Result<(), Trouble> {
     let place = format!("--out {}", path.display());
-    Err(Trouble::bad(place, "the file is there, and a profile is measured as a whole", "name a new file"))
+    if path.exists() {
+        let reason = "the file is there, and what this command keeps is made as a whole";
+        return Err(Trouble::bad(place, reason, "name a new file"));
+    }
+    let made = std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path));
+    made.map_err(|error| Trouble::bad(place, error, "name a file that you may write"))
 }
 
 pub(super) fn keep(path: &Path, text: &str) -> anyhow::Result<()> {

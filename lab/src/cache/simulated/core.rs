@@ -189,6 +189,11 @@ impl Core {
         self.graces.push(Grace { line, from, until });
     }
 
+    /// The line is gone at once: what was left of it here is old.
+    pub(super) fn let_go(&mut self, line: u64) {
+        self.graces.retain(|grace| grace.line != line);
+    }
+
     /// From when on a line that was lost may still be used, if it may at this time or later.
     pub(super) fn grace(&self, line: u64, now: Time) -> Option<Time> {
         let usable = self.graces.iter().filter(|grace| grace.line == line && now < grace.until);

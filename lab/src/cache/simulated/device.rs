@@ -29,8 +29,9 @@ impl Machine {
         }
     }
 
-    /// Nobody has the line.
+    /// Nobody has the line, and nobody goes on using it.
     pub(super) fn forget(&mut self, line: u64) {
+        self.cores.iter_mut().for_each(|core| core.let_go(line));
         let entry = self.directory.at(line);
         entry.sharers = 0;
         (entry.owner, entry.winner) = (NOBODY, NOBODY);

@@ -49,6 +49,9 @@ pub struct Machine {
     /// By core and line, for the lines below the watched end: loads from another core's modified line
     line_hits: Vec<Vec<u64>>,
     pub(super) moves: Moves,
+    /// Stores that became visible: line, core and when
+    #[cfg(test)]
+    pub(super) written: Vec<(u64, usize, Time)>,
 }
 
 impl Machine {
@@ -67,6 +70,8 @@ impl Machine {
             frequency: profile.frequency.value,
             line_hits: vec![Vec::new(); cores],
             moves: Moves::default(),
+            #[cfg(test)]
+            written: Vec::new(),
             timing,
         }
     }
@@ -240,6 +245,8 @@ impl Machine {
         }
         self.directory.at(store.line()).version += 1;
         self.cores[id].counters.stores += 1;
+        #[cfg(test)]
+        self.written.push((store.line(), id, now));
         for other in (0..self.cores.len()).filter(|other| *other != id) {
             self.wake(other, store.line(), now);
         }

@@ -155,6 +155,16 @@ pub enum ProfileError {
         /// The most
         limit: f64,
     },
+    /// A time or width of which nothing is left in the simulator's units
+    #[error("`{name}` is {value}, less than the simulator can honour: {least}")]
+    TooSmall {
+        /// Which
+        name: &'static str,
+        /// What it says
+        value: f64,
+        /// What it must be
+        least: &'static str,
+    },
     /// A cache that has no line for each of its ways
     #[error(
         "`{name}` is {ways}, but the cache has only {lines} lines: it must have at least one for each way"
@@ -229,6 +239,7 @@ impl Profile {
             judge(name, constant.value)?;
         }
         profile.judge_ways()?;
+        profile.judge_times()?;
         let free = profile.constants().iter().filter(|(_, constant)| constant.free).count();
         if free > 3 { Err(ProfileError::TooFree(free)) } else { Ok(profile) }
     }
@@ -284,6 +295,29 @@ impl Profile {
         let (limit, value) = (self.llc.ways.value, self.device_ways.as_ref().map_or(0.0, |ways| ways.value));
         let fits = value <= limit;
         if fits { Ok(()) } else { Err(ProfileError::TooLarge { name: "device_ways", value, limit }) }
+    }
+
+    /// No time comes to nothing: lines that nobody holds would go round among cores for ever, and nothing divides by it.
+    fn judge_times(&self) -> Result<(), ProfileError> {
+        for (name, constant) in self.constants() {
+            let value = constant.value;
+            let ticks = match name {
+                "core.width" if value < 1.0 => {
+                    let least = "it must be at least 1, an instruction in each cycle";
+                    return Err(ProfileError::TooSmall { name, value, least });
+                }
+                "transfer.spread" => continue,
+                "core.mispredict" | "core.store" | "core.store_l2" => Profile::cycles(constant),
+                _ if name.ends_with("latency") => Profile::cycles(constant),
+                _ if name.starts_with("transfer.") => self.nanoseconds(constant),
+                _ => continue,
+            };
+            if ticks == 0 {
+                let least = "it must be at least a sixteenth of a cycle";
+                return Err(ProfileError::TooSmall { name, value, least });
+            }
+        }
+        Ok(())
     }
 
     /// Ways of the shared cache that a device may fill.

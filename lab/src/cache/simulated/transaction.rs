@@ -119,13 +119,21 @@ impl Machine {
         fill
     }
 
-    /// When a request can be taken up: a line that another just won is not given away yet.
+    /// When a request can be taken up: a line that another just won is not given away yet, and the right to write a line that
+    /// is still on its way here is asked for when it has come; sooner, its last owner could still be writing.
     fn serve_from(&mut self, core: usize, line: u64, now: Time) -> Time {
         let entry = self.directory.at(line);
-        if entry.winner == NOBODY || usize::from(entry.winner) == core || entry.held <= now {
+        if entry.winner == NOBODY || entry.held <= now {
             return now;
         }
         let entry = *entry;
+        if usize::from(entry.winner) == core {
+            return if entry.shared_by(core) {
+                now.max(entry.held.saturating_sub(self.timing.hold))
+            } else {
+                now
+            };
+        }
         if entry.exclusive {
             self.cores[usize::from(entry.owner)].grant(line, entry.owned_from, entry.held);
         }

@@ -117,6 +117,20 @@ fn judge(machine: &Machine, history: &History) {
     assert!(!execution.total_store_order(&coherence).has_circle(), "not TSO: {history:?}");
 }
 
+/// Between stores of two cores to a line lies the shortest way that a line can go from one to the other: never do both have
+/// the right at once.
+fn judge_writers(machine: &Machine) {
+    let timing = &machine.timing;
+    let least = timing.llc.min(timing.upgrade).min(timing.core_clean).min(timing.core_modified);
+    let mut last = HashMap::new();
+    for (line, core, now) in &machine.written {
+        if let Some((before, then)) = last.insert(*line, (*core, *now)) {
+            let apart = now - then;
+            assert!(before == *core || apart >= least, "line {line}: {before} at {then}, {core} at {now}");
+        }
+    }
+}
+
 fn value_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         5 => (0..PLACES).prop_map(Op::Load),
@@ -189,6 +203,7 @@ proptest! {
         let machine = Machine::new(&profile, programs.len(), 24 * 64, PREFETCHERS);
         let (machine, history) = execute(machine, &programs, |_| {});
         judge(&machine, &history);
+        judge_writers(&machine);
     }
 
     /// One core alone sees plain memory, however wide its accesses are and however they overlap.

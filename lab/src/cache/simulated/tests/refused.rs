@@ -66,6 +66,21 @@ fn sizes_that_no_processor_has_are_refused() {
 }
 
 #[test]
+fn times_of_which_nothing_is_left_are_refused() {
+    for (from, to, name) in [
+        ("latency = { value = 4,", "latency = { value = 0.001,", "l1.latency"),
+        ("\nstore = { value = 1,", "\nstore = { value = 0.001,", "core.store"),
+        ("drain = { value = 80,", "drain = { value = 1e-9,", "transfer.drain"),
+        ("dram_interval = { value = 0.75,", "dram_interval = { value = 1e-300,", "transfer.dram_interval"),
+    ] {
+        let error = changed(from, to);
+        assert!(error.starts_with(&format!("`{name}` is")) && error.contains("a sixteenth"), "{error}");
+    }
+    let error = changed("width = { value = 4,", "width = { value = 1e-9,");
+    assert!(error.starts_with("`core.width` is") && error.contains("at least 1"), "{error}");
+}
+
+#[test]
 fn constants_need_sources_and_at_most_three_are_free() {
     assert!(changed("source = \"the study: fixed frequency\"", "source = \" \"").contains("has no source"));
     let free = STUDY.replace("source = \"the study\"", "source = \"the study\", free = true");
