@@ -7,6 +7,8 @@
 //! that was not given to it, so every number of it can be tested. Only `rig`, which joins it to ports, reads a clock.
 
 mod description;
+#[doc(hidden)]
+pub mod fuzz;
 mod headers;
 mod memory;
 pub mod meter;

@@ -28,7 +28,7 @@ use port::{BURST, Burst};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Most streams of a run: each takes 700 KiB in the meter.
+/// Most streams of a run: each takes 576 KiB in the meter.
 pub const MOST: usize = 256;
 /// How often ports are tended and whoever watches is told, in nanoseconds.
 const TENDED: u64 = 1_000_000;
@@ -39,8 +39,10 @@ const STALE: u64 = 1_000;
 const SILENCE: Duration = Duration::from_millis(200);
 /// How long it is between two looks at a port that is not ready.
 const LOOK: Duration = Duration::from_millis(2);
-/// The schedule may catch up with what was due in so many seconds, at least a burst.
-const CATCH_UP: f64 = 0.001;
+/// The schedule may catch up with what was due in so many seconds, but at least a burst; and with more frames than a ring
+/// usually has only if they were due in a tenth of that.
+const CATCH_UP: f64 = 0.01;
+const RING: u64 = 1024;
 /// How far ahead a phase begins, in nanoseconds, so that its first frame is not late.
 const AHEAD: u64 = 20_000;
 
@@ -55,7 +57,8 @@ pub struct Timing {
     pub duration: Duration,
     /// How long frames are sent before that.
     pub warm_up: Duration,
-    /// Most frames that a late stream sends at once; left out: what is due in a millisecond.
+    /// Most frames that a late stream sends at once; left out: what is due in ten milliseconds, but no more than 1024 or
+    /// what is due in one.
     pub catch_up: Option<u64>,
     /// How long ports may take until they carry packets.
     pub patience: Duration,
@@ -211,7 +214,8 @@ impl Rig {
         let names = plans.iter().enumerate().map(name).collect();
         let notes = plans.iter().flat_map(|plan| plan.notes.clone()).collect();
         let fastest = rates.iter().flatten().fold(0.0_f64, |most, rate| most.max(*rate));
-        let catch_up = timing.catch_up.unwrap_or(((fastest * CATCH_UP) as u64).max(BURST as u64));
+        let most = RING.max((fastest * CATCH_UP / 10.0) as u64);
+        let catch_up = timing.catch_up.unwrap_or(((fastest * CATCH_UP) as u64).clamp(BURST as u64, most));
         let pairs = plans.into_iter().zip(rates.iter().copied()).collect();
         let source = Source::new(pairs, timing.pace, 0, catch_up, key)?;
         let clock = Clock::calibrated(&Processor::here());
@@ -330,6 +334,7 @@ impl Rig {
         self.ends.send.forget();
         (state.missed, state.offers, state.at, state.blocked) = (Missed::default(), (0, 0), 0, false);
         state.burst.begin(0);
+        state.told = start;
         let phase = if warm_up { Phase::WarmUp } else { Phase::Measuring };
         loop {
             let at = now();
@@ -340,7 +345,7 @@ impl Rig {
             if at - state.tended > TENDED {
                 state.tended = at;
                 self.ends.tend();
-                if at - state.told > TOLD {
+                if at.saturating_sub(state.told) > TOLD {
                     state.told = at;
                     let since = Duration::from_nanos(at.saturating_sub(start));
                     let sent = self.source.sent().map(|sent| sent.frames).sum();
@@ -428,6 +433,11 @@ impl Rig {
             }
         }
     }
+}
+
+/// Has the copies of this process made by the kernel that is fastest here. Before the first port is made.
+pub fn settle() {
+    mem::copy::settle(mem::copy::choose(mem::ticks));
 }
 
 /// The places of a burst, in order.
