@@ -101,7 +101,9 @@ pub(super) fn captured(mut bytes: Vec<u8>) -> Option<Laid> {
         _ => (0, None, false),
     };
     let headers = layers.transport + header;
-    if layers.is_fragment || headers + TAG > end || headers > LONGEST_HEAD || end < 60 {
+    // A TCP header says itself how long it is, and may say too little.
+    let is_cut = layers.protocol == protocol::TCP && header < TcpHeader::MIN_LEN;
+    if is_cut || layers.is_fragment || headers + TAG > end || headers > LONGEST_HEAD || end < 60 {
         return None;
     }
     let mut laid = Laid { bytes, headers, ..Laid::default() };
