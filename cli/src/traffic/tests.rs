@@ -20,12 +20,12 @@ const PAIR: [&str; 4] = ["--port", "kind=pair,name=a,peer=b", "--port", "kind=pa
 
 #[test]
 fn flags_make_a_stream_and_ports() {
-    let words = ["--size", "64:7,570:4", "--flows", "9", "--vlan", "1,2", "--set", "vary={ttl={random=1}}"];
+    let words = ["--size", "68:7,570:4", "--flows", "9", "--vlan", "1,2", "--set", "vary={ttl={random=1}}"];
     let input = input::read(&args(&[&PAIR[..], &words].concat())).unwrap();
     assert_eq!(input.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     let stream = &input.streams[0];
     assert_eq!((stream.flows, &stream.vlan[..], stream.vary.len()), (9, &[1, 2][..], 1));
-    assert_eq!(stream.size, Sizes::Table { mix: vec![(64, 7), (570, 4)] });
+    assert_eq!(stream.size, Sizes::Table { mix: vec![(68, 7), (570, 4)] });
 }
 
 #[test]
