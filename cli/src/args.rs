@@ -61,6 +61,9 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Be a virtio-user guest of any vhost-user switch
     Guest(GuestArgs),
+    /// Send streams of frames by one port, and say what of them came by another
+    #[command(after_help = "SIGINT and SIGTERM end a run early; what was measured until then is printed.")]
+    Gen(Box<crate::traffic::args::GenArgs>),
     /// Show why a data path is as fast as it is: experiments on the cache effects of a model
     #[command(subcommand)]
     Lab(crate::lab::args::LabCommand),
@@ -327,7 +330,7 @@ fn port_kind() -> impl TypedValueParser<Value = String> {
 }
 
 /// `KEY=VALUE` in two.
-fn key_and_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn key_and_value(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let (key, value) = parts.ok_or("write a key, = and its value, such as interface=vm0")?;
     Ok((key.trim().to_owned(), value.to_owned()))

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
 }
 
 /// Pins this thread, for figures that mean something.
-fn pin(cpu: Option<usize>) -> Result<(), Trouble> {
+pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Trouble> {
     let Some(cpu) = cpu else { return Ok(()) };
     let allowed = Host::here().allowed;
     if !allowed.contains(&cpu) {

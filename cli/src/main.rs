@@ -23,6 +23,7 @@ mod snippet;
 mod switch;
 mod top;
 mod topology;
+mod traffic;
 mod trouble;
 mod value;
 mod verbs;
@@ -62,6 +63,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Stop => verbs::stop(&client()),
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),
+        Command::Gen(args) => traffic::run(args),
         Command::Lab(command) => lab::run(command),
         Command::Completions { shell } => show::raw(&manual::completions(*shell)),
         Command::Man { dir: None } => show::raw(&manual::page()?),

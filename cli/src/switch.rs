@@ -200,7 +200,7 @@ fn make(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
 
 /// As [`make`], for a thread that may wait: a switch that was killed leaves its sockets to the kernel, which takes a
 /// moment to clear them away.
-fn patiently(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+pub(crate) fn patiently(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
     let began = Instant::now();
     loop {
         match make(port) {
@@ -222,7 +222,7 @@ fn place(port: &PortSettings) -> String {
 }
 
 /// Why a port could not be made, and its remedy, where the room that refused told one.
-fn not_made(port: &PortSettings, why: &PlantError) -> Trouble {
+pub(crate) fn not_made(port: &PortSettings, why: &PlantError) -> Trouble {
     let why = why.to_string();
     let (reason, remedy) =
         why.split_once("; ").unwrap_or((&why, "do what the reason asks for, or remove the port"));

@@ -96,7 +96,7 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
 }
 
 /// `text` as the value that it would be in a file; what would be none, or a date, is a string.
-fn read_value(text: &str) -> Value {
+pub(crate) fn read_value(text: &str) -> Value {
     let read = text.parse::<toml::Value>().ok().filter(|value| !value.is_datetime());
     let json = read.and_then(|value| serde_json::to_value(value).ok());
     json.filter(|value| !value.is_null()).unwrap_or_else(|| text.into())

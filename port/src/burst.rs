@@ -19,7 +19,7 @@ pub const HEAD: usize = 128;
 const HEADROOM: usize = 64;
 const SLOT: usize = HEADROOM + HEAD;
 /// Longest private head of a packet that was made here.
-pub(crate) const LONGEST_HEAD: usize = SLOT;
+pub const LONGEST_HEAD: usize = SLOT;
 /// Segments beyond the first, for all packets together: the longest legal chain fits whenever
 /// [`Burst::has_chain_room`].
 const SPILL: usize = 2 * LONGEST_CHAIN;
@@ -274,8 +274,9 @@ impl Burst {
     }
 
     /// Adds a packet with a private head of up to [`LONGEST_HEAD`] bytes, behind which `rest` follows: segments of the
-    /// map that [`Burst::begin_from`] pinned. Its number; `None` when the burst is full.
-    pub(crate) fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = Seg>) -> Option<usize> {
+    /// pinned map. Its number; `None` when the burst is full or the head too long.
+    #[inline]
+    pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = Seg>) -> Option<usize> {
         let i = self.n;
         if i == BURST || head.len() > LONGEST_HEAD {
             return None;
@@ -425,6 +426,41 @@ impl Frame<'_> {
             at += piece.len();
         }
         at
+    }
+
+    /// Copies the frame's last `N` bytes into private memory, and reads nothing else; `None` where it is shorter.
+    #[inline]
+    pub fn tail<K: Kernel, const N: usize>(&self) -> Option<[u8; N]> {
+        let mut tail = [0; N];
+        if self.more.is_empty() && self.rest.len() >= N {
+            let last = self.rest.split_at(self.rest.len() - N).1;
+            // SAFETY: the segment is pinned by the burst that lent this frame; both have `N` bytes.
+            unsafe { last.copy_out::<K>(&mut tail) };
+            return Some(tail);
+        }
+        if self.is_head_only() {
+            return self.head.last_chunk().copied();
+        }
+        self.scattered_tail::<K>(&mut tail).then_some(tail)
+    }
+
+    /// The same for a frame whose last bytes lie in several pieces: `false` where it is shorter than `tail`.
+    fn scattered_tail<K: Kernel>(&self, tail: &mut [u8]) -> bool {
+        let bytes = self.head.len() + self.rest().map(Seg::len).sum::<usize>();
+        let Some(mut skip) = bytes.checked_sub(tail.len()) else { return false };
+        let from_head = self.head.get(skip..).unwrap_or_default();
+        tail[..from_head.len()].copy_from_slice(from_head);
+        let mut at = from_head.len();
+        skip = skip.saturating_sub(self.head.len());
+        for seg in self.rest() {
+            let piece = seg.split_at(skip).1;
+            skip = skip.saturating_sub(seg.len());
+            // SAFETY: the segment is pinned by the burst that lent this frame; the slice has the piece's length, and
+            // the pieces behind `skip` fill what the head left of `tail` exactly.
+            unsafe { piece.copy_out::<K>(&mut tail[at..at + piece.len()]) };
+            at += piece.len();
+        }
+        true
     }
 
     /// Writes the frame to the front of `to`, which has room for all of it.

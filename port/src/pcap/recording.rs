@@ -5,6 +5,8 @@
 //! here. Whoever made the file is not trusted.
 
 use super::pcapng;
+use crate::Burst;
+use mem::copy::chosen;
 use mem::{Map, Region};
 use pcap_parser::{LegacyPcapBlock, PcapError as ParserError, PcapHeader, nom};
 use std::fs::OpenOptions;
@@ -165,6 +167,21 @@ impl Recording {
     /// Packets in it.
     pub fn packets(&self) -> usize {
         self.packets.len()
+    }
+
+    /// Its packets as they were captured, in order, each copied out.
+    pub fn frames(&self) -> impl Iterator<Item = Vec<u8>> {
+        let region = self.map.regions().first();
+        let mut burst = Burst::new();
+        self.packets.iter().filter_map(move |packet| {
+            let seg = region?.seg(packet.offset, packet.len)?;
+            burst.begin(0);
+            burst.pin(&self.map);
+            burst.push_kept(seg);
+            let mut bytes = vec![0; packet.len as usize];
+            mem::with_kernel!(chosen(), K => burst.frame(0).copy_to::<K>(&mut bytes));
+            Some(bytes)
+        })
     }
 
     /// Bytes of memory that it takes.

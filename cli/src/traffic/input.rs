@@ -1,0 +1,176 @@
+//! What is to be sent and by which ports, from flags and a file, judged before anything is opened.
+
+use super::args::{GenArgs, StreamArgs};
+use crate::config;
+use crate::host;
+use crate::topology::{BridgeSettings, PortSettings, SwitchSettings, Topology};
+use crate::trouble::Trouble;
+use crate::verbs::read_value;
+use lab::traffic::{Description, StreamError};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Keys of a port that only a switch has.
+const OF_A_SWITCH: [&str; 5] = ["bridge", "vlan", "broadcast_limit", "unknown_limit", "mac_limit"];
+/// Where each port stands: two ends of a pair may not meet on one bridge.
+const ENDS: [&str; 2] = ["send", "receive"];
+
+/// A file of streams and ports.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    stream: Vec<Description>,
+    #[serde(default)]
+    port: Vec<Map<String, Value>>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) streams: Vec<Description>,
+    /// The sending port, and the receiving one if it is another.
+    pub(super) ports: Vec<PortSettings>,
+}
+
+/// Reads and judges everything; opens captures, and no port.
+pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
+    let file = args.file.as_deref().map(file).transpose()?.unwrap_or_default();
+    let streams = streams(args, file.stream)?;
+    let place =
+        args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
+    for (i, stream) in streams.iter().enumerate() {
+        stream.plan().map_err(|error| wrong_stream(&place, i, stream, &error))?;
+    }
+    let ports = ports(args, file.port)?;
+    Ok(Input { streams, ports })
+}
+
+fn file(path: &Path) -> Result<File, Trouble> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Trouble::bad(&shown, format!("cannot be read: {e}"), "name a file that exists and that you may read")
+    })?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
+        let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
+        Trouble::bad(place, error.message(), "correct this line; a section's keys are those of the manual")
+    })
+}
+
+/// The streams of the file, or the one of the flags.
+fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>, Trouble> {
+    match (of_file.is_empty(), args.stream == StreamArgs::default()) {
+        (true, _) => Ok(vec![by_flags(&args.stream)?]),
+        (false, true) => Ok(of_file),
+        (false, false) => {
+            let reason = "flags describe a stream, and the file has streams as well";
+            Err(Trouble::bad("the command line", reason, "leave out one of both"))
+        }
+    }
+}
+
+fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {
+    let mut keys = Map::new();
+    for (key, value) in &args.set {
+        if keys.insert(key.clone(), read_value(value)).is_some() {
+            let reason = format!("`{key}` is given twice");
+            return Err(Trouble::bad(format!("--set {key}={value}"), reason, "give it once"));
+        }
+    }
+    let described = serde_json::from_value::<Description>(keys.into());
+    let mut stream = described
+        .map_err(|error| Trouble::bad("--set", error, "write a key of a [[stream]] section and its value"))?;
+    let of = &args;
+    set(&mut stream.size, of.size.as_ref());
+    set(&mut stream.flows, of.flows.as_ref());
+    set(&mut stream.source_mac, of.source_mac.as_ref());
+    set(&mut stream.destination_mac, of.destination_mac.as_ref());
+    set(&mut stream.source, of.source.as_ref());
+    set(&mut stream.destination, of.destination.as_ref());
+    set(&mut stream.transport, of.transport.as_ref());
+    if let Some(path) = &of.pcap {
+        stream.pcap = Some(path.clone());
+    }
+    if !of.vlan.is_empty() {
+        stream.vlan.clone_from(&of.vlan);
+    }
+    Ok(stream)
+}
+
+fn set<T: Clone>(field: &mut T, given: Option<&T>) {
+    if let Some(given) = given {
+        field.clone_from(given);
+    }
+}
+
+/// A stream's error names its field, why, and behind `; ` what to do.
+fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Trouble {
+    let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
+    let told = error.to_string();
+    let (reason, remedy) = told.rsplit_once("; ").unwrap_or((&told, "correct the stream"));
+    Trouble::bad(format!("{place}, stream {name}"), reason, remedy)
+}
+
+/// The ports of the flags, or those of the file.
+fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
+    let of_flags = args.ports.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
+    let given = if of_flags.is_empty() { of_file } else { of_flags };
+    if !(1..=2).contains(&given.len()) {
+        let reason = format!("there are {} ports, and a generator has one or two", given.len());
+        let remedy = "add --port kind=...,... or a [[port]] section for each";
+        return Err(Trouble::bad("the ports", reason, remedy).into());
+    }
+    let mut topology = Topology {
+        switch: SwitchSettings::default(),
+        workers: Vec::new(),
+        bridges: ENDS.map(BridgeSettings::named).into(),
+        ports: Vec::new(),
+    };
+    for (end, mut section) in ENDS.into_iter().zip(given) {
+        if let Some(key) = OF_A_SWITCH.iter().find(|key| section.contains_key(**key)) {
+            let reason = format!("`{key}` is nothing that a generator's port has");
+            return Err(Trouble::bad(format!("the {end} port"), reason, "remove it").into());
+        }
+        section.insert("bridge".to_owned(), end.into());
+        section.entry("name").or_insert_with(|| end.into());
+        let port = config::new_port(&section.into(), &topology, &host::default_control())?;
+        topology.ports.push(port);
+    }
+    Ok(topology.ports)
+}
+
+/// `kind=tap,interface=a`: commas inside of brackets, braces and quotes are the value's own.
+fn keys(text: &str) -> Result<Map<String, Value>, Trouble> {
+    let place = || format!("--port {text}");
+    let mut keys = Map::new();
+    for part in split(text) {
+        let (key, value) = part.split_once('=').ok_or_else(|| {
+            let reason = format!("`{part}` has no `=`");
+            Trouble::bad(place(), reason, "write keys and values such as kind=tap,interface=a")
+        })?;
+        if keys.insert(key.trim().to_owned(), read_value(value)).is_some() {
+            return Err(Trouble::bad(place(), format!("`{key}` is given twice"), "give it once"));
+        }
+    }
+    Ok(keys)
+}
+
+fn split(text: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut from, mut parts) = (0_u32, false, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '[' | '{' if !quoted => depth += 1,
+            ']' | '}' if !quoted => depth = depth.saturating_sub(1),
+            ',' if !quoted && depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}

@@ -1,0 +1,193 @@
+//! The generator's results as JSON and as text.
+
+use super::args::GenArgs;
+use crate::show;
+use crate::topology::PortSettings;
+use lab::traffic::meter::Summary;
+use lab::traffic::rig::{Limit, Outcome, StreamOutcome};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Columns of a histogram's longest bar.
+const BAR: u64 = 50;
+
+/// What the generator itself takes and can do, over a wire of its own.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Floor {
+    /// Frames a second that this generator makes, sends, receives and checks on one thread.
+    pub(super) most_pps: f64,
+    /// Frames lost there, of which there should be none.
+    pub(super) lost: u64,
+    /// Stream by stream, at the rate that was asked.
+    pub(super) latency_ns: Vec<Summary>,
+}
+
+/// Everything that is printed.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Version of this program.
+    version: &'static str,
+    ports: Vec<String>,
+    rate: String,
+    asked_pps: Option<f64>,
+    /// Who kept the rate from being what was asked, in words.
+    verdict: String,
+    /// The generator's own part of every latency.
+    floor: Option<Floor>,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+impl Floor {
+    /// From the run at the rate that was asked, and from the one without limit.
+    pub(super) fn new(at_rate: &Outcome, most: &Outcome) -> Self {
+        let latency_ns = at_rate.streams.iter().map(|stream| stream.latency_ns).collect();
+        Self { most_pps: most.received_pps, lost: at_rate.lost + most.lost, latency_ns }
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        args: &GenArgs,
+        ports: &[PortSettings],
+        asked_pps: Option<f64>,
+        outcome: Outcome,
+        floor: Option<Floor>,
+    ) -> Self {
+        let verdict = verdict(&outcome, asked_pps, floor.as_ref());
+        let ports = ports.iter().map(|port| format!("{}: {}", port.name, port.kind)).collect();
+        let rate = args.rate.to_string();
+        Self { version: env!("CARGO_PKG_VERSION"), ports, rate, asked_pps, verdict, floor, outcome }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, histogram: bool) -> String {
+        let outcome = &self.outcome;
+        let titles = [
+            "STREAM",
+            ">SENT",
+            ">RECEIVED",
+            ">LOST",
+            ">DUPLICATE",
+            ">REORDERED",
+            ">TX Mpps",
+            ">RX Mpps",
+            ">p50 us",
+            ">p90",
+            ">p99",
+            ">p99.9",
+            ">MAX",
+            ">JITTER",
+        ];
+        let mut rows: Vec<_> = outcome.streams.iter().map(row).collect();
+        let floors = self.floor.iter().flat_map(|floor| floor.latency_ns.iter().zip(&outcome.streams));
+        rows.extend(floors.map(|(latency, stream)| floor_row(&stream.name, latency)));
+        let mut text = show::table(&titles, rows);
+        let percent = outcome.loss_ratio * 100.0;
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "\n{:.3} s, loss {} of {} ({percent:.4} %)",
+            outcome.seconds, outcome.lost, outcome.sent
+        );
+        if outcome.interrupted {
+            text.push_str(", ended early: the numbers are of what there was");
+        }
+        let _ = write!(text, "\n{}", self.verdict);
+        for (count, what) in self.strangers().into_iter().filter(|(count, _)| *count > 0) {
+            let _ = write!(text, "\n{count} {what}");
+        }
+        if histogram {
+            outcome.streams.iter().for_each(|stream| text.push_str(&bars(stream)));
+        }
+        text
+    }
+
+    /// What is only told where there is any.
+    fn strangers(&self) -> [(u64, &'static str); 6] {
+        let outcome = &self.outcome;
+        [
+            (outcome.untagged, "frames came without a valid tag of this run"),
+            (outcome.unknown_stream, "frames came with a tag of no stream"),
+            (outcome.impossible_time, "frames came before they were made, by their tag"),
+            (outcome.returned, "frames came back to the sending port"),
+            (outcome.dropped_by_port, "frames were lost by the sending port itself"),
+            (outcome.faults, "times a port broke"),
+        ]
+    }
+}
+
+/// Who was the limit, in words.
+fn verdict(outcome: &Outcome, asked: Option<f64>, floor: Option<&Floor>) -> String {
+    let own = floor.map(|floor| {
+        let part = asked.map(|asked| format!("; asked were {:.0} % of it", asked / floor.most_pps * 100.0));
+        format!(
+            " (over a wire of its own it does {:.3} Mpps{})",
+            floor.most_pps / 1e6,
+            part.unwrap_or_default()
+        )
+    });
+    let own = own.unwrap_or_default();
+    let missed = outcome.missed;
+    match (outcome.limit, asked) {
+        (Limit::None, _) => format!("the generator kept the rate{own}"),
+        (Limit::Generator, Some(_)) => {
+            format!(
+                "the generator was the limit: {} frames went too late or not at all{own}",
+                missed.generator
+            )
+        }
+        (Limit::Generator, None) => format!("the generator was the limit, not the switch{own}"),
+        (Limit::Port, Some(_)) => {
+            format!(
+                "the switch was the limit: its port took no more, and {} frames did not go{own}",
+                missed.port
+            )
+        }
+        (Limit::Port, None) => format!("the switch was the limit: its port took no more{own}"),
+    }
+}
+
+fn micro(nanoseconds: f64) -> String {
+    format!("{:.1}", nanoseconds / 1e3)
+}
+
+fn latencies(latency: &Summary) -> impl Iterator<Item = String> {
+    [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].into_iter().map(|ns| micro(ns as f64))
+}
+
+fn row(stream: &StreamOutcome) -> Vec<String> {
+    let counts = [stream.sent, stream.received, stream.lost, stream.duplicates, stream.reordered];
+    let rates = [stream.sent_pps, stream.received_pps].map(|pps| format!("{:.4}", pps / 1e6));
+    let mut row = vec![stream.name.clone()];
+    row.extend(counts.iter().map(u64::to_string));
+    row.extend(rates);
+    row.extend(latencies(&stream.latency_ns));
+    row.push(micro(stream.jitter_ns));
+    row
+}
+
+/// The same stream over a wire of our own; only its delay says something.
+fn floor_row(name: &str, latency: &Summary) -> Vec<String> {
+    let mut row = vec![format!("{name} (floor)")];
+    row.extend(std::iter::repeat_n(String::new(), 7));
+    row.extend(latencies(latency));
+    row.push(String::new());
+    row
+}
+
+/// Latencies of one stream by powers of two, as bars.
+fn bars(stream: &StreamOutcome) -> String {
+    let mut text = format!("\n\nlatency of stream {}, in microseconds up to", stream.name);
+    let mut powers = std::collections::BTreeMap::<u64, u64>::new();
+    for (upper, count) in &stream.histogram {
+        *powers.entry((upper + 1).next_power_of_two()).or_default() += count;
+    }
+    let most = powers.values().copied().max().unwrap_or(1).max(1);
+    for (upper, count) in powers {
+        let bar = "#".repeat((count * BAR).div_ceil(most) as usize);
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{:>12} {count:>12} {bar}", micro(upper as f64));
+    }
+    text
+}

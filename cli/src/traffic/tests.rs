@@ -1,0 +1,71 @@
+use super::args::GenArgs;
+use super::input;
+use crate::args::{Cli, Command};
+use clap::Parser;
+use lab::traffic::Sizes;
+
+fn args(words: &[&str]) -> GenArgs {
+    let words = ["linerate", "gen"].iter().chain(words);
+    match Cli::try_parse_from(words).unwrap().command {
+        Command::Gen(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn told(words: &[&str]) -> String {
+    crate::trouble::verdict(&input::read(&args(words)).unwrap_err()).1.unwrap()
+}
+
+const PAIR: [&str; 4] = ["--port", "kind=pair,name=a,peer=b", "--port", "kind=pair,name=b,peer=a"];
+
+#[test]
+fn flags_make_a_stream_and_ports() {
+    let words = ["--size", "68:7,570:4", "--flows", "9", "--vlan", "1,2", "--set", "vary={ttl={random=1}}"];
+    let input = input::read(&args(&[&PAIR[..], &words].concat())).unwrap();
+    assert_eq!(input.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let stream = &input.streams[0];
+    assert_eq!((stream.flows, &stream.vlan[..], stream.vary.len()), (9, &[1, 2][..], 1));
+    assert_eq!(stream.size, Sizes::Table { mix: vec![(68, 7), (570, 4)] });
+}
+
+#[test]
+fn a_file_has_streams_and_ports() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("streams.toml");
+    let text = "[[stream]]\nname = \"small\"\nsize = 60\n[[stream]]\nsize = \"imix\"\nrate = \"1kpps\"\n\
+        vlan = [5]\nvxlan = { vni = 7 }\n[stream.vary]\nsource = { count = 4, step = 2 }\n\
+        [[port]]\nkind = \"null\"\n";
+    std::fs::write(&path, text).unwrap();
+    let refused = told(&[path.to_str().unwrap()]);
+    assert!(
+        refused.contains("stream 1: `size`: 64 bytes have no room") && refused.contains("write 114 or more"),
+        "{refused}"
+    );
+    std::fs::write(&path, text.replace("\"imix\"", "200")).unwrap();
+    let input = input::read(&args(&[path.to_str().unwrap()])).unwrap();
+    assert_eq!((input.streams.len(), input.ports.len()), (2, 1));
+    let twice = told(&[path.to_str().unwrap(), "--size", "64"]);
+    assert!(twice.contains("the file has streams as well"), "{twice}");
+    std::fs::write(&path, "[[stream]]\nname = \"a\"\nsiez = 60\n").unwrap();
+    let unknown = told(&[path.to_str().unwrap()]);
+    assert!(unknown.contains("streams.toml:3: unknown field `siez`"), "{unknown}");
+}
+
+#[test]
+fn bad_input_is_told_with_place_reason_and_remedy() {
+    assert!(told(&[]).contains("there are 0 ports, and a generator has one or two"));
+    assert!(told(&["--port", "tap"]).contains("`tap` has no `=`"));
+    assert!(told(&["--port", "kind=null,vlan=7"]).contains("the send port: `vlan` is nothing"));
+    assert!(told(&["--port", "kind=null,kind=tap"]).contains("`kind` is given twice"));
+    let unknown = told(&["--port", "kind=null", "--set", "colour=red"]);
+    assert!(unknown.contains("unknown field `colour`"), "{unknown}");
+    let short = told(&["--port", "kind=null", "--size", "59"]);
+    assert!(
+        short.contains(
+            "the command line, stream 0: `size`: a size of 59 bytes is not possible\n    remedy: write 60"
+        ),
+        "{short}"
+    );
+    let kind = told(&["--port", "kind=nothing"]);
+    assert!(kind.contains("remedy: "), "{kind}");
+}

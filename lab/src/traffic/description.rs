@@ -1,0 +1,343 @@
+//! A stream as people describe it, and what is wrong with it.
+
+use super::headers::{self, Laid};
+use super::rate::{NoRate, Rate};
+use super::sizes::{SIZES, Sizes, SizesError};
+use super::template::{Field, Template};
+use super::vary::{Pattern, Values};
+use port::pcap::{PcapError, Recording};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use wire::MacAddress;
+
+/// Most flows of a stream.
+const MOST_FLOWS: u32 = 1 << 24;
+/// Flows are numbered by the source port first, so far.
+const PORT_BITS: u32 = 15;
+
+/// What follows the network header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// User datagrams.
+    #[default]
+    Udp,
+    /// Segments of an established connection, as far as their headers say.
+    Tcp,
+    /// Nothing but payload.
+    None,
+}
+
+/// The headers of a tunnel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Outer {
+    /// The network's identifier.
+    pub vni: u32,
+    /// The sending tunnel end's address.
+    pub source_mac: MacAddress,
+    /// The receiving tunnel end's address.
+    pub destination_mac: MacAddress,
+    /// The sending tunnel end's address.
+    pub source: IpAddr,
+    /// The receiving tunnel end's address.
+    pub destination: IpAddr,
+    /// The sending tunnel end's port.
+    pub source_port: u16,
+}
+
+impl Default for Outer {
+    fn default() -> Self {
+        Self {
+            vni: 1,
+            source_mac: MacAddress::new([2, 0, 0, 0, 1, 1]),
+            destination_mac: MacAddress::new([2, 0, 0, 0, 1, 2]),
+            source: IpAddr::V4(Ipv4Addr::new(198, 18, 1, 1)),
+            destination: IpAddr::V4(Ipv4Addr::new(198, 19, 1, 1)),
+            source_port: 49_152,
+        }
+    }
+}
+
+/// A stream, before it is judged. Addresses that nobody gives are those that RFC 2544 keeps for benchmarks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Description {
+    /// What people call it; left out: its number.
+    pub name: String,
+    /// Its own rate; left out: an equal part of the common one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<String>,
+    /// Sizes of its frames.
+    pub size: Sizes,
+    /// Its frames are those of this capture, with a tag at the end of their payloads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcap: Option<PathBuf>,
+    /// The sender's address.
+    pub source_mac: MacAddress,
+    /// The receiver's address.
+    pub destination_mac: MacAddress,
+    /// VLAN tags, the outermost first; of several all but the last are service tags (IEEE 802.1ad).
+    pub vlan: Vec<u16>,
+    /// MPLS labels, the outermost first.
+    pub mpls: Vec<u32>,
+    /// The sender's address; of the same version as the receiver's.
+    pub source: IpAddr,
+    /// The receiver's address.
+    pub destination: IpAddr,
+    /// What follows the network header.
+    pub transport: Transport,
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub destination_port: u16,
+    /// All of this inside of a tunnel; tags and labels are then outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vxlan: Option<Outer>,
+    /// Different flows: the source port counts, and behind 32768 of them the source address.
+    pub flows: u32,
+    /// Whether the transport's checksum is computed.
+    pub checksums: bool,
+    /// Fields that change from frame to frame, by name.
+    pub vary: BTreeMap<String, Pattern>,
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            rate: None,
+            size: Sizes::default(),
+            pcap: None,
+            source_mac: MacAddress::new([2, 0, 0, 0, 0, 1]),
+            destination_mac: MacAddress::new([2, 0, 0, 0, 0, 2]),
+            vlan: Vec::new(),
+            mpls: Vec::new(),
+            source: IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1)),
+            destination: IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1)),
+            transport: Transport::default(),
+            source_port: 1024,
+            destination_port: 9,
+            vxlan: None,
+            flows: 1,
+            checksums: true,
+            vary: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is wrong with a stream: which field, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// Its rate.
+    #[error("`rate`: {0}")]
+    Rate(#[from] NoRate),
+    /// Its sizes.
+    #[error("`size`: {0}")]
+    Size(#[from] SizesError),
+    /// A size is too small for its headers.
+    #[error("`size`: {size} bytes have no room for these headers and a tag; write {shortest} or more")]
+    NoRoom {
+        /// The size.
+        size: u16,
+        /// The least that has room.
+        shortest: usize,
+    },
+    /// Its capture.
+    #[error("`pcap`: {0}")]
+    Pcap(#[from] PcapError),
+    /// No packet of the capture can carry a tag.
+    #[error("`pcap`: no packet has room for a tag; name a capture of packets with 18 bytes of payload")]
+    Bare,
+    /// A packet of the capture is longer than what ports carry.
+    #[error("`pcap`: packet {0} has {1} bytes, and ports carry 9212; leave it out with `editcap`")]
+    Long(usize, usize),
+    /// A number is out of range.
+    #[error("`{0}`: {1} is out of range; write {2}")]
+    Range(&'static str, u64, &'static str),
+    /// Two versions of addresses.
+    #[error("`{0}`: addresses of different versions; write both as IPv4 or both as IPv6")]
+    Versions(&'static str),
+    /// No field of this name.
+    #[error("`vary`: this stream has no field `{0}`; it has {1}")]
+    Field(String, String),
+    /// No values.
+    #[error("`vary`: `{0}` has no value to take; write a count, a limit or a list that is not empty")]
+    Values(String),
+    /// A value does not fit.
+    #[error("`vary`: {1} is too large for `{0}`; write numbers below {2}")]
+    Large(String, u64, u128),
+    /// Two changes of the same bytes.
+    #[error("`vary`: `{0}` and `{1}` share bytes; change one of them (flows change source port and address)")]
+    Overlap(String, String),
+}
+
+/// A stream that was judged: frames and the values of the fields that change.
+#[derive(Debug)]
+pub struct Plan {
+    /// What people call it.
+    pub name: String,
+    /// Its own rate.
+    pub rate: Option<Rate>,
+    /// Mean size of its frames in bytes, without their checksum.
+    pub mean: f64,
+    /// What whoever runs it should know.
+    pub notes: Vec<String>,
+    pub(super) templates: Vec<Template>,
+    /// By frame of a round: which template.
+    pub(super) round: Vec<u32>,
+    pub(super) values: Vec<Values>,
+}
+
+impl Description {
+    /// Judges the stream. Nothing is opened but its capture.
+    pub fn plan(&self) -> Result<Plan, StreamError> {
+        self.judge()?;
+        let rate = self.rate.as_deref().map(str::parse).transpose()?;
+        let mut notes = Vec::new();
+        let (laid, round) = match &self.pcap {
+            Some(path) => recorded(&Recording::read(path)?, &mut notes)?,
+            None => self.made()?,
+        };
+        let bytes: usize = round.iter().map(|at| laid[*at as usize].bytes.len()).sum();
+        let mean = bytes as f64 / round.len().max(1) as f64;
+        let (fields, values) = self.fields(&laid[0])?;
+        let templates = laid.iter().map(|laid| Template::new(laid, &fields)).collect();
+        Ok(Plan { name: self.name.clone(), rate, mean, notes, templates, round, values })
+    }
+
+    fn judge(&self) -> Result<(), StreamError> {
+        let range = |key, value: u64, most: u64, remedy| {
+            if value > most { Err(StreamError::Range(key, value, remedy)) } else { Ok(()) }
+        };
+        range("vlan", self.vlan.len() as u64, 4, "at most four tags")?;
+        range("mpls", self.mpls.len() as u64, 4, "at most four labels")?;
+        self.vlan
+            .iter()
+            .try_for_each(|id| range("vlan", (*id).into(), 4095, "identifiers from 0 to 4095"))?;
+        let label = |label: &u32| range("mpls", (*label).into(), (1 << 20) - 1, "labels below 1048576");
+        self.mpls.iter().try_for_each(label)?;
+        if self.flows == 0 || self.flows > MOST_FLOWS {
+            return Err(StreamError::Range("flows", self.flows.into(), "1 to 16777216"));
+        }
+        if self.source.is_ipv4() != self.destination.is_ipv4() {
+            return Err(StreamError::Versions("destination"));
+        }
+        let Some(outer) = &self.vxlan else { return Ok(()) };
+        range("vxlan.vni", outer.vni.into(), (1 << 24) - 1, "identifiers below 16777216")?;
+        if outer.source.is_ipv4() != outer.destination.is_ipv4() {
+            return Err(StreamError::Versions("vxlan.destination"));
+        }
+        Ok(())
+    }
+
+    /// A frame of each size, and the round of sizes.
+    fn made(&self) -> Result<(Vec<Laid>, Vec<u32>), StreamError> {
+        let sizes = self.size.round()?;
+        let mut different = sizes.clone();
+        different.sort_unstable();
+        different.dedup();
+        let lay = |size: &u16| {
+            let no_room = || StreamError::NoRoom { size: *size, shortest: headers::shortest(self) };
+            headers::lay(self, usize::from(*size)).ok_or_else(no_room)
+        };
+        let laid = different.iter().map(lay).collect::<Result<_, _>>()?;
+        let place = |size| different.binary_search(size).map_or(0, |at| at as u32);
+        Ok((laid, sizes.iter().map(place).collect()))
+    }
+
+    /// The fields that change and their values, in the same order.
+    fn fields(&self, laid: &Laid) -> Result<(Vec<Field>, Vec<Values>), StreamError> {
+        let mut changes: Vec<(String, Field, Values)> = Vec::new();
+        for (name, pattern) in &self.vary {
+            let field = find(laid, name)?;
+            let base = field.value_in(&laid.bytes);
+            fits(name, &field, pattern)?;
+            let values = Values::of(pattern, base).ok_or_else(|| StreamError::Values(name.clone()))?;
+            changes.push((name.clone(), field, values));
+        }
+        if self.flows > 1 {
+            self.flow_fields(laid, &mut changes)?;
+        }
+        for (i, (name, field, _)) in changes.iter().enumerate() {
+            if let Some((other, ..)) = changes[..i].iter().find(|(_, other, _)| other.overlaps(field)) {
+                return Err(StreamError::Overlap(other.clone(), name.clone()));
+            }
+        }
+        Ok(changes.into_iter().map(|(_, field, values)| (field, values)).unzip())
+    }
+
+    /// The flow's number in the source port, and above that in the source address.
+    fn flow_fields(
+        &self,
+        laid: &Laid,
+        changes: &mut Vec<(String, Field, Values)>,
+    ) -> Result<(), StreamError> {
+        let flows = u64::from(self.flows);
+        let has_port = laid.spots.iter().any(|(name, _)| name == "source_port");
+        let low = if has_port { PORT_BITS } else { 0 };
+        let parts = [("source_port", 0, (1 << low) - 1), ("source", low, u64::MAX)];
+        let parts = parts.into_iter().filter(|(_, shift, mask)| *mask > 0 && (flows - 1) >> shift > 0);
+        for (name, shift, mask) in parts {
+            let field = find(laid, name)?;
+            let from = field.value_in(&laid.bytes);
+            changes.push((name.to_owned(), field, Values::Flow { flow: 0, flows, from, shift, mask }));
+        }
+        Ok(())
+    }
+}
+
+/// A field by its name.
+fn find(laid: &Laid, name: &str) -> Result<Field, StreamError> {
+    let spot = laid.spots.iter().find(|(known, _)| known == name).map(|(_, spot)| *spot);
+    spot.map(Field::at).ok_or_else(|| {
+        let mut names: Vec<&str> = laid.spots.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        let told = if names.is_empty() { "none that could be changed".to_owned() } else { names.join(", ") };
+        StreamError::Field(name.to_owned(), told)
+    })
+}
+
+/// Whether all values of a pattern fit into its field.
+fn fits(name: &str, field: &Field, pattern: &Pattern) -> Result<(), StreamError> {
+    let largest = match pattern {
+        Pattern::Count { count, from, step } => {
+            let last = count.saturating_sub(1).checked_mul(*step);
+            last.and_then(|last| last.checked_add(from.unwrap_or(0))).unwrap_or(u64::MAX)
+        }
+        Pattern::Random { below, .. } => below.unwrap_or(0).saturating_sub(1),
+        Pattern::List { list } => list.iter().copied().max().unwrap_or(0),
+    };
+    let limit = field.limit();
+    if u128::from(largest) < limit {
+        Ok(())
+    } else {
+        Err(StreamError::Large(name.to_owned(), largest, limit))
+    }
+}
+
+/// The frames of a capture, in order; those without room for a tag are left out.
+fn recorded(recording: &Recording, notes: &mut Vec<String>) -> Result<(Vec<Laid>, Vec<u32>), StreamError> {
+    let mut laid = Vec::new();
+    for (i, bytes) in recording.frames().enumerate() {
+        if bytes.len() > usize::from(*SIZES.end()) {
+            return Err(StreamError::Long(i + 1, bytes.len()));
+        }
+        laid.extend(headers::captured(bytes));
+    }
+    if laid.is_empty() {
+        return Err(StreamError::Bare);
+    }
+    let left_out = recording.packets() - laid.len();
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} of {} packets of {} have no room for a tag and are left out",
+            recording.packets(),
+            recording.path().display()
+        ));
+    }
+    let round = (0..laid.len() as u32).collect();
+    Ok((laid, round))
+}

@@ -1,0 +1,94 @@
+//! The generator's own memory: what of long frames never changes, and for each place of a burst the tag behind it.
+//!
+//! Frames that do not fit into a burst's private head continue in segments of this memory. Only the tags are ever
+//! written, by the thread that owns this, and never while a transmit queue is being called: the queues copy what they
+//! are given before they return.
+
+use super::tag::TAG;
+use mem::copy::Kernel;
+use mem::{Map, MapError, Region, RegionError, Seg};
+use port::BURST;
+use std::sync::Arc;
+
+/// Tags lie on lines of their own.
+const TAG_ROOM: usize = 64;
+
+/// Bodies one behind another, then the tags.
+#[derive(Debug)]
+pub(super) struct Memory {
+    map: Arc<Map>,
+    tags: usize,
+}
+
+/// The kernel had no memory for frames.
+#[derive(Debug, thiserror::Error)]
+pub enum NoMemory {
+    /// It could not be had.
+    #[error("no memory for the frames of the streams: {0}")]
+    Region(#[from] RegionError),
+    /// It could not be arranged.
+    #[error("no memory for the frames of the streams: {0}")]
+    Map(#[from] MapError),
+}
+
+impl Memory {
+    /// Memory with these bodies.
+    pub(super) fn new(mut bodies: Vec<u8>) -> Result<Self, NoMemory> {
+        let tags = bodies.len().next_multiple_of(TAG_ROOM);
+        bodies.resize(tags + BURST * TAG_ROOM, 0);
+        let region = Region::of_bytes(bodies.into_boxed_slice())?;
+        Ok(Self { map: Arc::new(Map::new(vec![Arc::new(region)])?), tags })
+    }
+
+    /// What a burst pins.
+    pub(super) fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// `len` bytes from `at`; nothing where they are not all inside.
+    #[inline]
+    pub(super) fn seg(&self, at: usize, len: usize) -> Seg {
+        let region = self.map.regions().first();
+        region.and_then(|region| region.seg(at as u64, len as u32)).unwrap_or(Seg::EMPTY)
+    }
+
+    /// The tag behind the frame at place `i` of a burst.
+    #[inline]
+    pub(super) fn tag(&self, i: usize) -> Seg {
+        self.seg(self.tags + i % BURST * TAG_ROOM, TAG)
+    }
+
+    /// Writes that tag.
+    #[inline]
+    pub(super) fn write_tag<K: Kernel>(&mut self, i: usize, tag: &[u8; TAG]) {
+        let place = self.tag(i);
+        if place.len() == TAG {
+            // SAFETY: our map is alive and the place has as many bytes as a tag.
+            unsafe { place.copy_in::<K>(tag) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::Burst;
+
+    #[test]
+    fn tags_lie_behind_the_bodies_and_each_is_its_own() {
+        let mut memory = Memory::new(vec![7; 100]).unwrap();
+        mem::with_kernel!(mem::copy::chosen(), K => {
+            (0..BURST).for_each(|i| memory.write_tag::<K>(i, &[i as u8; TAG]));
+            for i in 0..BURST {
+                let mut burst = Burst::new();
+                burst.begin(0);
+                burst.pin(memory.map());
+                burst.push_made(&[1, 2], [memory.seg(0, 100), memory.tag(i)].into_iter());
+                assert_eq!(burst.frame(0).tail::<K, TAG>(), Some([i as u8; TAG]));
+                assert_eq!(burst.frame(0).tail::<K, 120>().unwrap()[..3], [1, 2, 7]);
+                assert_eq!(burst.frame(0).tail::<K, 121>(), None);
+            }
+        });
+        assert_eq!(memory.seg(99, 1 << 20).len(), 0);
+    }
+}

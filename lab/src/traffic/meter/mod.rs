@@ -1,0 +1,189 @@
+//! What became of the frames: per stream, loss, order, duplicates and delay, from their tags alone.
+//!
+//! Every frame that is taken ends in exactly one count: of its stream (received, duplicate, too late), of the warm-up, or
+//! of what cannot be told (no tag, no such stream, a time that has not come yet). Whatever a switch under test sends may
+//! stand in a frame, so nothing here trusts it further than its checksum, and nothing grows with it. Nothing is allocated
+//! once the meter is made.
+
+mod delay;
+mod histogram;
+mod order;
+
+pub use delay::Delay;
+pub use histogram::{Histogram, Summary};
+pub use order::{Arrival, Order, WINDOW};
+
+use super::tag::{MASK, TAG, Tag};
+
+/// What came of one stream.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// Which frames came.
+    pub order: Order,
+    /// How long they took.
+    pub delay: Delay,
+    /// Bytes of the frames that came, without duplicates.
+    pub bytes: u64,
+}
+
+/// Frames that belong to no stream's counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strangers {
+    /// Frames of the warm-up.
+    pub warm_up: u64,
+    /// Frames without a valid tag of this run.
+    pub untagged: u64,
+    /// Frames whose tag names a stream that does not exist.
+    pub unknown: u64,
+    /// Frames that were made later than they came, which their tag cannot mean.
+    pub future: u64,
+}
+
+/// The meter of one run.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    key: u32,
+    streams: Vec<Stream>,
+    strangers: Strangers,
+    taken: u64,
+}
+
+impl Meter {
+    /// For so many streams of the run with this key.
+    pub fn new(streams: usize, key: u32) -> Self {
+        let streams = (0..streams).map(|_| Stream::default()).collect();
+        Self { key, streams, strangers: Strangers::default(), taken: 0 }
+    }
+
+    /// A frame of `len` bytes came at `now`; `tail` is its last bytes, `None` where it is shorter than a tag.
+    #[inline]
+    pub fn take(&mut self, tail: Option<&[u8; TAG]>, len: usize, now: u64) {
+        self.taken += 1;
+        let Some(tag) = tail.and_then(|tail| Tag::read(tail, self.key)) else {
+            self.strangers.untagged += 1;
+            return;
+        };
+        if tag.warm_up {
+            self.strangers.warm_up += 1;
+            return;
+        }
+        let Some(stream) = self.streams.get_mut(usize::from(tag.stream)) else {
+            self.strangers.unknown += 1;
+            return;
+        };
+        let delay = now.wrapping_sub(tag.time) & MASK;
+        if delay > MASK / 2 {
+            self.strangers.future += 1;
+            return;
+        }
+        if matches!(stream.order.take(tag.sequence), Arrival::InOrder | Arrival::Reordered) {
+            stream.bytes += len as u64;
+            stream.delay.take(tag.sequence, delay);
+        }
+    }
+
+    /// The streams, by number.
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// What belongs to none.
+    pub fn strangers(&self) -> Strangers {
+        self.strangers
+    }
+
+    /// Frames that were taken, whatever they were.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Different frames of all streams that came.
+    pub fn received(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.order.received()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEY: u32 = 9;
+
+    fn tail(stream: u16, sequence: u64, time: u64) -> [u8; TAG] {
+        Tag { stream, sequence, time, warm_up: false }.write(KEY)
+    }
+
+    #[test]
+    fn what_belongs_to_no_stream_is_counted_by_its_reason() {
+        let mut meter = Meter::new(1, KEY);
+        let warm = Tag { warm_up: true, ..Tag::default() }.write(KEY);
+        let foreign = Tag::default().write(KEY + 1);
+        meter.take(None, 10, 100);
+        meter.take(Some(&foreign), 60, 100);
+        meter.take(Some(&warm), 60, 100);
+        meter.take(Some(&tail(1, 0, 0)), 60, 100);
+        meter.take(Some(&tail(0, 0, 101)), 60, 100);
+        meter.take(Some(&tail(0, 0, 100)), 60, 100);
+        let expected = Strangers { warm_up: 1, untagged: 2, unknown: 1, future: 1 };
+        assert_eq!((meter.strangers(), meter.received(), meter.taken()), (expected, 1, 6));
+    }
+
+    #[test]
+    fn the_clock_of_the_tags_may_turn_over() {
+        let mut meter = Meter::new(1, KEY);
+        meter.take(Some(&tail(0, 0, MASK - 9)), 60, MASK + 91);
+        assert_eq!(meter.streams()[0].delay.latency().summary().max, 100);
+    }
+
+    /// What happens to a frame on a bad wire.
+    #[derive(Clone, Copy, Debug)]
+    enum Fate {
+        Kept,
+        Dropped,
+        Doubled,
+        Spoiled,
+    }
+
+    fn fate() -> impl Strategy<Value = Fate> {
+        prop_oneof![4 => Just(Fate::Kept), 1 => Just(Fate::Dropped), 1 => Just(Fate::Doubled), 1 => Just(Fate::Spoiled)]
+    }
+
+    proptest! {
+        #[test]
+        fn sums_agree_whatever_is_dropped_doubled_spoiled_or_moved(
+            fates in prop::collection::vec((0..3u16, fate()), 0..200), seed: u64,
+        ) {
+            let (mut sent, mut wire) = ([0u64; 3], Vec::new());
+            let (mut dropped, mut doubled, mut spoiled) = (0, 0, 0);
+            for (stream, fate) in fates {
+                let mut bytes = tail(stream, sent[usize::from(stream)], 0);
+                sent[usize::from(stream)] += 1;
+                match fate {
+                    Fate::Kept => wire.push(bytes),
+                    Fate::Dropped => dropped += 1,
+                    Fate::Doubled => {
+                        wire.extend([bytes, bytes]);
+                        doubled += 1;
+                    }
+                    Fate::Spoiled => {
+                        bytes[3] ^= 1;
+                        wire.push(bytes);
+                        spoiled += 1;
+                    }
+                }
+            }
+            fastrand::Rng::with_seed(seed).shuffle(&mut wire);
+            let mut meter = Meter::new(3, KEY);
+            for bytes in &wire {
+                meter.take(Some(bytes), 60, 50);
+            }
+            let of = |count: fn(&Order) -> u64| meter.streams().iter().map(|s| count(&s.order)).sum::<u64>();
+            let lost = sent.iter().sum::<u64>() - meter.received();
+            prop_assert_eq!((lost, of(Order::duplicates)), (dropped + spoiled, doubled));
+            prop_assert_eq!((of(Order::too_late), meter.strangers().untagged), (0, spoiled));
+            prop_assert_eq!(meter.taken(), meter.received() + doubled + spoiled);
+            prop_assert_eq!(meter.streams().iter().map(|s| s.bytes).sum::<u64>(), meter.received() * 60);
+        }
+    }
+}

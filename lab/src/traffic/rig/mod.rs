@@ -1,0 +1,452 @@
+//! Generator and meter at work: ports, a source and a clock on one thread.
+//!
+//! This is the part of the folder that reads a clock. One turn of the loop sends what is due, takes what has come, and
+//! now and then lets the ports' control run and whoever watches look at the numbers. The loop ends by the clock alone, so
+//! a switch that takes nothing, gives nothing or goes away costs its frames and never the run.
+
+mod outcome;
+mod side;
+#[cfg(test)]
+mod tests;
+
+pub use outcome::{Limit, Missed, Outcome, StreamOutcome};
+pub use side::Side;
+
+use super::description::{Plan, StreamError};
+use super::memory::NoMemory;
+use super::meter::Meter;
+use super::rate::Rate;
+use super::schedule::Pace;
+use super::source::Source;
+use super::{Description, tag::MOST_STREAMS};
+use crate::cache::real::{Clock, Processor};
+use mem::copy::{Kernel, chosen};
+use outcome::Counted;
+use port::memif::Options;
+use port::pair::{Exchange, Pair};
+use port::{BURST, Burst};
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Most streams of a run: each takes 576 KiB in the meter.
+pub const MOST: usize = 256;
+/// How often ports are tended and whoever watches is told, in nanoseconds.
+const TENDED: u64 = 1_000_000;
+const TOLD: u64 = 250_000_000;
+/// Frames that wait for room are made anew when they are older than this, in nanoseconds.
+const STALE: u64 = 1_000;
+/// Without a frame for so long, the last ones are not coming any more.
+const SILENCE: Duration = Duration::from_millis(200);
+/// How long it is between two looks at a port that is not ready.
+const LOOK: Duration = Duration::from_millis(2);
+/// The schedule may catch up with what was due in so many seconds, but at least a burst; and with more frames than a ring
+/// usually has only if they were due in a tenth of that.
+const CATCH_UP: f64 = 0.01;
+const RING: u64 = 1024;
+/// How far ahead a phase begins, in nanoseconds, so that its first frame is not late.
+const AHEAD: u64 = 20_000;
+
+/// What is asked of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// The rate of all streams together that have none of their own.
+    pub rate: Rate,
+    /// How frames are spread.
+    pub pace: Pace,
+    /// How long frames are sent that count.
+    pub duration: Duration,
+    /// How long frames are sent before that.
+    pub warm_up: Duration,
+    /// Most frames that a late stream sends at once; left out: what is due in ten milliseconds, but no more than 1024 or
+    /// what is due in one.
+    pub catch_up: Option<u64>,
+    /// How long ports may take until they carry packets.
+    pub patience: Duration,
+    /// Whether the receiver says first where it is, so that switches need not flood.
+    pub announce: bool,
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Ports are not ready.
+    Waiting,
+    /// Frames that do not count.
+    WarmUp,
+    /// Frames that count.
+    Measuring,
+    /// Frames may be on their way still.
+    Draining,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// For how long.
+    pub since: Duration,
+    /// Frames of this phase that were sent.
+    pub sent: u64,
+    /// Frames that came, all phases together.
+    pub received: u64,
+}
+
+/// Whoever watches a run, and may end it by `false`.
+pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> bool;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RigError {
+    /// A stream is wrong.
+    #[error("stream {0}: {1}")]
+    Stream(usize, #[source] StreamError),
+    /// There is none, or too many.
+    #[error("there are {0} streams; describe 1 to 256")]
+    Streams(usize),
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
+    /// A port did not come to life; nothing was sent.
+    #[error("port {name} carried no packets within {patience:?}: it is {state}")]
+    NotReady {
+        /// Which one.
+        name: String,
+        /// How long was waited.
+        patience: Duration,
+        /// What it is doing.
+        state: String,
+    },
+    /// The wire of our own could not be made.
+    #[error("the wire of the generator's own could not be made: {0}")]
+    Wire(String),
+    /// It was ended before anything counted.
+    #[error("it was ended before a frame was sent that counts")]
+    Ended,
+}
+
+/// Where frames leave and where they come back.
+#[derive(Debug)]
+pub struct Ends {
+    /// The sending port.
+    pub send: Side,
+    /// The receiving one; left out: the same.
+    pub receive: Option<Side>,
+}
+
+impl Ends {
+    /// A wire of our own, without a switch: what is measured over it is the generator's own part of every result.
+    pub fn wire() -> Result<Self, RigError> {
+        let exchange = Exchange::default();
+        let end = |name: &str, peer: &str| {
+            let made = Pair::new(name, peer, Options::default(), &exchange);
+            made.map(|pair| Side::new(name, Box::new(pair))).map_err(|e| RigError::Wire(e.to_string()))
+        };
+        Ok(Self { send: end("wire-a", "wire-b")?, receive: Some(end("wire-b", "wire-a")?) })
+    }
+
+    fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
+        std::iter::once(&mut self.send).chain(&mut self.receive)
+    }
+
+    fn tend(&mut self) {
+        let now = Instant::now();
+        self.sides().for_each(|side| side.tend(now));
+    }
+
+    fn notify(&mut self) {
+        // Orders what was published before the loads of the other sides' suppression fields.
+        fence(Ordering::SeqCst);
+        self.sides().for_each(Side::notify);
+    }
+}
+
+/// A run that was judged and has not begun.
+#[derive(Debug)]
+pub struct Rig {
+    ends: Ends,
+    timing: Timing,
+    names: Vec<String>,
+    rates: Vec<Option<f64>>,
+    notes: Vec<String>,
+    key: u32,
+    source: Source,
+    clock: Clock,
+    origin: u64,
+}
+
+/// The loop's own state.
+struct Loop {
+    burst: Burst,
+    /// How far the burst was accepted.
+    at: usize,
+    made: u64,
+    /// Whether the port had no room since the schedule was asked last.
+    blocked: bool,
+    missed: Missed,
+    offers: (u64, u64),
+    meter: Meter,
+    /// What came to a sending port that does not receive.
+    returned: Meter,
+    tended: u64,
+    told: u64,
+}
+
+/// Nanoseconds of a clock since `origin`.
+fn nanoseconds(clock: Clock, origin: u64) -> impl Fn() -> u64 + Copy {
+    let per_tick = clock.seconds(0, 1) * 1e9;
+    move || (clock.ticks().saturating_sub(origin) as f64 * per_tick) as u64
+}
+
+impl Rig {
+    /// Judges streams and opens nothing. `key` tells this run's frames from others'.
+    pub fn new(ends: Ends, streams: &[Description], timing: Timing, key: u32) -> Result<Self, RigError> {
+        if streams.is_empty() || streams.len() > MOST.min(usize::from(MOST_STREAMS)) {
+            return Err(RigError::Streams(streams.len()));
+        }
+        let plan = |(i, stream): (usize, &Description)| stream.plan().map_err(|e| RigError::Stream(i, e));
+        let plans = streams.iter().enumerate().map(plan).collect::<Result<Vec<Plan>, _>>()?;
+        let sharing = plans.iter().filter(|plan| plan.rate.is_none()).count().max(1);
+        let common = timing.rate.part(1.0 / sharing as f64);
+        let rates: Vec<_> = plans.iter().map(|plan| plan.rate.unwrap_or(common).frames(plan.mean)).collect();
+        let name =
+            |(i, plan): (usize, &Plan)| if plan.name.is_empty() { i.to_string() } else { plan.name.clone() };
+        let names = plans.iter().enumerate().map(name).collect();
+        let notes = plans.iter().flat_map(|plan| plan.notes.clone()).collect();
+        let fastest = rates.iter().flatten().fold(0.0_f64, |most, rate| most.max(*rate));
+        let most = RING.max((fastest * CATCH_UP / 10.0) as u64);
+        let catch_up = timing.catch_up.unwrap_or(((fastest * CATCH_UP) as u64).clamp(BURST as u64, most));
+        let pairs = plans.into_iter().zip(rates.iter().copied()).collect();
+        let source = Source::new(pairs, timing.pace, 0, catch_up, key)?;
+        let clock = Clock::calibrated(&Processor::here());
+        Ok(Self { ends, timing, names, rates, notes, key, source, clock, origin: clock.ticks() })
+    }
+
+    /// What whoever runs it should know.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Frames a second that are asked of all streams together; none where one has no limit.
+    pub fn asked(&self) -> Option<f64> {
+        self.rates.iter().copied().sum()
+    }
+
+    /// Opens the ports, sends, receives, closes them and says what became of it.
+    pub fn run(mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
+        port::prepare_thread();
+        let outcome =
+            self.open(watch).and_then(|()| mem::with_kernel!(chosen(), K => self.measure::<K>(watch)));
+        self.ends.sides().for_each(Side::close);
+        outcome
+    }
+
+    /// Waits until both ports carry packets.
+    fn open(&mut self, watch: Watch<'_>) -> Result<(), RigError> {
+        let began = Instant::now();
+        self.ends.sides().for_each(|side| side.open(began));
+        loop {
+            self.ends.tend();
+            let Some(waiting) = self.ends.sides().find(|side| !side.is_ready()) else { return Ok(()) };
+            if began.elapsed() > self.timing.patience {
+                let status = waiting.status();
+                let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
+                let state = format!("{:?}{fault}, at {}", status.state, status.place);
+                let (name, patience) = (waiting.name().to_owned(), self.timing.patience);
+                return Err(RigError::NotReady { name, patience, state });
+            }
+            let progress = Progress { phase: Phase::Waiting, since: began.elapsed(), sent: 0, received: 0 };
+            if !watch(progress) {
+                return Err(RigError::Ended);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn measure<K: Kernel>(&mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
+        let meter = Meter::new(self.names.len(), self.key);
+        let mut state = Loop {
+            burst: Burst::new(),
+            at: 0,
+            made: 0,
+            blocked: false,
+            missed: Missed::default(),
+            offers: (0, 0),
+            returned: Meter::new(0, self.key),
+            meter,
+            tended: 0,
+            told: 0,
+        };
+        if self.timing.announce {
+            self.announce();
+        }
+        if !self.timing.warm_up.is_zero() && !self.phase::<K>(&mut state, true, watch) {
+            return Err(RigError::Ended);
+        }
+        let before = (self.faults(), state.returned.taken());
+        let began = Instant::now();
+        let whole = self.phase::<K>(&mut state, false, watch);
+        let seconds = if whole { self.timing.duration.as_secs_f64() } else { began.elapsed().as_secs_f64() };
+        let sent = self.source.sent().collect();
+        self.drain::<K>(&mut state, watch);
+        let faults = self.faults() - before.0;
+        let counted = Counted {
+            seconds,
+            interrupted: !whole,
+            names: &self.names,
+            rates: &self.rates,
+            sent,
+            meter: &state.meter,
+            missed: state.missed,
+            offers: state.offers,
+            dropped_by_port: self.ends.send.dropped(),
+            returned: state.returned.taken() - before.1,
+            faults,
+        };
+        Ok(counted.outcome())
+    }
+
+    fn faults(&mut self) -> u64 {
+        self.ends.sides().map(|side| side.faults()).sum()
+    }
+
+    /// The receiver sends one frame of each stream's destination. Only where there is a receiver of its own.
+    fn announce(&mut self) {
+        let Some(receiver) = &mut self.ends.receive else { return };
+        let mut burst = Burst::new();
+        for answer in self.source.answers() {
+            burst.begin(0);
+            if burst.push_own(&answer) {
+                receiver.send(&burst, &[0]);
+            }
+        }
+        self.ends.notify();
+    }
+
+    /// Sends and receives for as long as this phase is. `false`: it was ended early.
+    fn phase<K: Kernel>(&mut self, state: &mut Loop, warm_up: bool, watch: Watch<'_>) -> bool {
+        let now = nanoseconds(self.clock, self.origin);
+        let length = if warm_up { self.timing.warm_up } else { self.timing.duration };
+        let start = now() + AHEAD;
+        let until = start + length.as_nanos() as u64;
+        let (rates, pace) = (&self.rates, self.timing.pace);
+        self.source.begin(warm_up, |i| (rates[i], pace), start);
+        self.ends.send.forget();
+        (state.missed, state.offers, state.at, state.blocked) = (Missed::default(), (0, 0), 0, false);
+        state.burst.begin(0);
+        state.told = start;
+        let phase = if warm_up { Phase::WarmUp } else { Phase::Measuring };
+        loop {
+            let at = now();
+            if at >= until {
+                return true;
+            }
+            self.turn::<K>(state, at, now);
+            if at - state.tended > TENDED {
+                state.tended = at;
+                self.ends.tend();
+                if at.saturating_sub(state.told) > TOLD {
+                    state.told = at;
+                    let since = Duration::from_nanos(at.saturating_sub(start));
+                    let sent = self.source.sent().map(|sent| sent.frames).sum();
+                    if !watch(Progress { phase, since, sent, received: state.meter.received() }) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what is due, and takes what has come.
+    #[inline]
+    fn turn<K: Kernel>(&mut self, state: &mut Loop, at: u64, now: impl Fn() -> u64 + Copy) {
+        let sent = self.offer::<K>(state, at);
+        let came = self.take::<K>(state, now);
+        if sent + came > 0 {
+            self.ends.notify();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Offers the port a burst, or again what it left of the last one. How many frames it took.
+    #[inline]
+    fn offer<K: Kernel>(&mut self, state: &mut Loop, at: u64) -> usize {
+        if state.at == state.burst.len() {
+            let missed = self.source.fill::<K>(&mut state.burst, at);
+            *(if state.blocked { &mut state.missed.port } else { &mut state.missed.generator }) += missed;
+            (state.at, state.made, state.blocked) = (0, at, false);
+        } else if at - state.made > STALE {
+            self.source.renew::<K>(&mut state.burst, state.at, at);
+            state.made = at;
+        }
+        let len = state.burst.len();
+        if len == 0 {
+            return 0;
+        }
+        state.burst.set_now(port::Now(at));
+        let done = self.ends.send.send(&state.burst, &PLACES[state.at..len]);
+        self.source.accepted(state.at, state.at + done);
+        state.at += done;
+        state.offers.0 += 1;
+        if state.at < len {
+            state.blocked = true;
+            state.offers.1 += 1;
+        }
+        done
+    }
+
+    #[inline]
+    fn take<K: Kernel>(&mut self, state: &mut Loop, now: impl Fn() -> u64 + Copy) -> usize {
+        let Some(receiver) = &mut self.ends.receive else {
+            let came = self.ends.send.receive::<K>(&mut state.meter, now);
+            self.ends.send.prefetch();
+            return came;
+        };
+        let came = receiver.receive::<K>(&mut state.meter, now);
+        receiver.prefetch();
+        came + self.ends.send.receive::<K>(&mut state.returned, now)
+    }
+
+    /// Takes what is still on its way, until nothing has come for a while.
+    fn drain<K: Kernel>(&mut self, state: &mut Loop, watch: Watch<'_>) {
+        let now = nanoseconds(self.clock, self.origin);
+        let (began, mut last) = (Instant::now(), Instant::now());
+        let sent: u64 = self.source.sent().map(|sent| sent.frames).sum();
+        while state.meter.received() < sent
+            && last.elapsed() < SILENCE
+            && began.elapsed() < self.timing.patience
+        {
+            if self.take::<K>(state, now) > 0 {
+                self.ends.notify();
+                last = Instant::now();
+            }
+            self.ends.tend();
+            let progress = Progress {
+                phase: Phase::Draining,
+                since: began.elapsed(),
+                sent,
+                received: state.meter.received(),
+            };
+            if !watch(progress) {
+                return;
+            }
+        }
+    }
+}
+
+/// Has the copies of this process made by the kernel that is fastest here. Before the first port is made.
+pub fn settle() {
+    mem::copy::settle(mem::copy::choose(mem::ticks));
+}
+
+/// The places of a burst, in order.
+static PLACES: [u8; BURST] = {
+    let mut places = [0; BURST];
+    let mut i = 0;
+    while i < BURST {
+        places[i] = i as u8;
+        i += 1;
+    }
+    places
+};

@@ -1,0 +1,73 @@
+use super::*;
+use crate::traffic::Sizes;
+
+fn timing(rate: &str) -> Timing {
+    Timing {
+        rate: rate.parse().unwrap(),
+        pace: Pace::Constant,
+        duration: Duration::from_millis(150),
+        warm_up: Duration::from_millis(20),
+        catch_up: None,
+        patience: Duration::from_secs(5),
+        announce: true,
+    }
+}
+
+fn run(streams: &[Description], rate: &str) -> Outcome {
+    let rig = Rig::new(Ends::wire().unwrap(), streams, timing(rate), 1).unwrap();
+    rig.run(&mut |_| true).unwrap()
+}
+
+fn stream(size: &str) -> Description {
+    Description { size: size.parse::<Sizes>().unwrap(), ..Description::default() }
+}
+
+#[test]
+fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
+    let streams = [stream("60"), stream("imix"), stream("64,9212")];
+    let outcome = run(&streams, "30kpps");
+    assert!(outcome.sent > 0 && outcome.sent == outcome.received, "{outcome:?}");
+    assert_eq!((outcome.lost, outcome.untagged, outcome.unknown_stream, outcome.faults), (0, 0, 0, 0));
+    assert!(outcome.warm_up > 0 && outcome.returned == 0, "{outcome:?}");
+    assert_eq!(outcome.streams.len(), 3);
+    for stream in &outcome.streams {
+        assert_eq!((stream.duplicates, stream.reordered, stream.too_late), (0, 0, 0));
+        assert_eq!(stream.latency_ns.count, stream.received);
+        assert_eq!(stream.histogram.iter().map(|(_, n)| n).sum::<u64>(), stream.received);
+    }
+}
+
+#[test]
+fn without_a_rate_somebody_is_named_as_the_limit() {
+    let outcome = run(&[stream("64")], "max");
+    assert_ne!(outcome.limit, Limit::None);
+    assert_eq!((outcome.lost, outcome.streams[0].asked_pps), (0, None));
+}
+
+#[test]
+fn a_port_that_never_comes_to_life_is_named() {
+    let mut ends = Ends::wire().unwrap();
+    ends.receive = None;
+    let timing = Timing { patience: Duration::from_millis(10), ..timing("1kpps") };
+    let told =
+        Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap_err().to_string();
+    assert!(told.starts_with("port wire-a carried no packets within 10ms: it is Waiting"), "{told}");
+}
+
+#[test]
+fn whoever_watches_can_end_it_and_keeps_what_there_is() {
+    let ends = Ends::wire().unwrap();
+    let timing = Timing { duration: Duration::from_mins(10), ..timing("10kpps") };
+    let rig = Rig::new(ends, &[stream("64")], timing, 1).unwrap();
+    let outcome = rig.run(&mut |progress| progress.sent < 100).unwrap();
+    assert!(outcome.interrupted && outcome.sent >= 100 && outcome.lost == 0, "{outcome:?}");
+}
+
+#[test]
+fn streams_are_judged_before_anything_is_opened() {
+    let judged = |streams: &[Description]| {
+        Rig::new(Ends::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
+    };
+    assert_eq!(judged(&[]), "there are 0 streams; describe 1 to 256");
+    assert!(judged(&[stream("64"), stream("59")]).starts_with("stream 1: `size`: a size of 59 bytes"));
+}

@@ -1,0 +1,266 @@
+//! When frames are due: constant, in bursts, or at the times of a Poisson process.
+//!
+//! Whoever sends asks how many frames may go now, and sends that many. Due times are fixed by the start and the rate
+//! alone, so a late answer delays nothing behind it. What is more than [`Schedule::catch_up`] frames behind is given up
+//! and counted as missed, because sending it in one piece would be another load than the one asked for. A schedule
+//! reads no clock: its times are nanoseconds that it is told, which never go back.
+
+use fastrand::Rng;
+
+/// How frames are spread over time at one rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// One by one, at equal distances.
+    #[default]
+    Constant,
+    /// So many at once, at equal distances.
+    Burst(u32),
+    /// At distances that are exponentially distributed, from this seed.
+    Poisson(u64),
+}
+
+/// What may be sent now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// So many frames.
+    pub frames: usize,
+    /// Frames that were given up since the last answer.
+    pub missed: u64,
+}
+
+/// How far what was sent is from what was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pacing {
+    /// Frames that were due until the last answer.
+    pub asked: u64,
+    /// Of those, the ones that were allowed to go.
+    pub done: u64,
+    /// The ones that were given up.
+    pub missed: u64,
+    /// The longest time from when a frame was due to when it was allowed to go, in nanoseconds.
+    pub latest: u64,
+}
+
+impl Pacing {
+    /// The part of what was asked for that was not done, from 0 to 1.
+    pub fn error(&self) -> f64 {
+        if self.asked == 0 { 0.0 } else { 1.0 - self.done as f64 / self.asked as f64 }
+    }
+}
+
+/// The due times of one stream.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// Frames per nanosecond; `None`: always due.
+    rate: Option<f64>,
+    pace: Pace,
+    start: u64,
+    /// Frames that were due so far, sent or given up.
+    released: u64,
+    missed: u64,
+    latest: u64,
+    catch_up: u64,
+    /// Poisson: when the next frame is due, in nanoseconds since the start, and what comes after it.
+    next: f64,
+    chance: Rng,
+}
+
+impl Schedule {
+    /// `frames` a second (`None`: without limit) from `start` on, and never more than `catch_up` frames (at least one
+    /// burst) at once.
+    pub fn new(frames: Option<f64>, pace: Pace, start: u64, catch_up: u64) -> Self {
+        let (seed, burst) = match pace {
+            Pace::Poisson(seed) => (seed, 1),
+            Pace::Burst(frames) => (0, u64::from(frames.max(1))),
+            Pace::Constant => (0, 1),
+        };
+        let mut schedule = Self {
+            rate: frames.map(|frames| frames / 1e9),
+            pace,
+            start,
+            released: 0,
+            missed: 0,
+            latest: 0,
+            catch_up: catch_up.max(burst),
+            next: 0.0,
+            chance: Rng::with_seed(seed),
+        };
+        schedule.next = schedule.distance();
+        schedule
+    }
+
+    /// The most frames that are allowed to go at once.
+    pub fn catch_up(&self) -> u64 {
+        self.catch_up
+    }
+
+    /// How many frames may go now, at most `room`. What has no room now is due the next time.
+    #[inline]
+    pub fn due(&mut self, now: u64, room: usize) -> Due {
+        let Some(rate) = self.rate else {
+            self.released += room as u64;
+            return Due { frames: room, missed: 0 };
+        };
+        let passed = now.saturating_sub(self.start) as f64;
+        let behind = self.behind(passed, rate);
+        if behind == 0 || room == 0 {
+            return Due::default();
+        }
+        let missed = behind.saturating_sub(self.catch_up);
+        if missed > 0 {
+            self.advance(missed);
+            self.missed += missed;
+        }
+        self.latest = self.latest.max((passed - self.first_due(rate)).max(0.0) as u64);
+        let frames = (behind - missed).min(room as u64);
+        self.advance(frames);
+        Due { frames: frames as usize, missed }
+    }
+
+    /// Frames that are due and have not gone.
+    #[inline]
+    fn behind(&mut self, passed: f64, rate: f64) -> u64 {
+        match self.pace {
+            // The first frame is due at the start.
+            Pace::Constant => ((passed * rate + 1.0) as u64).saturating_sub(self.released),
+            Pace::Burst(frames) => {
+                let frames = u64::from(frames.max(1));
+                (((passed * rate) as u64 / frames + 1) * frames).saturating_sub(self.released)
+            }
+            Pace::Poisson(_) => self.arrived(passed),
+        }
+    }
+
+    /// Poisson: how many have come by now; looks no further than what would be given up one by one.
+    fn arrived(&self, passed: f64) -> u64 {
+        let mut ahead = self.clone();
+        let mut frames = 0;
+        while ahead.next <= passed {
+            ahead.next += ahead.distance();
+            frames += 1;
+        }
+        frames
+    }
+
+    /// When the first of the frames that have not gone was due, in nanoseconds since the start.
+    #[inline]
+    fn first_due(&self, rate: f64) -> f64 {
+        match self.pace {
+            Pace::Constant => self.released as f64 / rate,
+            Pace::Burst(frames) => {
+                let frames = u64::from(frames.max(1));
+                (self.released / frames * frames) as f64 / rate
+            }
+            Pace::Poisson(_) => self.next,
+        }
+    }
+
+    /// So many frames have gone, or were given up.
+    #[inline]
+    fn advance(&mut self, frames: u64) {
+        self.released += frames;
+        if matches!(self.pace, Pace::Poisson(_)) {
+            for _ in 0..frames {
+                self.next += self.distance();
+            }
+        }
+    }
+
+    /// The next distance of a Poisson process, in nanoseconds.
+    fn distance(&mut self) -> f64 {
+        // In (0, 1], so that the logarithm is finite.
+        let chance = 1.0 - self.chance.f64();
+        self.rate.map_or(0.0, |rate| -chance.ln() / rate)
+    }
+
+    /// What was asked for and what was done, up to the last answer.
+    pub fn pacing(&self) -> Pacing {
+        let done = self.released - self.missed;
+        Pacing { asked: self.released, done, missed: self.missed, latest: self.latest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Sends everything that is due at each of these times.
+    fn sent(schedule: &mut Schedule, times: impl IntoIterator<Item = u64>) -> Vec<usize> {
+        times.into_iter().map(|now| schedule.due(now, usize::MAX).frames).collect()
+    }
+
+    #[test]
+    fn a_constant_rate_is_kept_however_seldom_it_is_asked() {
+        // One frame a microsecond, from a start that is not zero.
+        let mut schedule = Schedule::new(Some(1e6), Pace::Constant, 500, 64);
+        assert_eq!(sent(&mut schedule, [0, 500, 1_499, 1_500, 4_600, 4_600]), [1, 0, 0, 1, 3, 0]);
+        assert_eq!(schedule.pacing(), Pacing { asked: 5, done: 5, missed: 0, latest: 2_100 });
+    }
+
+    #[test]
+    fn bursts_come_whole_at_the_same_mean_rate() {
+        let mut schedule = Schedule::new(Some(1e6), Pace::Burst(10), 0, 1);
+        assert_eq!(schedule.catch_up(), 10);
+        assert_eq!(sent(&mut schedule, [0, 9_999, 10_000, 19_000, 20_001]), [10, 0, 10, 0, 10]);
+        let short = Schedule::new(Some(1e6), Pace::Burst(10), 0, 1).due(0, 4);
+        assert_eq!(short, Due { frames: 4, missed: 0 });
+    }
+
+    #[test]
+    fn what_is_too_late_is_given_up_and_counted() {
+        let mut schedule = Schedule::new(Some(1e6), Pace::Constant, 0, 8);
+        assert_eq!(schedule.due(99_000, usize::MAX), Due { frames: 8, missed: 92 });
+        let pacing = schedule.pacing();
+        assert_eq!((pacing.asked, pacing.done, pacing.missed), (100, 8, 92));
+        assert!((pacing.error() - 0.92).abs() < 1e-12);
+    }
+
+    #[test]
+    fn without_a_limit_everything_that_fits_is_due() {
+        let mut schedule = Schedule::new(None, Pace::Constant, 0, 8);
+        assert_eq!(schedule.due(5, 64), Due { frames: 64, missed: 0 });
+        assert!(schedule.pacing().error().abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_poisson_process_is_given_by_its_seed_and_has_its_mean_and_variance() {
+        let made = |seed| {
+            let mut schedule = Schedule::new(Some(1e6), Pace::Poisson(seed), 0, 10_000);
+            sent(&mut schedule, (1..=20_000).map(|n| n * 1_000))
+        };
+        let first = made(1);
+        assert_eq!(first, made(1));
+        assert_ne!(first, made(2));
+        // Frames in a microsecond are Poisson with mean and variance 1; 20 000 of them stray by 0.007.
+        let mean = first.iter().sum::<usize>() as f64 / 20_000.0;
+        let squares = first.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>();
+        assert!((mean - 1.0).abs() < 0.04 && (squares / 20_000.0 - 1.0).abs() < 0.08, "{mean} {squares}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_asked_is_what_was_done_and_missed(
+            frames in 1e3..1e8f64, burst in 0..20u32, seed: u64, catch_up in 1..200u64, room in 1..100usize,
+            steps in prop::collection::vec(0..20_000u64, 1..60),
+        ) {
+            for pace in [Pace::Constant, Pace::Burst(burst), Pace::Poisson(seed)] {
+                let mut schedule = Schedule::new(Some(frames), pace, 0, catch_up);
+                let (mut now, mut done, mut missed) = (0, 0, 0);
+                for step in &steps {
+                    now += step;
+                    let due = schedule.due(now, room);
+                    prop_assert!(due.frames <= room && due.frames as u64 <= schedule.catch_up());
+                    done += due.frames as u64;
+                    missed += due.missed;
+                }
+                let pacing = schedule.pacing();
+                prop_assert_eq!((pacing.done, pacing.missed), (done, missed));
+                prop_assert_eq!(pacing.asked, done + missed);
+                if pace == Pace::Constant {
+                    prop_assert!(pacing.asked as f64 <= now as f64 * frames / 1e9 + 1.0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The sizes of a stream's frames, without their checksum: one, several in turn, or a mix.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// From the smallest Ethernet frame without checksum (IEEE 802.3) to the largest that every port carries.
+pub const SIZES: RangeInclusive<u16> = 60..=9212;
+/// The simple Internet mix: seven of 64, four of 570, one of 1514 bytes.
+const SIMPLE: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570];
+/// A table may stand for so many frames at most.
+const LONGEST_ROUND: u32 = 10_000;
+
+/// Which sizes, before they are judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Sizes {
+    /// All of one size.
+    Fixed(u16),
+    /// These in turn.
+    List(Vec<u16>),
+    /// A mix by its name; there is `imix`.
+    Named(String),
+    /// A mix by its table: sizes, each with how many frames of a round have it.
+    Table {
+        /// Pairs of a size and its weight.
+        mix: Vec<(u16, u32)>,
+    },
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self::Fixed(64)
+    }
+}
+
+/// Why there are no such sizes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SizesError {
+    /// Outside of what frames may have.
+    #[error(
+        "a size of {0} bytes is not possible; write 60 to 9212, counted with the headers and without the checksum"
+    )]
+    Range(u64),
+    /// No mix of this name.
+    #[error(
+        "`{0}` names no sizes; write a number such as 64, several such as 64,512,1514, `imix`, or a table such as 64:7,570:4"
+    )]
+    Name(String),
+    /// Nothing in the list or table.
+    #[error("there is no size; write at least one")]
+    None,
+    /// Weights out of range.
+    #[error(
+        "the weights of the sizes add up to {0}; write whole numbers from 1 that add up to at most 10000"
+    )]
+    Weights(u64),
+}
+
+impl Sizes {
+    /// The sizes of one round, in order; the stream repeats it.
+    pub fn round(&self) -> Result<Vec<u16>, SizesError> {
+        let round = match self {
+            Sizes::Fixed(size) => vec![*size],
+            Sizes::List(sizes) => sizes.clone(),
+            Sizes::Named(name) if name == "imix" => SIMPLE.to_vec(),
+            Sizes::Named(name) => return name.parse::<Sizes>()?.round(),
+            Sizes::Table { mix } => spread(mix)?,
+        };
+        match round.iter().find(|size| !SIZES.contains(size)) {
+            Some(size) => Err(SizesError::Range(u64::from(*size))),
+            None if round.is_empty() => Err(SizesError::None),
+            None => Ok(round),
+        }
+    }
+}
+
+/// A round in which each size comes as often as its weight says, as evenly as possible.
+fn spread(mix: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
+    let all: u64 = mix.iter().map(|(_, weight)| u64::from(*weight)).sum();
+    if all > u64::from(LONGEST_ROUND) || mix.iter().any(|(_, weight)| *weight == 0) {
+        return Err(SizesError::Weights(all));
+    }
+    let mut credit = vec![0_i64; mix.len()];
+    let one = |_| {
+        credit.iter_mut().zip(mix).for_each(|(credit, (_, weight))| *credit += i64::from(*weight));
+        // The first of the largest.
+        let at = (0..mix.len()).rev().max_by_key(|at| credit[*at]).unwrap_or(0);
+        credit[at] -= all.cast_signed();
+        mix[at].0
+    };
+    Ok((0..all).map(one).collect())
+}
+
+impl FromStr for Sizes {
+    type Err = SizesError;
+
+    /// As on a command line: `64`, `64,512`, `imix`, `64:7,570:4,1514:1`.
+    fn from_str(text: &str) -> Result<Self, SizesError> {
+        let wrong = || SizesError::Name(text.to_owned());
+        if text == "imix" {
+            return Ok(Sizes::Named(text.to_owned()));
+        }
+        let parts = text.split(',').map(str::trim);
+        if text.contains(':') {
+            let pair = |part: &str| {
+                let (size, weight) = part.split_once(':')?;
+                Some((size.parse().ok()?, weight.parse().ok()?))
+            };
+            let mix = parts.map(pair).collect::<Option<_>>().ok_or_else(wrong)?;
+            return Ok(Sizes::Table { mix });
+        }
+        let sizes = parts.map(|part| part.parse().ok()).collect::<Option<Vec<u16>>>().ok_or_else(wrong)?;
+        Ok(if let [size] = sizes[..] { Sizes::Fixed(size) } else { Sizes::List(sizes) })
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = |parts: Vec<String>| parts.join(",");
+        match self {
+            Sizes::Fixed(size) => write!(f, "{size}"),
+            Sizes::Named(name) => f.write_str(name),
+            Sizes::List(sizes) => f.write_str(&join(sizes.iter().map(u16::to_string).collect())),
+            Sizes::Table { mix } => {
+                f.write_str(&join(mix.iter().map(|(size, n)| format!("{size}:{n}")).collect()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_printed_alike() {
+        for text in ["64", "64,512,1514", "imix", "64:7,570:4,1514:1"] {
+            assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
+        }
+        assert_eq!("9".parse::<Sizes>().unwrap().round(), Err(SizesError::Range(9)));
+        assert_eq!(Sizes::List(vec![]).round(), Err(SizesError::None));
+        assert_eq!("64:0".parse::<Sizes>().unwrap().round(), Err(SizesError::Weights(0)));
+        assert!("1e3".parse::<Sizes>().is_err() && "64;65".parse::<Sizes>().is_err());
+    }
+
+    #[test]
+    fn a_table_is_spread_over_its_round() {
+        let round = "64:2,570:1".parse::<Sizes>().unwrap().round().unwrap();
+        assert_eq!(round, [64, 570, 64]);
+        let simple = Sizes::Named("imix".into()).round().unwrap();
+        let count = |size| simple.iter().filter(|s| **s == size).count();
+        assert_eq!([64, 570, 1514].map(count), [7, 4, 1]);
+    }
+}

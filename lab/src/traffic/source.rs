@@ -1,0 +1,190 @@
+//! All streams of a run as one source of bursts.
+//!
+//! A burst that was filled stays as it is until every frame of it was accepted or given up: a port that has no room now
+//! is offered the rest again, with tags of the new time, so that waiting for the port does not count as delay on the way.
+//! Numbers are given to frames when they are made, in order, so what was never accepted is the end of each stream.
+
+use super::description::Plan;
+use super::memory::{Memory, NoMemory};
+use super::schedule::{Pace, Pacing, Schedule};
+use super::tag::Tag;
+use super::template::Template;
+use super::vary::Values;
+use mem::Seg;
+use mem::copy::Kernel;
+use port::{BURST, Burst};
+
+/// What was sent of one stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// Frames that a port accepted.
+    pub frames: u64,
+    /// Their bytes, without checksums.
+    pub bytes: u64,
+    /// What was asked for and what was done.
+    pub pacing: Pacing,
+}
+
+/// One stream as it runs.
+#[derive(Debug)]
+struct Lane {
+    templates: Vec<Template>,
+    /// By template: where its body lies.
+    bodies: Vec<usize>,
+    round: Vec<u32>,
+    at: usize,
+    values: Vec<Values>,
+    schedule: Schedule,
+    next: u64,
+    sent: Sent,
+}
+
+/// What stands at one place of the burst.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    lane: u16,
+    template: u32,
+    sequence: u64,
+    time: u64,
+}
+
+/// Streams that take turns.
+#[derive(Debug)]
+pub struct Source {
+    key: u32,
+    warm_up: bool,
+    lanes: Vec<Lane>,
+    memory: Memory,
+    slots: [Slot; BURST],
+    /// Who is asked first.
+    first: usize,
+}
+
+impl Source {
+    /// The streams of a run with this key, each at its rate in frames a second (`None`: without limit), from `start` on.
+    pub fn new(
+        plans: Vec<(Plan, Option<f64>)>,
+        pace: Pace,
+        start: u64,
+        catch_up: u64,
+        key: u32,
+    ) -> Result<Self, NoMemory> {
+        let mut memory = Vec::new();
+        let lanes = plans.into_iter().map(|(plan, rate)| {
+            let bodies = plan.templates.iter().map(|template| {
+                let at = memory.len();
+                memory.extend(template.body());
+                at
+            });
+            let bodies = bodies.collect();
+            let schedule = Schedule::new(rate, pace, start, catch_up);
+            let Plan { templates, round, values, .. } = plan;
+            Lane { templates, bodies, round, at: 0, values, schedule, next: 0, sent: Sent::default() }
+        });
+        let lanes = lanes.collect();
+        let memory = Memory::new(memory)?;
+        Ok(Self { key, warm_up: false, lanes, memory, slots: [Slot::default(); BURST], first: 0 })
+    }
+
+    /// From here on frames are marked as those of the warm-up, or no longer; counts, numbers and schedules begin anew.
+    pub fn begin(&mut self, warm_up: bool, rates: impl Fn(usize) -> (Option<f64>, Pace), start: u64) {
+        self.warm_up = warm_up;
+        for (i, lane) in self.lanes.iter_mut().enumerate() {
+            let (rate, pace) = rates(i);
+            lane.schedule = Schedule::new(rate, pace, start, lane.schedule.catch_up());
+            (lane.next, lane.sent) = (0, Sent::default());
+        }
+    }
+
+    /// Fills an empty burst with what is due. How many frames were given up.
+    #[inline]
+    pub fn fill<K: Kernel>(&mut self, burst: &mut Burst, now: u64) -> u64 {
+        burst.begin(0);
+        let (mut missed, lanes) = (0, self.lanes.len());
+        self.first = if self.first + 1 >= lanes { 0 } else { self.first + 1 };
+        for turn in 0..lanes {
+            let lane = if self.first + turn < lanes { self.first + turn } else { self.first + turn - lanes };
+            // Whoever has no limit leaves room for the others.
+            let room = (BURST - burst.len()).min(BURST.div_ceil(lanes));
+            let due = self.lanes[lane].schedule.due(now, room);
+            missed += due.missed;
+            if due.frames > 0 && burst.is_empty() {
+                burst.pin(self.memory.map());
+            }
+            for _ in 0..due.frames {
+                self.make::<K>(burst, lane, now);
+            }
+        }
+        missed
+    }
+
+    /// One more frame of a stream.
+    #[inline]
+    fn make<K: Kernel>(&mut self, burst: &mut Burst, lane: usize, now: u64) {
+        let Self { key, warm_up, lanes, memory, slots, .. } = self;
+        let own = &mut lanes[lane];
+        let at = own.round[own.at] as usize;
+        own.at = if own.at + 1 == own.round.len() { 0 } else { own.at + 1 };
+        let template = &own.templates[at];
+        let tag = Tag { stream: lane as u16, warm_up: *warm_up, sequence: own.next, time: now };
+        let bytes = tag.write(*key);
+        let place = if template.is_long() {
+            let body = memory.seg(own.bodies[at], template.body().len());
+            let place = burst.push_made(template.head(), [body, memory.tag(burst.len())].into_iter());
+            memory.write_tag::<K>(burst.len() - 1, &bytes);
+            place
+        } else {
+            burst.push_made(template.head(), std::iter::empty::<Seg>())
+        };
+        let Some(i) = place else { return };
+        template.write(burst.head_mut(i), &mut own.values, &bytes);
+        slots[i] = Slot { lane: lane as u16, template: at as u32, sequence: own.next, time: now };
+        own.next += 1;
+    }
+
+    /// The frames of the burst from place `from` on were accepted up to place `to`.
+    #[inline]
+    pub fn accepted(&mut self, from: usize, to: usize) {
+        for slot in &self.slots[from..to] {
+            let lane = &mut self.lanes[usize::from(slot.lane)];
+            lane.sent.frames += 1;
+            lane.sent.bytes += lane.templates[slot.template as usize].len as u64;
+        }
+    }
+
+    /// The frames of the burst from place `from` on are to be offered again: they are made anew at `now`.
+    pub fn renew<K: Kernel>(&mut self, burst: &mut Burst, from: usize, now: u64) {
+        for i in from..burst.len() {
+            let slot = &mut self.slots[i];
+            let tag =
+                Tag { stream: slot.lane, warm_up: self.warm_up, sequence: slot.sequence, time: slot.time };
+            let (old, new) = (tag.write(self.key), Tag { time: now, ..tag }.write(self.key));
+            slot.time = now;
+            let template = &self.lanes[usize::from(slot.lane)].templates[slot.template as usize];
+            template.rewrite_tag(burst.head_mut(i), &old, &new);
+            if template.is_long() {
+                self.memory.write_tag::<K>(i, &new);
+            }
+        }
+    }
+
+    /// What was sent, stream by stream.
+    pub fn sent(&self) -> impl Iterator<Item = Sent> {
+        self.lanes.iter().map(|lane| Sent { pacing: lane.schedule.pacing(), ..lane.sent })
+    }
+
+    /// One frame of each stream with its Ethernet addresses exchanged: what its receiver says so that switches learn
+    /// where it is.
+    pub fn answers(&self) -> impl Iterator<Item = Vec<u8>> {
+        let first = self.lanes.iter().filter_map(|lane| lane.templates.first());
+        first.map(|template| {
+            let head = &template.head()[..60.min(template.head().len())];
+            let mut bytes = [&head[6..12], &head[..6], &head[12..]].concat();
+            bytes.resize(60, 0);
+            bytes
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! What the generator writes behind each payload, so that the meter knows every frame again.
+//!
+//! A tag is the last 18 bytes of a frame, in the order of the wire:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0-1 | the stream's number, below 32768; the highest bit says that the frame was sent to warm up |
+//! | 2-7 | the number of the frame in its stream, from 0 |
+//! | 8-13 | when it was made, in nanoseconds of the generator's clock, modulo 2^48 (78 hours) |
+//! | 14-17 | CRC-32C (RFC 3720 section 12.1) of bytes 0-13 and two zeros, continued from the run's key |
+//!
+//! It stands at the end because headers come and go on the way, in front of it. A frame of 60 bytes with UDP in IPv4 has
+//! just room for it. Of other runs' frames the checksum says that they are not ours, because each run has a key of its
+//! own. A frame that something was appended to (padding) has no valid tag.
+
+/// Bytes of a tag.
+pub const TAG: usize = 18;
+/// Streams are numbered below this.
+pub const MOST_STREAMS: u16 = 1 << 15;
+/// The bit of the stream's number that says that a frame was sent to warm up.
+const WARM_UP: u16 = 1 << 15;
+/// Sequence numbers and times have 48 bits.
+pub const MASK: u64 = (1 << 48) - 1;
+
+/// What a tag says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tag {
+    /// The stream's number.
+    pub stream: u16,
+    /// Whether the frame was sent before anything counted.
+    pub warm_up: bool,
+    /// The frame's number in its stream.
+    pub sequence: u64,
+    /// When it was made, in nanoseconds modulo 2^48.
+    pub time: u64,
+}
+
+impl Tag {
+    /// The bytes, for a run with this key. What is too large for its field loses its upper bits.
+    #[inline]
+    pub fn write(&self, key: u32) -> [u8; TAG] {
+        let phase = if self.warm_up { WARM_UP } else { 0 };
+        let front = (u64::from((self.stream % MOST_STREAMS) | phase) << 48) | (self.sequence & MASK);
+        let body = body(front, self.time & MASK);
+        let mut bytes = [0; TAG];
+        bytes[..14].copy_from_slice(&body[..14]);
+        bytes[14..].copy_from_slice(&crc32c::crc32c_append(key, &body).to_be_bytes());
+        bytes
+    }
+
+    /// Reads a tag of the run with this key; `None` where it is none.
+    #[inline]
+    pub fn read(bytes: &[u8; TAG], key: u32) -> Option<Self> {
+        let word = |at: usize| bytes[at..].first_chunk().map_or(0, |b| u64::from_be_bytes(*b));
+        // Bytes 6 to 13 hold the sequence's last two and the whole time.
+        let (front, time) = (word(0), word(6) & MASK);
+        let sum = bytes.last_chunk().map_or(0, |b| u32::from_be_bytes(*b));
+        if crc32c::crc32c_append(key, &body(front, time)) != sum {
+            return None;
+        }
+        let stream = (front >> 48) as u16;
+        Some(Self {
+            stream: stream % MOST_STREAMS,
+            warm_up: stream & WARM_UP != 0,
+            sequence: front & MASK,
+            time,
+        })
+    }
+}
+
+/// What the checksum is of. Sixteen bytes are two words for the processor's instruction.
+#[inline]
+fn body(front: u64, time: u64) -> [u8; 16] {
+    let mut body = [0; 16];
+    body[..8].copy_from_slice(&front.to_be_bytes());
+    body[8..].copy_from_slice(&(time << 16).to_be_bytes());
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_layout_is_as_documented() {
+        let tag = Tag { stream: 0x0102, warm_up: true, sequence: 0x0304_0506_0708, time: 0x0a0b_0c0d_0e0f };
+        let bytes = tag.write(0);
+        assert_eq!(bytes[..14], [0x81, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15]);
+        let mut sealed = bytes[..14].to_vec();
+        sealed.extend([0, 0]);
+        assert_eq!(bytes[14..], crc32c::crc32c(&sealed).to_be_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn a_tag_is_read_as_it_was_written_and_by_its_own_run_only(
+            stream in 0..MOST_STREAMS, warm_up: bool, sequence in 0..=MASK, time in 0..=MASK, key: u32, other: u32,
+        ) {
+            let tag = Tag { stream, warm_up, sequence, time };
+            prop_assert_eq!(Tag::read(&tag.write(key), key), Some(tag));
+            prop_assert_eq!(Tag::read(&tag.write(key), other).is_some(), key == other);
+        }
+
+        #[test]
+        fn no_bit_may_change(sequence in 0..=MASK, bit in 0..TAG * 8) {
+            let mut bytes = Tag { sequence, ..Tag::default() }.write(7);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Tag::read(&bytes, 7), None);
+        }
+    }
+}

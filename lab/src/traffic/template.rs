@@ -1,0 +1,219 @@
+//! A frame that was made once, and into which only what changes is written.
+//!
+//! A template knows the sum of everything that does not change under each of its checksums. A frame's checksum is that
+//! sum plus what was written, folded: the arithmetic of RFC 1624 (equation 3) with the old value taken out beforehand. No
+//! header is parsed or built here, and nothing is allocated once a template exists.
+
+use super::headers::{Laid, Spot, Summed};
+use super::tag::TAG;
+use port::LONGEST_HEAD;
+
+/// Most checksums of a frame: network, transport and an outer network.
+const SUMS: usize = 3;
+
+/// A field that changes, wherever it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field(Spot);
+
+impl Field {
+    pub(super) fn at(spot: Spot) -> Self {
+        Self(spot)
+    }
+
+    fn mask(self) -> u64 {
+        if self.0.bits == 64 { u64::MAX } else { (1 << self.0.bits) - 1 }
+    }
+
+    /// Above every value of the field.
+    pub(super) fn limit(self) -> u128 {
+        1 << self.0.bits
+    }
+
+    /// What stands in the field now.
+    pub(super) fn value_in(self, frame: &[u8]) -> u64 {
+        self.window(frame) >> self.0.shift & self.mask()
+    }
+
+    /// The bytes that the field lies in, as a number.
+    fn window(self, frame: &[u8]) -> u64 {
+        frame[self.0.at..self.0.at + self.0.len].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    }
+
+    /// Whether two fields lie in the same bytes.
+    pub(super) fn overlaps(self, other: &Field) -> bool {
+        let (a, b) = (self.0, other.0);
+        a.at < b.at + b.len && b.at < a.at + a.len
+    }
+}
+
+/// A field of one template.
+#[derive(Clone, Copy, Debug)]
+struct Patch {
+    at: usize,
+    len: usize,
+    shift: u32,
+    mask: u64,
+    /// The bits around the field, which stay.
+    kept: u64,
+    /// By checksum: whether these bytes count in it.
+    counts: [bool; SUMS],
+}
+
+/// A checksum of one template.
+#[derive(Clone, Copy, Debug, Default)]
+struct Check {
+    at: usize,
+    /// The sum of what stays.
+    base: u64,
+    /// Whether the tag counts in it, and whether that begins in the middle of a word.
+    tag: Option<bool>,
+    nonzero: bool,
+}
+
+/// A frame of one size of one stream.
+#[derive(Debug)]
+pub(super) struct Template {
+    /// The frame's first bytes, and behind them, for a long one, its body.
+    head: Vec<u8>,
+    body: Vec<u8>,
+    pub(super) len: usize,
+    patches: Vec<Patch>,
+    checks: Vec<Check>,
+}
+
+/// The sum of the 16-bit words of `bytes` in the order of the wire (RFC 1071); a last odd byte is the upper half of one.
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let total: u64 = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum();
+    total + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
+}
+
+/// Carries added back in until sixteen bits are left.
+#[inline(always)]
+fn fold(mut total: u64) -> u16 {
+    total = (total & 0xffff_ffff) + (total >> 32);
+    total = (total & 0xffff_ffff) + (total >> 32);
+    total = (total & 0xffff) + (total >> 16);
+    total = (total & 0xffff) + (total >> 16);
+    total as u16
+}
+
+/// The sum of the words of a tag.
+#[inline(always)]
+fn sum_of_tag(tag: &[u8; TAG], odd: bool) -> u64 {
+    let word = |at: usize| tag[at..].first_chunk().map_or(0, |bytes| u64::from(u32::from_be_bytes(*bytes)));
+    let total = word(0) + word(4) + word(8) + word(12) + (word(14) & 0xffff);
+    if odd { u64::from(fold(total).swap_bytes()) } else { total }
+}
+
+/// Writes a tag behind everything in `head`.
+#[inline(always)]
+fn write_tag(head: &mut [u8], tag: &[u8; TAG]) {
+    if let Some(place) = head.last_chunk_mut() {
+        *place = *tag;
+    }
+}
+
+impl Template {
+    /// Of a frame whose `fields` change.
+    pub(super) fn new(laid: &Laid, fields: &[Field]) -> Self {
+        let len = laid.bytes.len();
+        let mut bytes = laid.bytes.clone();
+        bytes[len - TAG..].fill(0);
+        let patches = fields.iter().map(|field| patch(&bytes, *field, &laid.sums)).collect::<Vec<_>>();
+        // The sums are of what stays alone, so what changes is zero while they are made.
+        let mut still = bytes.clone();
+        for patch in &patches {
+            still[patch.at..patch.at + patch.len].fill(0);
+        }
+        let checks = laid.sums.iter().map(|summed| check(&still, summed)).collect();
+        // Whoever writes long frames copies whole lines.
+        let line = laid.headers.next_multiple_of(64).min(LONGEST_HEAD).min(len - TAG);
+        let split = if len <= LONGEST_HEAD { len } else { line };
+        let body = bytes[split..].to_vec();
+        bytes.truncate(split);
+        let body = if len > LONGEST_HEAD { body[..body.len() - TAG].to_vec() } else { Vec::new() };
+        Self { head: bytes, body, len, patches, checks }
+    }
+
+    /// What goes into the burst's private head before anything is written.
+    #[inline(always)]
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// What stands between head and tag of a frame that is too long for a private head.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Whether the tag lies behind the head, in memory of its own.
+    #[inline(always)]
+    pub(super) fn is_long(&self) -> bool {
+        self.len > LONGEST_HEAD
+    }
+
+    /// Writes the next value of each field and the tag into `head`, a copy of this template's, and the checksums.
+    #[inline]
+    pub(super) fn write(&self, head: &mut [u8], values: &mut [super::vary::Values], tag: &[u8; TAG]) {
+        let mut sums = [0_u64; SUMS];
+        for (patch, values) in self.patches.iter().zip(values) {
+            let word = patch.kept | (values.next() & patch.mask) << patch.shift;
+            let bytes = word.to_be_bytes();
+            head[patch.at..patch.at + patch.len].copy_from_slice(&bytes[8 - patch.len..]);
+            let total = (word & 0xffff_ffff) + (word >> 32);
+            for (sum, counts) in sums.iter_mut().zip(patch.counts) {
+                *sum += if counts { total } else { 0 };
+            }
+        }
+        if !self.is_long() {
+            write_tag(head, tag);
+        }
+        for (check, sum) in self.checks.iter().zip(sums) {
+            let of_tag = check.tag.map_or(0, |odd| sum_of_tag(tag, odd));
+            check.write(head, check.base + sum + of_tag);
+        }
+    }
+
+    /// Puts `new` in place of the tag `old` into a frame that was written before (RFC 1624, equation 3).
+    pub(super) fn rewrite_tag(&self, head: &mut [u8], old: &[u8; TAG], new: &[u8; TAG]) {
+        if !self.is_long() {
+            write_tag(head, new);
+        }
+        for check in &self.checks {
+            let (Some(odd), Some(place)) = (check.tag, head.get(check.at..check.at + 2)) else { continue };
+            let before = !u16::from_be_bytes([place[0], place[1]]);
+            let out = !fold(sum_of_tag(old, odd));
+            check.write(head, u64::from(before) + u64::from(out) + sum_of_tag(new, odd));
+        }
+    }
+}
+
+impl Check {
+    #[inline(always)]
+    fn write(&self, head: &mut [u8], total: u64) {
+        let sum = !fold(total);
+        let sum = if self.nonzero && sum == 0 { u16::MAX } else { sum };
+        head[self.at..self.at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+fn patch(bytes: &[u8], field: Field, sums: &[Summed]) -> Patch {
+    let Spot { at, len, shift, .. } = field.0;
+    let mut counts = [false; SUMS];
+    for (counts, summed) in counts.iter_mut().zip(sums) {
+        *counts = summed.ranges.iter().any(|range| range.start <= at && at + len <= range.end);
+    }
+    let kept = field.window(bytes) & !(field.mask() << shift);
+    Patch { at, len, shift, mask: field.mask(), kept, counts }
+}
+
+fn check(still: &[u8], summed: &Summed) -> Check {
+    let mut bytes = still.to_vec();
+    bytes[summed.at..summed.at + 2].fill(0);
+    let base = summed.ranges.iter().map(|range| sum(&bytes[range.clone()])).sum::<u64>() + summed.pseudo;
+    let tag = still.len() - TAG;
+    let of_tag = summed.ranges.iter().find(|range| range.start <= tag && still.len() <= range.end);
+    let tag = of_tag.map(|range| (tag - range.start) % 2 == 1);
+    Check { at: summed.at, base, tag, nonzero: summed.nonzero }
+}

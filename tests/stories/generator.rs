@@ -1,0 +1,69 @@
+//! The generator between two ports of a running switch: at a low rate nothing is lost, and both count the same.
+
+use std::path::Path;
+use std::time::Duration;
+
+use linerate_tests::folder;
+use linerate_tests::process::Process;
+use linerate_tests::switch::{Port, Switch, assert_sums_agree};
+use serde_json::Value;
+
+const SWITCH_CPU: usize = 0;
+const GENERATOR_CPU: &str = "1";
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+/// What `linerate gen` printed as JSON.
+fn generate(switch: &Switch, sockets: [&Path; 2], more: &[&str]) -> Value {
+    let ports = sockets.map(|socket| format!("kind=virtio-user,socket={}", socket.display()));
+    let words = ["gen", "--port", &ports[0], "--port", &ports[1], "--cpu", GENERATOR_CPU, "--warm-up", "0s"];
+    switch.ask(&[&words[..], more].concat()).unwrap_or_else(|error| panic!("the generator failed: {error}"))
+}
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn what_the_generator_sent_the_switch_counted_and_none_of_it_was_lost() {
+    let folder = folder();
+    let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
+    let port = |name, socket| Port { name, socket, client: false, pairs: 1 };
+    let switch = Switch::start(folder.path(), SWITCH_CPU, &[port("red", &red), port("blue", &blue)]);
+    for (size, flows) in [("60", "1"), ("imix", "100"), ("64,9000", "7")] {
+        let before = switch.settled(&["red", "blue"]);
+        let more = ["--rate", "2kpps", "--size", size, "--flows", flows, "--duration", "2s"];
+        let report = generate(&switch, [&red, &blue], &more);
+        let counted = switch.settled(&["red", "blue"]);
+        let sent = number(&report, "sent");
+        assert!(sent > 1_000, "{report}");
+        assert_eq!((number(&report, "received"), number(&report, "lost")), (sent, 0), "{report}");
+        let stream = &report["streams"][0];
+        assert_eq!((number(stream, "duplicates"), number(stream, "reordered")), (0, 0), "{report}");
+        assert_eq!(counted[0].rx_packets - before[0].rx_packets, sent, "{report}");
+        assert_eq!(counted[1].tx_packets - before[1].tx_packets, sent, "{report}");
+        // The receiver said once where it is.
+        assert_eq!(counted[1].rx_packets - before[1].rx_packets, 1, "{report}");
+        assert!(report["floor"]["most_pps"].as_f64().is_some_and(|most| most > 0.0), "{report}");
+    }
+    assert_sums_agree(&switch.settled(&["red", "blue"]));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn a_switch_that_is_killed_costs_frames_and_not_the_result() {
+    let folder = folder();
+    let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
+    let port = |name, socket| Port { name, socket, client: false, pairs: 1 };
+    let switch = Switch::start(folder.path(), SWITCH_CPU, &[port("red", &red), port("blue", &blue)]);
+    let ports = [&red, &blue].map(|socket| format!("kind=virtio-user,socket={}", socket.display()));
+    let words =
+        ["gen", "--port", &ports[0], "--port", &ports[1], "--no-floor", "--duration", "4s", "-o", "json"];
+    let binary = linerate_tests::binary::linerate();
+    let mut generator = Process::spawn(folder.path(), "generator", binary, &words);
+    generator.wait_for("Mpps sent", 0, PATIENCE);
+    switch.kill();
+    assert!(generator.finish(PATIENCE).success(), "{}", generator.output());
+    assert!(generator.output().contains("\"received\""), "{}", generator.output());
+}
