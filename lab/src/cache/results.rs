@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{Outcome, Tally};
 use super::made::Made;
+use super::model::STEP;
 use super::simulated::Profile;
 use super::trial::record::Record;
 
@@ -243,5 +244,17 @@ impl ConstantRow {
             free: constant.free,
         };
         profile.constants().into_iter().map(row).collect()
+    }
+
+    /// The model's own free constant, beside a profile's.
+    pub fn step() -> ConstantRow {
+        ConstantRow {
+            name: "model.step".to_owned(),
+            value: STEP as f64,
+            source: "fitted on the study's ratios of (a) and (a)+(d): instructions of a step, of which Rx and Tx take one with a \
+                     packet and Guest three"
+                .to_owned(),
+            free: true,
+        }
     }
 }

@@ -46,7 +46,7 @@ impl Plan {
             made: Made::simulated(&self.profile),
             packets: self.packets,
             seed: self.seed,
-            constants: ConstantRow::of(&self.profile),
+            constants: ConstantRow::of(&self.profile).into_iter().chain([ConstantRow::step()]).collect(),
             rows: Vec::new(),
             notes: Vec::new(),
             trial: None,

@@ -13,4 +13,5 @@ mod threads;
 
 pub use config::Config;
 pub use layout::Layout;
+pub(super) use threads::STEP;
 pub use threads::{Guest, Rx, Thread, Tx};

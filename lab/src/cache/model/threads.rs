@@ -13,7 +13,7 @@ use crate::cache::memory::{Address, Copying, Intent, LINE, Memory, Width};
 /// with a packet, Guest three: it takes the packet, handles it and gives it away. A free constant, fitted on the published ratios of
 /// (a) and (a)+(d); our own program on real memory, which asks its configuration at run time, takes 160 to 260 instructions a
 /// packet (`lab/examples/instructions.rs`).
-const STEP: u64 = 40;
+pub(in crate::cache) const STEP: u64 = 40;
 
 /// How many packets ahead a header is prefetched, as DPDK's forwarding examples do (`PREFETCH_OFFSET`).
 const AHEAD: u64 = 3;

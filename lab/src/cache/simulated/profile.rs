@@ -178,7 +178,9 @@ pub enum ProfileError {
         lines: f64,
     },
     /// More free constants than a fit can bear
-    #[error("{0} constants are free; at most three may be, or anything fits")]
+    #[error(
+        "{0} constants are free; at most two may be, for the model has a third, and with more anything fits"
+    )]
     TooFree(usize),
 }
 
@@ -241,7 +243,7 @@ impl Profile {
         profile.judge_ways()?;
         profile.judge_times()?;
         let free = profile.constants().iter().filter(|(_, constant)| constant.free).count();
-        if free > 3 { Err(ProfileError::TooFree(free)) } else { Ok(profile) }
+        if free > 2 { Err(ProfileError::TooFree(free)) } else { Ok(profile) }
     }
 
     /// All constants by name.

@@ -84,5 +84,5 @@ fn times_of_which_nothing_is_left_are_refused() {
 fn constants_need_sources_and_at_most_three_are_free() {
     assert!(changed("source = \"the study: fixed frequency\"", "source = \" \"").contains("has no source"));
     let free = STUDY.replace("source = \"the study\"", "source = \"the study\", free = true");
-    assert!(matches!(Profile::parse(&free), Err(ProfileError::TooFree(count)) if count > 3));
+    assert!(matches!(Profile::parse(&free), Err(ProfileError::TooFree(count)) if count > 2));
 }
