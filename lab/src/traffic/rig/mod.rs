@@ -17,7 +17,7 @@ use super::memory::NoMemory;
 use super::meter::Meter;
 use super::rate::Rate;
 use super::schedule::Pace;
-use super::source::Source;
+use super::source::{Sent, Source};
 use super::{Description, tag::MOST_STREAMS};
 use crate::cache::real::{Clock, Processor};
 use mem::copy::{Kernel, chosen};
@@ -287,7 +287,14 @@ impl Rig {
         let began = Instant::now();
         let whole = self.phase::<K>(&mut state, false, watch);
         let seconds = if whole { self.timing.duration.as_secs_f64() } else { began.elapsed().as_secs_f64() };
-        let sent = self.source.sent().collect();
+        let sent: Vec<Sent> = self.source.sent().collect();
+        if state.blocked {
+            // The port has taken nothing since the schedule was asked last, so what was due since then is not counted yet.
+            let asked = self.asked().map_or(0, |rate| (rate * seconds) as u64);
+            let told =
+                sent.iter().map(|sent| sent.frames).sum::<u64>() + state.missed.generator + state.missed.port;
+            state.missed.port += asked.saturating_sub(told);
+        }
         self.drain::<K>(&mut state, watch);
         let faults = self.faults() - before.0;
         let counted = Counted {
