@@ -23,8 +23,8 @@ impl Machine {
             if self.latency_of_shared(0, line).is_none() {
                 self.llc.remove(line);
             }
-            if let Some(written) = self.llc.insert_within(0, line, true, self.timing.device_ways) {
-                self.write_memory(written, self.present);
+            if let Some(pushed) = self.llc.insert_within(0, line, true, self.timing.device_ways) {
+                self.leaves_shared(0, pushed, self.present);
             }
         }
     }

@@ -15,6 +15,7 @@ mod core;
 pub mod counters;
 mod device;
 mod directory;
+mod inclusion;
 pub mod machine;
 pub mod moves;
 mod prefetch;

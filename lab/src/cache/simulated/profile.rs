@@ -101,6 +101,8 @@ pub struct Profile {
     pub protocol: Protocol,
     /// 1: a changed line moves whole to whoever reads it; 0: it is shared
     pub migratory: Constant,
+    /// 1: the shared cache has all that its socket's private ones have; 0 or nothing: it takes what they evict
+    pub inclusive: Option<Constant>,
     /// Lines that the second level's stream prefetcher fetches at a time
     pub l2_stream: Constant,
     /// The core
@@ -204,7 +206,7 @@ fn counts(name: &str) -> bool {
 
 fn judge(name: &'static str, value: f64) -> Result<(), ProfileError> {
     // What is a switch may be off.
-    let least = if name == "migratory" { 0.0 } else { f64::MIN_POSITIVE };
+    let least = if ["migratory", "inclusive"].contains(&name) { 0.0 } else { f64::MIN_POSITIVE };
     if !value.is_finite() || value < least {
         return Err(ProfileError::NotPositive { name, value });
     }
@@ -277,6 +279,7 @@ impl Profile {
             ("transfer.drain", &self.transfer.drain),
         ];
         let optional = [
+            ("inclusive", &self.inclusive),
             ("transfer.spread", &self.transfer.spread),
             ("transfer.remote_dram", &self.transfer.remote_dram),
             ("transfer.remote_core", &self.transfer.remote_core),

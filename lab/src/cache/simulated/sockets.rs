@@ -61,6 +61,14 @@ impl Sockets {
     }
 }
 
+/// A line that another one pushed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pushed {
+    pub(super) line: u64,
+    /// Memory has older bytes
+    pub(super) dirty: bool,
+}
+
 /// The shared caches, and when each socket's memory can take up the next request.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
@@ -79,6 +87,12 @@ impl Shared {
         self.caches.iter_mut().any(|cache| cache.find(line).is_some())
     }
 
+    /// Whether this socket's has the line.
+    #[cfg(test)]
+    pub(super) fn has_on(&self, socket: usize, line: u64) -> bool {
+        self.caches[socket].has(line)
+    }
+
     #[cfg(test)]
     pub(super) fn has(&self, line: u64) -> bool {
         self.caches.iter().any(|cache| cache.has(line))
@@ -93,8 +107,8 @@ impl Shared {
         dirty
     }
 
-    /// Puts a line into a socket's; returns a line that has to be written to memory in its stead.
-    pub(super) fn insert(&mut self, socket: usize, line: u64, dirty: bool) -> Option<u64> {
+    /// Puts a line into a socket's; returns the line that had to leave it.
+    pub(super) fn insert(&mut self, socket: usize, line: u64, dirty: bool) -> Option<Pushed> {
         self.insert_within(socket, line, dirty, usize::MAX)
     }
 
@@ -105,12 +119,12 @@ impl Shared {
         line: u64,
         dirty: bool,
         ways: usize,
-    ) -> Option<u64> {
+    ) -> Option<Pushed> {
         let pushed = self.caches[socket].insert_within(line, 0, Source::Llc, false, ways);
         if let Some(entry) = self.caches[socket].find(line) {
             entry.dirty |= dirty;
         }
-        pushed.filter(|(_, old)| old.dirty).map(|(gone, _)| gone)
+        pushed.map(|(gone, old)| Pushed { line: gone, dirty: old.dirty })
     }
 
     /// The bytes are in memory now.

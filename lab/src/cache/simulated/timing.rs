@@ -8,6 +8,7 @@ use super::{TICKS, Time};
 pub(super) struct Timing {
     pub(super) protocol: Protocol,
     pub(super) migratory: bool,
+    pub(super) inclusive: bool,
     pub(super) stream_lines: u64,
     pub(super) issue: Time,
     pub(super) reorder_buffer: u64,
@@ -43,6 +44,7 @@ impl Timing {
         Timing {
             protocol: profile.protocol,
             migratory: profile.migratory.value > 0.0,
+            inclusive: profile.inclusive.as_ref().is_some_and(|switch| switch.value > 0.0),
             stream_lines: profile.l2_stream.value as u64,
             issue: (TICKS as f64 / profile.core.width.value).round() as Time,
             reorder_buffer: profile.core.reorder_buffer.value as u64,

@@ -108,6 +108,7 @@ impl Machine {
         let fill = self.scattered(fill, start);
         self.note_move(core, line, write);
         self.hand_over(core, line, write, start);
+        self.include(core, line);
         let hold = self.timing.hold;
         let entry = self.directory.at(line);
         entry.winner = core as u8;
@@ -259,8 +260,9 @@ impl Machine {
 
     /// The shared cache takes what a core's second level evicted or a sharer wrote back.
     pub(super) fn enter_llc(&mut self, core: usize, line: u64, dirty: bool) {
-        if let Some(written) = self.llc.insert(self.sockets.of(core), line, dirty) {
-            self.write_memory(written, 0);
+        let socket = self.sockets.of(core);
+        if let Some(pushed) = self.llc.insert(socket, line, dirty) {
+            self.leaves_shared(socket, pushed, 0);
         }
     }
 

@@ -7,7 +7,7 @@ use super::{small, two_sockets};
 use crate::cache::model::config::Prefetchers;
 use crate::cache::simulated::core::Core;
 use crate::cache::simulated::directory::NOBODY;
-use crate::cache::simulated::profile::Protocol;
+use crate::cache::simulated::profile::{Constant, Protocol};
 use crate::cache::simulated::{Counters, Machine, Profile, Sockets};
 
 /// Rights and presence agree: one writer a line, tags as the directory has them, the first level within the second.
@@ -19,10 +19,16 @@ fn check(machine: &mut Machine) {
         assert!(entry.owner == NOBODY || entry.shared_by(owner), "line {line}: {entry:?}");
         let may_be_dirty = entry.exclusive || machine.timing.protocol == Protocol::Moesi;
         assert!(!entry.dirty || (entry.owner != NOBODY && may_be_dirty), "line {line}: {entry:?}");
-        assert!(!entry.exclusive || !machine.llc.has(line), "line {line} is in a victim cache and owned");
+        let apart = machine.timing.inclusive || !entry.exclusive || !machine.llc.has(line);
+        assert!(apart, "line {line} is in a victim cache and owned");
         for (id, core) in machine.cores.iter().enumerate() {
             assert_eq!(core.l2.has(line), entry.shared_by(id), "line {line}, core {id}: {entry:?}");
             assert!(!core.l1.has(line) || core.l2.has(line), "line {line}, core {id}");
+            let included = !core.l2.has(line) || machine.llc.has_on(machine.sockets.of(id), line);
+            assert!(
+                !machine.timing.inclusive || included,
+                "line {line} is in core {id} and not in its shared cache"
+            );
         }
     }
 }
@@ -57,6 +63,7 @@ fn check_counters(counters: &Counters, issue: u64) {
 
 fn machine(
     protocol: Protocol,
+    inclusive: bool,
     sockets: bool,
     demotes: bool,
     prefetchers: Prefetchers,
@@ -64,6 +71,7 @@ fn machine(
 ) -> Machine {
     let two = two_sockets();
     let mut profile = Profile { protocol, demote: demotes, ..small() };
+    profile.inclusive = inclusive.then(|| Constant { value: 1.0, ..profile.migratory.clone() });
     profile.transfer.remote_core = two.transfer.remote_core;
     profile.transfer.remote_dram = two.transfer.remote_dram;
     let machine = Machine::new(&profile, cores, LINES * 64, prefetchers);
@@ -85,13 +93,14 @@ proptest! {
     fn rights_presence_buffers_and_counters_agree(
         programs in programs(),
         owned in any::<bool>(),
+        inclusive in any::<bool>(),
         sockets in any::<bool>(),
         demotes in any::<bool>(),
         stream in any::<bool>(),
         adjacent in any::<bool>(),
     ) {
         let protocol = if owned { Protocol::Moesi } else { Protocol::Mesif };
-        let machine = machine(protocol, sockets, demotes, Prefetchers { stream, adjacent }, programs.len());
+        let machine = machine(protocol, inclusive, sockets, demotes, Prefetchers { stream, adjacent }, programs.len());
         let (mut machine, _) = execute(machine, &programs, check);
         check(&mut machine);
         for id in 0..programs.len() {
@@ -104,7 +113,7 @@ proptest! {
     fn two_runs_are_the_same(programs in programs()) {
         let prefetchers = Prefetchers { stream: true, adjacent: true };
         let run = || {
-            let machine = machine(Protocol::Mesif, false, false, prefetchers, programs.len());
+            let machine = machine(Protocol::Mesif, false, false, false, prefetchers, programs.len());
             let (machine, history) = execute(machine, &programs, |_| {});
             let counters: Vec<_> = (0..programs.len()).map(|id| machine.counters(id)).collect();
             (counters, history)

@@ -3,7 +3,7 @@
 use super::two_sockets;
 use crate::cache::memory::{Cleaning, Copying, Intent, Memory, Width};
 use crate::cache::model::config::Prefetchers;
-use crate::cache::simulated::profile::Protocol;
+use crate::cache::simulated::profile::{Constant, Protocol};
 use crate::cache::simulated::run::Body;
 use crate::cache::simulated::{Counters, Machine, Profile, Simulated, Sockets, TICKS, run};
 
@@ -243,4 +243,20 @@ fn a_prefetch_takes_the_latency_off_the_load() {
         assert_eq!(latency(memory, 0), 4);
     });
     run(machine(&Profile::study(), 1), vec![body]).expect("one core");
+}
+
+/// Lines that a core lost although nobody else wants them, of a thousand that it read once.
+fn lost_alone(inclusive: f64) -> u64 {
+    let mut profile = Profile::study();
+    profile.llc.bytes.value = 4096.0;
+    profile.llc.ways.value = 4.0;
+    profile.inclusive = Some(Constant { value: inclusive, ..profile.migratory.clone() });
+    let reads: Body = Box::new(|memory| (0..1000).for_each(|line| memory.read(line * 64, 8)));
+    run(machine(&profile, 1), vec![reads]).expect("it goes on").counters(0).lost_lines
+}
+
+#[test]
+fn what_leaves_a_shared_cache_leaves_the_private_ones_only_where_it_includes_them() {
+    assert_eq!(lost_alone(0.0), 0);
+    assert_eq!(lost_alone(1.0), 1000 - 4096 / 64);
 }

@@ -1,0 +1,40 @@
+//! A shared cache that includes the private ones: whatever one of its socket's cores has is in it too.
+//!
+//! What is fetched enters it on the way to the core, and a line that has to leave it is taken back from the cores. A cache that does not
+//! include them takes only what they evict, and nothing here happens.
+
+use super::Time;
+use super::machine::Machine;
+use super::sockets::Pushed;
+
+impl Machine {
+    /// A core has the line from now on.
+    pub(super) fn include(&mut self, core: usize, line: u64) {
+        if self.timing.inclusive {
+            self.enter_llc(core, line, false);
+        }
+    }
+
+    /// A line had to leave a socket's shared cache.
+    pub(super) fn leaves_shared(&mut self, socket: usize, pushed: Pushed, now: Time) {
+        let newest = self.timing.inclusive && self.take_back(socket, pushed.line);
+        if newest || pushed.dirty {
+            self.write_memory(pushed.line, now);
+        }
+    }
+
+    /// The socket's cores lose the line; whether one of them had the only newest copy.
+    fn take_back(&mut self, socket: usize, line: u64) -> bool {
+        let mut newest = false;
+        for core in 0..self.cores.len() {
+            if self.sockets.of(core) == socket && self.directory.at(line).shared_by(core) {
+                newest |= self.directory.at(line).leave(core);
+                self.cores[core].l1.remove(line);
+                self.cores[core].l2.remove(line);
+                self.cores[core].counters.lost_lines += 1;
+                self.wake(core, line, self.present);
+            }
+        }
+        newest
+    }
+}
