@@ -7,7 +7,7 @@ use mem::{Map, Region};
 use port::vhost_user::fake::FakeEngine;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
-use port::{BURST, Burst, PortControl, RxQueue, Tally, TxQueue};
+use port::{BURST, Burst, PLACES, PortControl, RxQueue, Tally, TxQueue};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,16 +40,7 @@ impl End {
 
     /// Sends every packet of a full burst. How many it is done with.
     pub fn send(&mut self, burst: &Burst, tally: &mut Tally) -> Result<usize> {
-        const ALL: [u8; BURST] = {
-            let mut all = [0; BURST];
-            let mut i = 0;
-            while i < BURST {
-                all[i] = i as u8;
-                i += 1;
-            }
-            all
-        };
-        Ok(self.tx.tx(burst, &ALL, tally)?)
+        Ok(self.tx.tx(burst, &PLACES, tally)?)
     }
 
     /// Receives a burst and gives its buffers back.

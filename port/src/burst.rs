@@ -13,6 +13,16 @@ use std::sync::Arc;
 
 /// Most packets in one burst.
 pub const BURST: usize = 64;
+/// The places of a full burst, in order: what sends every packet of one.
+pub const PLACES: [u8; BURST] = {
+    let mut places = [0; BURST];
+    let mut i = 0;
+    while i < BURST {
+        places[i] = i as u8;
+        i += 1;
+    }
+    places
+};
 /// Bytes of each packet that are copied before it is judged.
 pub const HEAD: usize = 128;
 /// Room in front of a head for headers that a pipeline adds.

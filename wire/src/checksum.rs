@@ -23,7 +23,7 @@ pub struct Sum {
 
 /// Folds a sum of words into sixteen bits, carries added back in.
 #[inline]
-const fn fold(mut total: u64) -> u16 {
+pub const fn fold(mut total: u64) -> u16 {
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff) + (total >> 16);

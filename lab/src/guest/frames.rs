@@ -1,5 +1,7 @@
 //! The packets that a guest makes: UDP in IPv4 in Ethernet, of given sizes.
 
+use wire::checksum::Sum;
+
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
@@ -48,19 +50,12 @@ pub(super) fn frame(size: usize, destination: Mac, source: Mac, flow: u16) -> Ve
     f[23] = 17;
     f[26..30].copy_from_slice(&[198, 18, 0, 1]);
     f[30..34].copy_from_slice(&[198, 19, 0, 1]);
-    let sum = !ones_complement(&f[14..34]);
-    f[24..26].copy_from_slice(&sum.to_be_bytes());
+    let sum = Sum::of(&f[14..34]).finish();
+    f[24..26].copy_from_slice(&sum);
     f[34..36].copy_from_slice(&flow.to_be_bytes());
     f[36..38].copy_from_slice(&9u16.to_be_bytes());
     f[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
     f
-}
-
-/// The Internet checksum's sum (RFC 1071).
-fn ones_complement(bytes: &[u8]) -> u16 {
-    let sum: u32 = bytes.chunks(2).map(|p| u32::from(p[0]) << 8 | u32::from(*p.get(1).unwrap_or(&0))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 #[cfg(test)]
@@ -71,7 +66,7 @@ mod tests {
     fn a_frame_has_a_valid_ip_header_and_the_asked_size() {
         let f = frame(64, [2; 6], [4; 6], 7);
         assert_eq!((f.len(), &f[..6], &f[6..12]), (64, &[2u8; 6][..], &[4u8; 6][..]));
-        assert_eq!(ones_complement(&f[14..34]), 0xffff);
+        assert_eq!(Sum::of(&f[14..34]).partial(), [0xff, 0xff]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use super::headers::{Laid, Spot, Summed};
 use super::tag::TAG;
 use port::LONGEST_HEAD;
+use wire::checksum::{Sum, fold};
 
 /// Most checksums of a frame: network, transport and an outer network.
 const SUMS: usize = 3;
@@ -83,19 +84,7 @@ pub(super) struct Template {
 
 /// The sum of the 16-bit words of `bytes` in the order of the wire (RFC 1071); a last odd byte is the upper half of one.
 fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<2>();
-    let total: u64 = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum();
-    total + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
-}
-
-/// Carries added back in until sixteen bits are left.
-#[inline(always)]
-fn fold(mut total: u64) -> u16 {
-    total = (total & 0xffff_ffff) + (total >> 32);
-    total = (total & 0xffff_ffff) + (total >> 32);
-    total = (total & 0xffff) + (total >> 16);
-    total = (total & 0xffff) + (total >> 16);
-    total as u16
+    u64::from(u16::from_be_bytes(Sum::of(bytes).partial()))
 }
 
 /// The sum of the words of a tag.

@@ -8,7 +8,7 @@
 use super::counts::{Counts, Happened};
 use super::hold::Hold;
 use crate::timer::Timer;
-use crate::{BURST, Burst, PortFault, RxQueue, Tally, TxQueue};
+use crate::{Burst, PLACES, PortFault, RxQueue, Tally, TxQueue};
 use mem::copy::Kernel;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::marker::PhantomData;
@@ -100,10 +100,9 @@ impl<K: Kernel> Release<K> {
         self.burst.set_now(crate::Now(self.now));
         let (packets, _) = self.late.lock().hold.release(self.now, &mut self.burst);
         self.burst.load_heads::<K>();
-        let picks: [u8; BURST] = std::array::from_fn(|i| i as u8);
         // They counted as sent when they became late.
         let mut tally = Tally::default();
-        let sent = self.out.tx(&self.burst, &picks[..packets], &mut tally);
+        let sent = self.out.tx(&self.burst, &PLACES[..packets], &mut tally);
         self.late.lock().hold.give_back(packets);
         self.counts.add(Happened::LostLate, packets as u64 - tally.packets.min(packets as u64));
         // As in the worker: what was published comes before the question whether anybody wants to be told.

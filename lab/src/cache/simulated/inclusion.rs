@@ -25,16 +25,14 @@ impl Machine {
 
     /// The socket's cores lose the line; whether one of them had the only newest copy.
     fn take_back(&mut self, socket: usize, line: u64) -> bool {
-        let mut newest = false;
-        for core in 0..self.cores.len() {
-            if self.sockets.of(core) == socket && self.directory.at(line).shared_by(core) {
-                newest |= self.directory.at(line).leave(core);
-                self.cores[core].l1.remove(line);
-                self.cores[core].l2.remove(line);
-                self.cores[core].counters.lost_lines += 1;
-                self.wake(core, line, self.present);
-            }
-        }
-        newest
+        let sharers = self.directory.at(line).sharers;
+        let here = |core: &usize| sharers & (1 << core) != 0 && self.sockets.of(*core) == socket;
+        let losers: u32 = (0..self.cores.len()).filter(here).map(|core| 1 << core).sum();
+        self.take_from_others(usize::MAX, line, losers, self.present);
+        let entry = self.directory.at(line);
+        // Each has to leave, whichever had the newest.
+        (0..32)
+            .filter(|core| losers & (1 << core) != 0)
+            .fold(false, |newest, core| entry.leave(core) | newest)
     }
 }

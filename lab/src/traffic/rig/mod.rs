@@ -24,7 +24,7 @@ use mem::copy::{Kernel, chosen};
 use outcome::Counted;
 use port::memif::Options;
 use port::pair::{Exchange, Pair};
-use port::{BURST, Burst};
+use port::{BURST, Burst, PLACES};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -446,14 +446,3 @@ impl Rig {
 pub fn settle() {
     mem::copy::settle(mem::copy::choose(mem::ticks));
 }
-
-/// The places of a burst, in order.
-static PLACES: [u8; BURST] = {
-    let mut places = [0; BURST];
-    let mut i = 0;
-    while i < BURST {
-        places[i] = i as u8;
-        i += 1;
-    }
-    places
-};
