@@ -1,10 +1,14 @@
 //! Runs programs: shown before they start, ended when they hang.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::failures::{Failures, pass_on};
 
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -19,6 +23,8 @@ pub(crate) fn target() -> PathBuf {
 
 const OTHER_BINARY: &str = "LINERATE_BIN";
 const BUILD: Duration = Duration::from_mins(30);
+/// How long the last lines of a program that ended are waited for.
+const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// The `linerate` to test and to measure: the one built from this tree, unless `LINERATE_BIN` names another.
 pub(crate) fn linerate() -> PathBuf {
@@ -53,14 +59,50 @@ pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
 
 /// Runs to the end; an error when it fails, or when it is still running after `limit`.
 pub(crate) fn run(command: &Command, limit: Duration) -> Result<()> {
+    let line = announced(command);
+    let status = limited(command, limit).status();
+    judge(status.with_context(|| format!("cannot run `{line}`"))?, &line, limit)
+}
+
+/// As [`run`], for programs that run tests: the error names those that failed and repeats what they said.
+pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<()> {
+    let line = announced(command);
+    let mut child = limited(command, limit)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run `{line}`"))?;
+    let failures = Arc::<Mutex<Failures>>::default();
+    let (over, ended) = channel::<()>();
+    if let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) {
+        let (of_output, of_errors) = ((failures.clone(), over.clone()), (failures.clone(), over));
+        std::thread::spawn(move || (pass_on(output, std::io::stdout(), &of_output.0), of_output.1).0);
+        std::thread::spawn(move || (pass_on(errors, std::io::stderr(), &of_errors.0), of_errors.1).0);
+    }
+    let status = child.wait()?;
+    // A daemon that a test left behind may hold the pipes open for ever.
+    let _ = ended.recv_timeout(LEFTOVERS);
+    let judged = judge(status, &line, limit);
+    let failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+    judged.with_context(|| format!("failed tests: {}\n{}", failures.names().join(", "), failures.text()))
+}
+
+fn announced(command: &Command) -> String {
     let line = shown(command);
     eprintln!("$ {line}");
+    line
+}
+
+fn limited(command: &Command, limit: Duration) -> Command {
     let mut limited = Command::new("timeout");
     // In the foreground, so that an interrupt from the keyboard reaches the program too.
     limited.args(["--foreground", "--kill-after=10", &limit.as_secs().to_string()]);
     limited.arg(command.get_program()).args(command.get_args());
-    let status = inherit(&mut limited, command).stdin(Stdio::null()).status();
-    let status = status.with_context(|| format!("cannot run `{line}`"))?;
+    inherit(&mut limited, command).stdin(Stdio::null());
+    limited
+}
+
+fn judge(status: ExitStatus, line: &str, limit: Duration) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(124 | 137) => bail!("`{line}` was ended after {} s", limit.as_secs()),

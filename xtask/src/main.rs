@@ -4,6 +4,7 @@ mod bench;
 mod callgrind;
 mod checks;
 mod command;
+mod failures;
 mod hugepages;
 mod kernel;
 mod packages;

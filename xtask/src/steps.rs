@@ -55,6 +55,8 @@ pub(crate) fn run(steps: &[Step]) -> Result<()> {
             break;
         }
     }
+    // What failed comes last, behind pages of what did not: that is where whoever looks begins.
+    rows.iter().filter_map(Row::failure).for_each(|failure| println!("\n=== {failure}"));
     println!("\n{}", table(&rows, steps.len()));
     let failed: Vec<&str> = rows.iter().filter(|row| row.result.is_err()).map(|row| row.name).collect();
     if !failed.is_empty() {
@@ -81,12 +83,21 @@ fn table(rows: &[Row], planned: usize) -> String {
     lines.join("\n")
 }
 
+fn first_line(error: &anyhow::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
 impl Row {
+    /// Everything that is known of a failure.
+    fn failure(&self) -> Option<String> {
+        self.result.as_ref().err().map(|error| format!("{} failed: {error:#}", self.name))
+    }
+
     fn line(&self) -> String {
         let result = match &self.result {
             Ok(Outcome::Passed) => "passed".to_owned(),
             Ok(Outcome::Skipped(reason)) => format!("skipped: {reason}"),
-            Err(error) => format!("FAILED: {error:#}"),
+            Err(error) => format!("FAILED: {}", first_line(error)),
         };
         format!("{:<24} {:>8.1}  {result}", self.name, self.seconds.as_secs_f64())
     }

@@ -49,7 +49,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
 }
 
 fn passed(command: &Command) -> Result<Outcome> {
-    command::run(command, LIMIT).map(|()| Outcome::Passed)
+    command::run_tests(command, LIMIT).map(|()| Outcome::Passed)
 }
 
 /// The tests that ordinary runs ignore, one at a time: each has the machine's CPUs and clients for itself.
@@ -68,7 +68,7 @@ fn loom() -> Result<Outcome> {
             println!("{package} has no loom model");
             continue;
         }
-        command::run(&loom_command(package, &["--test-threads=1"]), LIMIT)?;
+        command::run_tests(&loom_command(package, &["--test-threads=1"]), LIMIT)?;
     }
     Ok(Outcome::Passed)
 }
