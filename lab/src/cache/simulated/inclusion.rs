@@ -4,6 +4,7 @@
 //! include them takes only what they evict, and nothing here happens.
 
 use super::Time;
+use super::directory::NOBODY;
 use super::machine::Machine;
 use super::sockets::Pushed;
 
@@ -28,6 +29,10 @@ impl Machine {
         let sharers = self.directory.at(line).sharers;
         let here = |core: &usize| sharers & (1 << core) != 0 && self.sockets.of(*core) == socket;
         let losers: u32 = (0..self.cores.len()).filter(here).map(|core| 1 << core).sum();
+        let owner = self.directory.at(line).owner;
+        if owner != NOBODY && losers & (1 << owner) != 0 {
+            self.grant_evicted(usize::from(owner), line);
+        }
         self.take_from_others(usize::MAX, line, losers, self.present);
         let entry = self.directory.at(line);
         // Each has to leave, whichever had the newest.

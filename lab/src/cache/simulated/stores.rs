@@ -44,7 +44,12 @@ pub(super) struct Stores {
     waiting: VecDeque<Store>,
     /// When the last one became visible
     pub(super) committed: Time,
+    /// How often the head was put off
+    delays: u32,
 }
+
+/// No store is put off as often: one that was would be put off for ever.
+const MOST_DELAYS: u32 = 10_000;
 
 impl Stores {
     pub(super) fn len(&self) -> usize {
@@ -66,13 +71,15 @@ impl Stores {
 
     /// The head cannot before this.
     pub(super) fn postpone(&mut self, until: Time) {
+        self.delays += 1;
+        assert!(self.delays < MOST_DELAYS, "a store never becomes visible: {:?}", self.head());
         if let Some(store) = self.waiting.front_mut() {
             store.ready = store.ready.max(until);
         }
     }
 
     pub(super) fn pop(&mut self, now: Time) -> Option<Store> {
-        self.committed = now;
+        (self.committed, self.delays) = (now, 0);
         self.waiting.pop_front()
     }
 

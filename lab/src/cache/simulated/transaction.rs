@@ -243,6 +243,7 @@ impl Machine {
         };
         // The second level includes the first.
         self.cores[core].l1.remove(gone);
+        self.grant_evicted(core, gone);
         let left = self.directory.at(gone);
         let newest = left.leave(core);
         let alone = left.sharers == 0;
@@ -255,6 +256,15 @@ impl Machine {
         counters.l2_useless += u64::from(entry.unused);
         if newest || alone {
             self.enter_llc(core, gone, newest);
+        }
+    }
+
+    /// A line that is pushed out before its owner was done with it serves it once more, as one does that another core asked
+    /// for: in a small cache a store's line could otherwise be pushed out by each request for it, and the store never happen.
+    pub(super) fn grant_evicted(&mut self, core: usize, line: u64) {
+        let entry = *self.directory.at(line);
+        if entry.owned_by(core) && usize::from(entry.winner) == core {
+            self.cores[core].grant(line, entry.owned_from, entry.held);
         }
     }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::program::{LINES, Op, any_op, execute};
 use super::{small, two_sockets};
+use crate::cache::memory::{Cleaning, Copying, Intent};
 use crate::cache::model::config::Prefetchers;
 use crate::cache::simulated::core::Core;
 use crate::cache::simulated::directory::NOBODY;
@@ -82,12 +83,57 @@ fn machine(
     machine.on(halves).expect("the profile has two")
 }
 
+/// Each request for a store's line brought its neighbour too, for which another line of the small shared cache had to go, and
+/// that was the store's own.
+#[test]
+fn a_store_whose_line_each_request_pushes_out_again_becomes_visible() {
+    use Op::{Clean, Copy, Follows, Load, Prefetch, Read, Store, Write};
+
+    let adjacent = Prefetchers { stream: false, adjacent: true };
+    let machine = machine(Protocol::Mesif, true, false, false, adjacent, 4);
+    let programs = [
+        vec![
+            Load(0),
+            Store(6),
+            Store(4),
+            Read(640, 129),
+            Store(2),
+            Load(5),
+            Write(1062, 155),
+            Store(2),
+            Write(1216, 65),
+        ],
+        vec![
+            Write(609, 33),
+            Clean(0, Cleaning::WriteBack),
+            Store(6),
+            Load(0),
+            Copy(58, 480, 49, Copying::Sse),
+        ],
+        vec![
+            Copy(768, 896, 129, Copying::RepMovsb),
+            Load(4),
+            Copy(768, 0, 1, Copying::Words),
+            Load(2),
+            Follows,
+            Prefetch(512, Intent::Read),
+            Load(0),
+            Clean(0, Cleaning::Flush),
+            Load(0),
+        ],
+        vec![Copy(0, 1208, 73, Copying::Avx2)],
+    ];
+    let (mut machine, history) = execute(machine, &programs, check);
+    check(&mut machine);
+    assert_eq!(history[0].iter().filter(|event| event.store).count(), 4);
+}
+
 fn programs() -> impl Strategy<Value = Vec<Vec<Op>>> {
     prop::collection::vec(prop::collection::vec(any_op(), 1..40), 2..=4)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn rights_presence_buffers_and_counters_agree(
