@@ -6,6 +6,7 @@
 //! reads no clock: its times are nanoseconds that it is told, which never go back.
 
 use fastrand::Rng;
+use std::collections::VecDeque;
 
 /// How frames are spread over time at one rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl Pacing {
 }
 
 /// The due times of one stream.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Schedule {
     /// Frames per nanosecond; `None`: always due.
     rate: Option<f64>,
@@ -60,9 +61,13 @@ pub struct Schedule {
     missed: u64,
     latest: u64,
     catch_up: u64,
-    /// Poisson: when the next frame is due, in nanoseconds since the start, and what comes after it.
+    /// Poisson: when the next frame comes that has not come yet, in nanoseconds since the start, and what comes after it.
     next: f64,
     chance: Rng,
+    /// Poisson: when those came that have not gone, the oldest first; never more than `catch_up`.
+    came: VecDeque<f64>,
+    /// Poisson: those that came when `came` was full, and are to be given up.
+    crowded_out: u64,
 }
 
 impl Schedule {
@@ -84,6 +89,8 @@ impl Schedule {
             catch_up: catch_up.max(burst),
             next: 0.0,
             chance: Rng::with_seed(seed),
+            came: VecDeque::new(),
+            crowded_out: 0,
         };
         schedule.next = schedule.distance();
         schedule
@@ -131,15 +138,17 @@ impl Schedule {
         }
     }
 
-    /// Poisson: how many have come by now; looks no further than what would be given up one by one.
-    fn arrived(&self, passed: f64) -> u64 {
-        let mut ahead = self.clone();
-        let mut frames = 0;
-        while ahead.next <= passed {
-            ahead.next += ahead.distance();
-            frames += 1;
+    /// Poisson: how many have come by now and have not gone. Each distance is drawn once, however late the answer is.
+    fn arrived(&mut self, passed: f64) -> u64 {
+        while self.next <= passed {
+            if self.came.len() as u64 == self.catch_up {
+                self.came.pop_front();
+                self.crowded_out += 1;
+            }
+            self.came.push_back(self.next);
+            self.next += self.distance();
         }
-        frames
+        self.crowded_out + self.came.len() as u64
     }
 
     /// When the first of the frames that have not gone was due, in nanoseconds since the start.
@@ -151,7 +160,7 @@ impl Schedule {
                 let frames = u64::from(frames.max(1));
                 (self.released / frames * frames) as f64 / rate
             }
-            Pace::Poisson(_) => self.next,
+            Pace::Poisson(_) => self.came.front().copied().unwrap_or(self.next),
         }
     }
 
@@ -160,9 +169,9 @@ impl Schedule {
     fn advance(&mut self, frames: u64) {
         self.released += frames;
         if matches!(self.pace, Pace::Poisson(_)) {
-            for _ in 0..frames {
-                self.next += self.distance();
-            }
+            let forgotten = frames.min(self.crowded_out);
+            self.crowded_out -= forgotten;
+            self.came.drain(..(frames - forgotten) as usize);
         }
     }
 
