@@ -1,4 +1,4 @@
-//! `capture`, `trace` and `fault`: what any port may have around it, whatever its kind.
+//! `capture`, `trace`, `fault` and `transmit`: what any port may have around it, whatever its kind.
 
 use crate::config::{Fields, Judging, Node, Value};
 use crate::kinds::Claim;
@@ -20,6 +20,11 @@ const CHANCE: RangeInclusive<f64> = 0.0..=1.0;
 const SEED: RangeInclusive<i128> = 0..=i64::MAX as i128;
 /// 64 KiB of address space each.
 const HOLD: RangeInclusive<i128> = 0..=65_536;
+/// Packets that are sent together; what is left out is a burst of DPDK's.
+const GATHERED: RangeInclusive<i128> = 1..=256;
+const DPDK_BURST: u16 = 32;
+/// Longest time that packets wait for others.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Longest delay of a packet.
 const LATEST: Duration = Duration::from_mins(1);
 
@@ -86,6 +91,15 @@ enum Delay {
     Between([Span; 2]),
 }
 
+/// `transmit = "immediate"`, or `transmit = { packets = 32, within = "20us" }`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Transmit {
+    packets: u16,
+    /// How long the first waits for the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within: Option<Span>,
+}
+
 /// What is around a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wrappers {
@@ -95,12 +109,19 @@ pub(crate) struct Wrappers {
     trace: Option<Trace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fault: Option<Fault>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    transmit: Option<Transmit>,
 }
 
 impl Wrappers {
-    /// Reads all three keys.
+    /// Reads all four keys.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
-        Self { capture: read_capture(fields), trace: read_trace(fields), fault: read_fault(fields) }
+        Self {
+            capture: read_capture(fields),
+            trace: read_trace(fields),
+            fault: read_fault(fields),
+            transmit: read_transmit(fields),
+        }
     }
 
     /// The files can be made, and there is something to go wrong.
@@ -143,7 +164,11 @@ impl Wrappers {
             .trace
             .as_ref()
             .map(|own| room::Trace { output: output(&own.file, own.overwrite), ways: own.direction.into() });
-        let wrappers = room::Wrappers { capture, trace, fault: self.fault.as_ref().map(Fault::faults) };
+        let transmit = self
+            .transmit
+            .map(|own| room::Transmit { packets: own.packets, within: own.within.map(|Span(time)| time) });
+        let fault = self.fault.as_ref().map(Fault::faults);
+        let wrappers = room::Wrappers { capture, trace, fault, transmit };
         room::wrap(port, name, &wrappers).map_err(PlantError::said)
     }
 }
@@ -232,6 +257,33 @@ fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
     };
     inner.finish();
     Some(fault)
+}
+
+fn read_transmit(fields: &mut Fields<'_, '_>) -> Option<Transmit> {
+    let wanted = "\"immediate\", or how many packets are sent together: { packets = 32, within = \"20us\" }";
+    let (section, node) = (fields.place("transmit").0, fields.node("transmit")?);
+    match &node.value {
+        Value::Text(word) if word == "immediate" => return None,
+        Value::Table(_) => {}
+        _ => return fields.not("transmit", node, wanted),
+    }
+    fields.notes.written((section, "packets"), node.line);
+    let mut inner = Fields::open_inner(node, section, fields.notes);
+    let transmit = Transmit {
+        packets: inner.number("packets", GATHERED, "packets").unwrap_or(DPDK_BURST),
+        within: read_within(&mut inner),
+    };
+    inner.finish();
+    Some(transmit)
+}
+
+fn read_within(fields: &mut Fields<'_, '_>) -> Option<Span> {
+    let within = fields.span("within")?;
+    if within.0.is_zero() || within.0 > LONGEST_WAIT {
+        let reason = format!("`within` {within} is no time that packets can wait for others");
+        return fields.wrong("within", reason, "give up to 1s, or `transmit` = \"immediate\"".to_owned());
+    }
+    Some(within)
 }
 
 /// A path, or a table with one.
@@ -382,6 +434,11 @@ impl fmt::Display for Wrappers {
         if let Some(Trace { file, direction, .. }) = &self.trace {
             write!(f, ", trace{direction} in {}", file.display())?;
         }
-        self.fault.as_ref().map_or(Ok(()), |fault| write!(f, ", {fault}"))
+        if let Some(fault) = &self.fault {
+            write!(f, ", {fault}")?;
+        }
+        let Some(Transmit { packets, within }) = self.transmit else { return Ok(()) };
+        write!(f, ", transmits {packets} at once")?;
+        within.map_or(Ok(()), |within| write!(f, " or after {within}"))
     }
 }

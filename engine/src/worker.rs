@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     rx: Vec<RxSlot>,
     tx: Vec<TxSlots>,
     dirty_tx: Vec<PortId>,
+    /// Ports of which a queue may keep packets back.
+    keeping: Vec<PortId>,
     bursts: [Burst; 2],
     /// What packets with work left become for outputs that do not do it.
     made: Burst,
@@ -94,6 +96,7 @@ impl Worker {
             rx: Vec::new(),
             tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
             dirty_tx: Vec::with_capacity(parts.max_ports),
+            keeping: Vec::new(),
             bursts: [Burst::new(), Burst::new()],
             made: Burst::new(),
             pending: None,
@@ -153,6 +156,9 @@ impl Worker {
         if self.pending.is_some() && !worked {
             self.finish();
             worked = true;
+        }
+        if !self.keeping.is_empty() {
+            self.flush(false);
         }
         self.notify();
         worked
@@ -227,6 +233,7 @@ impl Worker {
     #[cold]
     fn lose_tx(&mut self, to: PortId, at: usize, fault: PortFault) {
         let slot = self.tx[to.0 as usize].take(at);
+        self.keeps_no_more(to, slot.queue.as_ref());
         let retired = Some(Retired::Tx(slot.serial, slot.queue));
         self.link.report(Event { port: to, serial: slot.serial, fault, retired });
     }
@@ -272,13 +279,17 @@ impl Worker {
             }
             Command::StartTx(key, serial, queue, home) => {
                 let capabilities = queue.capabilities();
+                if queue.keeps_back() {
+                    self.keeping.push(key.port);
+                }
                 let slot = TxSlot { pair: key.pair, serial, queue, capabilities };
                 self.tx[key.port.0 as usize].add(slot, home, self.workers);
             }
             Command::StopTx(key) => {
                 let slots = &mut self.tx[key.port.0 as usize];
                 if let Some(at) = slots.queues.iter().position(|slot| slot.pair == key.pair) {
-                    let TxSlot { serial, queue, .. } = slots.take(at);
+                    let TxSlot { serial, mut queue, .. } = slots.take(at);
+                    self.empty(key.port, queue.as_mut());
                     self.link.retire(Retired::Tx(serial, queue));
                 }
             }
@@ -335,6 +346,7 @@ impl Worker {
     /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.
     #[cold]
     fn sleep(&mut self) -> bool {
+        self.flush(true);
         self.notify();
         if self.rx.iter().any(|slot| slot.queue.kick_fd().is_none()) || !self.arm_all() {
             self.disarm_all();

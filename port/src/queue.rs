@@ -4,7 +4,7 @@
 //! time and moves between control and worker as a whole, so it needs no locks; a transmit queue that several
 //! workers use is forked into one handle each.
 
-use crate::{Burst, Capabilities, DropReason, PortFault};
+use crate::{Burst, Capabilities, DropReason, Now, PortFault};
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -79,6 +79,24 @@ pub trait TxQueue: Send {
     /// answer does not change while the queue runs.
     fn capabilities(&self) -> Capabilities {
         Capabilities::NONE
+    }
+
+    /// Whether the queue may keep packets back that it was given, to send several at once. Then whoever owns it calls
+    /// [`TxQueue::flush`] now and then.
+    fn keeps_back(&self) -> bool {
+        false
+    }
+
+    /// Sends what is kept back and has waited long enough at `now`, or `all` of it. Whether anything was sent. A packet that
+    /// was kept back counts in `tally` now and not before.
+    fn flush(&mut self, now: Now, all: bool, tally: &mut Tally) -> Result<bool, PortFault> {
+        let _ = (now, all, tally);
+        Ok(false)
+    }
+
+    /// Counts what is still kept back as lost with its port, and forgets it.
+    fn abandon(&mut self, tally: &mut Tally) {
+        let _ = tally;
     }
 
     /// As [`RxQueue::notify`].

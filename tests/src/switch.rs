@@ -195,7 +195,8 @@ impl Switch {
     }
 }
 
-fn configuration(cpus: &[usize], ports: &[Port]) -> String {
+/// A configuration with these ports, the last section that of the last port.
+pub fn configuration(cpus: &[usize], ports: &[Port]) -> String {
     let workers: Vec<_> = cpus.iter().map(|cpu| format!("[[worker]]\ncpu = {cpu}\n\n")).collect();
     let mut text = format!("{}[[bridge]]\nname = \"lan\"\n", workers.concat());
     for Port { name, socket, client, pairs } in ports {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_tests::folder;
 use linerate_tests::process::Process;
-use linerate_tests::switch::{Port, Switch, assert_sums_agree};
+use linerate_tests::switch::{Port, Switch, assert_sums_agree, configuration};
 use serde_json::Value;
 
 const SWITCH_CPU: usize = 0;
@@ -14,6 +14,10 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+fn vhost<'a>(name: &'a str, socket: &'a Path) -> Port<'a> {
+    Port { name, socket, client: false, pairs: 1 }
 }
 
 /// What `linerate gen` printed as JSON.
@@ -28,8 +32,7 @@ fn generate(switch: &Switch, sockets: [&Path; 2], more: &[&str]) -> Value {
 fn what_the_generator_sent_the_switch_counted_and_none_of_it_was_lost() {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
-    let port = |name, socket| Port { name, socket, client: false, pairs: 1 };
-    let switch = Switch::start(folder.path(), SWITCH_CPU, &[port("red", &red), port("blue", &blue)]);
+    let switch = Switch::start(folder.path(), SWITCH_CPU, &[vhost("red", &red), vhost("blue", &blue)]);
     for (size, flows) in [("60", "1"), ("imix", "100"), ("64,9000", "7")] {
         let before = switch.settled(&["red", "blue"]);
         let more = ["--rate", "2kpps", "--size", size, "--flows", flows, "--duration", "2s"];
@@ -52,11 +55,34 @@ fn what_the_generator_sent_the_switch_counted_and_none_of_it_was_lost() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn what_a_port_keeps_back_leaves_in_order_and_none_of_it_is_lost() {
+    let folder = folder();
+    let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
+    for transmit in ["{ packets = 1 }", "{ packets = 256, within = \"300us\" }", "{ packets = 200 }"] {
+        let base = configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]);
+        let switch = Switch::start_from(folder.path(), &format!("{base}transmit = {transmit}\n"));
+        let more = ["--rate", "20kpps", "--size", "64,1514,9000", "--flows", "7", "--duration", "1s"];
+        let report = generate(&switch, [&red, &blue], &more);
+        let counted = switch.settled(&["red", "blue"]);
+        let (sent, stream) = (number(&report, "sent"), &report["streams"][0]);
+        assert!(sent > 1_000, "{report}");
+        assert_eq!((number(&report, "received"), number(&report, "lost")), (sent, 0), "{transmit}: {report}");
+        assert_eq!(
+            (number(stream, "duplicates"), number(stream, "reordered")),
+            (0, 0),
+            "{transmit}: {report}"
+        );
+        assert_sums_agree(&counted);
+        switch.stop();
+    }
+}
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
 fn a_switch_that_is_killed_costs_frames_and_not_the_result() {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
-    let port = |name, socket| Port { name, socket, client: false, pairs: 1 };
-    let switch = Switch::start(folder.path(), SWITCH_CPU, &[port("red", &red), port("blue", &blue)]);
+    let switch = Switch::start(folder.path(), SWITCH_CPU, &[vhost("red", &red), vhost("blue", &blue)]);
     let ports = [&red, &blue].map(|socket| format!("kind=virtio-user,socket={}", socket.display()));
     let words =
         ["gen", "--port", &ports[0], "--port", &ports[1], "--no-floor", "--duration", "4s", "-o", "json"];

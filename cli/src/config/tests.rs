@@ -214,9 +214,27 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
     let all = "name, kind, socket, mode, offloads, queue_pairs, mtu, bridge, vlan, broadcast_limit, \
          unknown_limit, mac_limit, \
-         capture, trace, fault";
+         capture, trace, fault, transmit";
     let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
     port_line("colour = 2", &expected);
+}
+
+#[test]
+fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
+    let remedy =
+        "write \"immediate\", or how many packets are sent together: { packets = 32, within = \"20us\" }";
+    port_line(
+        "transmit = 32",
+        &format!("4: port \"a\": `transmit` is an integer, not {} ({remedy})", &remedy[6..]),
+    );
+    port_line(
+        "transmit = { packets = 257 }",
+        "4: port \"a\": `packets` is 257, which is out of range (give 1 to 256 packets)",
+    );
+    port_line(
+        "transmit = { packets = 32, within = \"2s\" }",
+        "4: port \"a\": `within` 2s is no time that packets can wait for others (give up to 1s, or `transmit` = \"immediate\")",
+    );
 }
 
 #[test]

@@ -87,10 +87,61 @@ impl Worker {
             self.counters.ports[from.port.0 as usize].replicated.add(made);
         }
         if let Err(fault) = sent {
-            tally.drop(DropReason::PortFault, n as u64 + made - tally.packets - tally.dropped());
+            // A queue that keeps packets back has counted older ones, too, and all of them.
+            let told = tally.packets + tally.dropped();
+            tally.drop(DropReason::PortFault, (n as u64 + made).saturating_sub(told));
             self.lose_tx(to, at, fault);
         }
         self.counters.ports[to.0 as usize].count_tx(&tally);
+    }
+
+    /// Has queues send what they keep back and what is due, or all of it.
+    #[cold]
+    pub(super) fn flush(&mut self, all: bool) {
+        for k in (0..self.keeping.len()).rev() {
+            let Some(&to) = self.keeping.get(k) else { continue };
+            let mut at = 0;
+            while let Some(slot) = self.tx[to.0 as usize].queues.get_mut(at) {
+                let mut tally = Tally::default();
+                let sent = slot.queue.flush(self.now, all, &mut tally);
+                self.counters.ports[to.0 as usize].count_tx(&tally);
+                match sent {
+                    Ok(sent) => {
+                        self.mark(to, sent);
+                        at += 1;
+                    }
+                    Err(fault) => self.lose_tx(to, at, fault),
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, to: PortId, sent: bool) {
+        let slots = &mut self.tx[to.0 as usize];
+        if sent && !slots.dirty {
+            slots.dirty = true;
+            self.dirty_tx.push(to);
+        }
+    }
+
+    /// A queue is about to be given back: what it keeps back leaves now, or is lost with the port.
+    pub(super) fn empty(&mut self, port: PortId, queue: &mut dyn TxQueue) {
+        let mut tally = Tally::default();
+        // A queue that breaks now has counted its packets and is on its way out as it is.
+        let sent = queue.flush(self.now, true, &mut tally).unwrap_or(false);
+        queue.abandon(&mut tally);
+        self.counters.ports[port.0 as usize].count_tx(&tally);
+        if sent {
+            fence(Ordering::SeqCst);
+            queue.notify();
+        }
+        self.keeps_no_more(port, queue);
+    }
+
+    pub(super) fn keeps_no_more(&mut self, port: PortId, queue: &dyn TxQueue) {
+        if let Some(at) = self.keeping.iter().position(|&of| of == port).filter(|_| queue.keeps_back()) {
+            self.keeping.swap_remove(at);
+        }
     }
 
     /// One fence for everything published since the last round, then the questions that need it.

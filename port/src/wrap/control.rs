@@ -3,7 +3,8 @@
 use super::counts::Counts;
 use super::fault_rx::FaultRx;
 use super::fault_tx::FaultTx;
-use super::options::{Capture, Faults, Trace, Ways, Wrappers};
+use super::gather::GatherTx;
+use super::options::{Capture, Faults, Trace, Transmit, Ways, Wrappers};
 use super::record::{RecordRx, RecordTx};
 use super::release::{Late, Release};
 use crate::spool::{CreateError, Format, Spool};
@@ -96,6 +97,7 @@ struct Parts {
     capture: Option<Recorder>,
     trace: Option<Recorder>,
     wire: Option<Wire>,
+    transmit: Option<Transmit>,
 }
 
 /// A port with wrappers.
@@ -119,6 +121,7 @@ impl Wrapped {
             capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, name, &bell)).transpose()?,
             trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, name, &bell)).transpose()?,
             wire: wrappers.fault.clone().map(|faults| Wire { faults, inward, outward }),
+            transmit: wrappers.transmit,
         };
         let wrapped = Self { inner, parts, bell, set, news: None, closed: false };
         wrapped.watch();
@@ -281,6 +284,9 @@ impl Parts {
         let mut release: Option<Box<dyn RxQueue>> = None;
         if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_out()) {
             queue = Box::new(RecordTx::<K>::new(queue, capture.spool.feed(), false));
+        }
+        if let Some(transmit) = self.transmit {
+            queue = Box::new(GatherTx::<K>::new(queue, transmit)?);
         }
         if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_out()) {
             let (late, counts) = (Arc::new(Late::new(wire.faults.hold)?), wire.outward.clone());

@@ -9,7 +9,7 @@ use super::dice::{Dice, Verdict};
 use super::hold::Hold;
 use super::options::Faults;
 use super::release::Late;
-use crate::{Burst, Capabilities, DropReason, PortFault, Tally, TxQueue};
+use crate::{Burst, Capabilities, DropReason, Now, PortFault, Tally, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -158,6 +158,18 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
 
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    fn keeps_back(&self) -> bool {
+        self.inner.keeps_back()
+    }
+
+    fn flush(&mut self, now: Now, all: bool, tally: &mut Tally) -> Result<bool, PortFault> {
+        self.inner.flush(now, all, tally)
+    }
+
+    fn abandon(&mut self, tally: &mut Tally) {
+        self.inner.abandon(tally);
     }
 
     fn notify(&mut self) {

@@ -81,6 +81,16 @@ impl Default for Faults {
     }
 }
 
+/// How packets leave that are not sent at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// So many are sent together: 1 to 256.
+    pub packets: u16,
+    /// The first of them waits no longer than this for the others; left out: until they are there, or its worker goes to
+    /// sleep.
+    pub within: Option<Duration>,
+}
+
 /// What is around a port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wrappers {
@@ -90,4 +100,6 @@ pub struct Wrappers {
     pub trace: Option<Trace>,
     /// What goes wrong.
     pub fault: Option<Faults>,
+    /// How packets are gathered before they leave; left out: not at all.
+    pub transmit: Option<Transmit>,
 }

@@ -4,7 +4,7 @@
 //! lost, no queue says. A spool that is full costs records and never packets.
 
 use crate::spool::{Direction, Fate, Feed, Record};
-use crate::{Burst, Capabilities, DropReason, OFFLOAD_HEADER, PortFault, RxQueue, Tally, TxQueue};
+use crate::{Burst, Capabilities, DropReason, Now, OFFLOAD_HEADER, PortFault, RxQueue, Tally, TxQueue};
 use mem::copy::Kernel;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
@@ -142,6 +142,18 @@ impl<K: Kernel> TxQueue for RecordTx<K> {
 
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    fn keeps_back(&self) -> bool {
+        self.inner.keeps_back()
+    }
+
+    fn flush(&mut self, now: Now, all: bool, tally: &mut Tally) -> Result<bool, PortFault> {
+        self.inner.flush(now, all, tally)
+    }
+
+    fn abandon(&mut self, tally: &mut Tally) {
+        self.inner.abandon(tally);
     }
 
     fn notify(&mut self) {

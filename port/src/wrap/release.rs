@@ -103,6 +103,8 @@ impl<K: Kernel> Release<K> {
         // They counted as sent when they became late.
         let mut tally = Tally::default();
         let sent = self.out.tx(&self.burst, &PLACES[..packets], &mut tally);
+        // Nobody would come by again for what its own handle keeps back.
+        let sent = sent.and_then(|_| self.out.flush(self.burst.now(), true, &mut tally));
         self.late.lock().hold.give_back(packets);
         self.counts.add(Happened::LostLate, packets as u64 - tally.packets.min(packets as u64));
         // As in the worker: what was published comes before the question whether anybody wants to be told.

@@ -292,6 +292,7 @@ fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
         capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Ways::Out }),
         trace: Some(Trace { output: Output::new(dir.join("t")), ways: Ways::Both }),
         fault: Some(faults),
+        ..Wrappers::default()
     });
     // The 64th of these finds the spool of the inner port full.
     bench.send(1, &frames(200, 65_550));
