@@ -82,7 +82,7 @@ impl std::fmt::Display for Seats {
 }
 
 /// Pins the calling thread.
-pub(in crate::cache) fn pin(cpu: usize) -> Result<(), SeatsError> {
+pub(crate) fn pin(cpu: usize) -> Result<(), SeatsError> {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).map_err(|reason| SeatsError::Pin { cpu, reason })

@@ -10,6 +10,7 @@ mod side;
 mod tests;
 
 pub use outcome::{Limit, Missed, Outcome, StreamOutcome};
+pub(crate) use side::Desk;
 pub use side::Side;
 
 use super::description::{Plan, StreamError};

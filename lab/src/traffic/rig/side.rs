@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// The queues that a port has handed out, by queue pair.
 #[derive(Default)]
-struct Desk {
+pub(crate) struct Desk {
     rx: Vec<(u16, Box<dyn RxQueue>)>,
     tx: Vec<(u16, Box<dyn TxQueue>)>,
     /// What was found broken since the port was tended last.
@@ -34,6 +34,18 @@ pub struct Side {
 impl std::fmt::Debug for Side {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Side").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    /// The first transmit queue, alone.
+    pub(crate) fn into_tx(self) -> Option<Box<dyn TxQueue>> {
+        self.tx.into_iter().next().map(|(_, queue)| queue)
+    }
+
+    /// The first receive queue, alone.
+    pub(crate) fn into_rx(self) -> Option<Box<dyn RxQueue>> {
+        self.rx.into_iter().next().map(|(_, queue)| queue)
     }
 }
 

@@ -1,0 +1,315 @@
+//! The budget: what receiving, sending and buffered sending cost, and the rate that follows from it beside the rate that is.
+//!
+//! The costs of calls by burst size are those of one thread that does nothing else, with every line in its cache, as the
+//! project notes of a router on DPDK took them: each call between two readings of the counter, and of that the cost of
+//! reading it. What a rate is predicted from are the same costs where packets come from another CPU and go to one.
+
+use super::delay::{Delay, Reading, readings};
+use super::queues::{Frames, Wire, discard};
+use crate::cache::real::seats::pin;
+use crate::cache::real::{Clock, Processor};
+use crate::traffic::rig::RigError;
+use mem::copy::chosen;
+use port::wrap::Transmit;
+use port::{BURST, Burst, PLACES, PortFault, RxQueue, Tally, TxQueue};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a frame, without its checksum.
+const SIZE: usize = 64;
+const RING: u16 = 1024;
+/// Packets that are sent together in the buffered column.
+const BUFFERED: u16 = 32;
+/// Runs of each kind for a prediction.
+const ROUNDS: usize = 5;
+/// Burst sizes of the table.
+pub const BURSTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Delays of the predictions, in nanoseconds for each packet.
+pub const DELAYS_NS: [f64; 6] = [0.0, 20.0, 50.0, 100.0, 300.0, 1_000.0];
+
+/// What a call costs with so many packets, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Packets of a call.
+    pub burst: usize,
+    /// Receiving them and giving their buffers back.
+    pub rx_ns: f64,
+    /// Sending them at once.
+    pub tx_ns: f64,
+    /// Sending them through a buffer of 32.
+    pub buffered_ns: f64,
+}
+
+/// A rate that was predicted and one that was measured, in packets a second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Work on each packet, in nanoseconds: what was asked for, and what it takes.
+    pub delay_ns: f64,
+    /// The same as it was read.
+    pub took_ns: f64,
+    /// What receiving and sending a packet costs, in nanoseconds: taken in runs of their own, under the same work.
+    pub path_ns: f64,
+    /// One packet for so many nanoseconds.
+    pub predicted_pps: f64,
+    /// What came through.
+    pub measured_pps: f64,
+    /// Of the time, the part in which nothing was there: with much of it the source was the limit, and not the cost.
+    pub idle: f64,
+}
+
+impl Prediction {
+    /// How far the prediction is off, in per cent of what was measured.
+    pub fn error_percent(&self) -> f64 {
+        (self.predicted_pps / self.measured_pps - 1.0) * 100.0
+    }
+}
+
+/// The whole experiment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Budget {
+    /// Nanoseconds of the delay's shortest step.
+    pub step_ns: f64,
+    /// The delays themselves.
+    pub delays: Vec<Reading>,
+    /// The costs of calls.
+    pub calls: Vec<Calls>,
+    /// Predictions, each beside its measurement.
+    pub predictions: Vec<Prediction>,
+}
+
+/// Why there is no budget.
+#[derive(Debug, thiserror::Error)]
+pub enum BudgetError {
+    /// No queues.
+    #[error(transparent)]
+    Wire(#[from] RigError),
+    /// A queue of our own broke.
+    #[error("a queue of the laboratory's own broke: {0}")]
+    Fault(#[from] PortFault),
+    /// A thread of ours could not be had, or ended.
+    #[error("the laboratory's second thread could not run: {0}")]
+    Thread(String),
+}
+
+/// How long each part of it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Lengths {
+    /// For a line of the table of calls.
+    pub calls: Duration,
+    /// For a rate.
+    pub rate: Duration,
+}
+
+/// Measures everything: on `cpus`, the first for what is measured, the second for the other side.
+pub fn measure(
+    cpus: [usize; 2],
+    lengths: Lengths,
+    told: &mut dyn FnMut(&str),
+) -> Result<Budget, BudgetError> {
+    pinned(cpus[0])?;
+    let delay = Delay::calibrated();
+    told("delays");
+    let delays = readings(&delay);
+    let clock = Clock::calibrated(&Processor::here());
+    let mut calls = Vec::new();
+    for burst in BURSTS {
+        told(&format!("calls of {burst}"));
+        calls.push(cost_of_calls(clock, burst, lengths.calls)?);
+    }
+    let mut predictions = Vec::new();
+    for ns in DELAYS_NS {
+        told(&format!("{ns:.0} ns of work"));
+        predictions.push(predict(cpus[1], clock, &delay, ns, lengths.rate)?);
+    }
+    Ok(Budget { step_ns: delay.step(), delays, calls, predictions })
+}
+
+fn pinned(cpu: usize) -> Result<(), BudgetError> {
+    pin(cpu).map_err(|error| BudgetError::Thread(error.to_string()))
+}
+
+/// Sums of ticks, and how many readings they are of.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    ticks: u64,
+    readings: u64,
+}
+
+impl Sum {
+    #[inline(always)]
+    fn add<T>(&mut self, clock: Clock, act: impl FnOnce() -> T) -> T {
+        let from = clock.ticks();
+        let done = act();
+        self.ticks += clock.ticks() - from;
+        self.readings += 1;
+        done
+    }
+
+    fn join(&mut self, other: Self) {
+        self.ticks += other.ticks;
+        self.readings += other.readings;
+    }
+
+    /// Nanoseconds for each of `n`, without what reading the counter takes.
+    fn each(self, clock: Clock, n: u64) -> f64 {
+        let reading = reading(clock) * self.readings as f64;
+        (clock.seconds(0, self.ticks) * 1e9 - reading).max(0.0) / n.max(1) as f64
+    }
+}
+
+/// What two readings behind one another are apart, in nanoseconds.
+fn reading(clock: Clock) -> f64 {
+    let mut nothing = Sum::default();
+    for _ in 0..10_000 {
+        nothing.add(clock, || ());
+    }
+    clock.seconds(0, nothing.ticks) * 1e9 / nothing.readings as f64
+}
+
+fn cost_of_calls(clock: Clock, packets: usize, length: Duration) -> Result<Calls, BudgetError> {
+    let (rx_ns, tx_ns) = calls_over(clock, packets, length, None)?;
+    let transmit = Transmit { packets: BUFFERED, within: None };
+    let (_, buffered_ns) = calls_over(clock, packets, length, Some(transmit))?;
+    Ok(Calls { burst: packets, rx_ns, tx_ns, buffered_ns })
+}
+
+/// Receiving and sending, in nanoseconds a packet, of one thread at both ends of a wire.
+fn calls_over(
+    clock: Clock,
+    packets: usize,
+    length: Duration,
+    transmit: Option<Transmit>,
+) -> Result<(f64, f64), BudgetError> {
+    let (mut wire, frames) = (Wire::new(RING, transmit)?, Frames::new(packets, SIZE));
+    let (mut rx, mut tx, mut burst) = (Sum::default(), Sum::default(), Burst::new());
+    let (mut sent, mut came, began) = (0, 0, Instant::now());
+    while began.elapsed() < length {
+        for _ in 0..256 {
+            sent += tx.add(clock, || frames.send(wire.tx.as_mut(), &mut Tally::default()))? as u64;
+            let mut counted = rx;
+            let got = counted.add(clock, || discard(wire.rx.as_mut(), &mut burst))?;
+            if got > 0 {
+                (rx, came) = (counted, came + got as u64);
+            }
+        }
+    }
+    Ok((rx.each(clock, came), tx.each(clock, sent)))
+}
+
+/// What the forwarding thread did.
+#[derive(Default)]
+struct Forwarded {
+    packets: u64,
+    path: Sum,
+    idle: Sum,
+    seconds: f64,
+}
+
+/// Predicts from the cost of the path under this work, and measures without any clock on it, in turn.
+fn predict(
+    other: usize,
+    clock: Clock,
+    delay: &Delay,
+    ns: f64,
+    length: Duration,
+) -> Result<Prediction, BudgetError> {
+    let took_ns = if ns > 0.0 { delay.read(ns, (1e7 / ns) as u64 / 9).took_ns } else { 0.0 };
+    let mut work = delay.set(ns);
+    let (mut paths, mut rates, mut idle) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let counted = between(other, |rx, tx| forward::<true>((rx, tx), clock, &mut work, length))?;
+        paths.push(counted.path.each(clock, counted.packets));
+        idle.push(clock.seconds(0, counted.idle.ticks) / counted.seconds);
+        let plain = between(other, |rx, tx| forward::<false>((rx, tx), clock, &mut work, length))?;
+        rates.push(plain.packets as f64 / plain.seconds);
+    }
+    let (path_ns, measured_pps, idle) = (median(&mut paths), median(&mut rates), median(&mut idle));
+    let predicted_pps = 1e9 / (path_ns + took_ns);
+    Ok(Prediction { delay_ns: ns, took_ns, path_ns, predicted_pps, measured_pps, idle })
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Runs `act` between two wires, at whose other ends a thread on CPU `other` sends and receives as fast as it goes.
+fn between(
+    other: usize,
+    act: impl FnOnce(&mut dyn RxQueue, &mut dyn TxQueue) -> Result<Forwarded, PortFault>,
+) -> Result<Forwarded, BudgetError> {
+    let (mut one, mut two) = (Wire::new(RING, None)?, Wire::new(RING, None)?);
+    let (source, from) = (one.tx.as_mut(), one.rx.as_mut());
+    let (to, sink) = (two.tx.as_mut(), two.rx.as_mut());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let side = scope.spawn(|| serve(other, source, sink, &over));
+        let done = act(from, to);
+        over.store(true, Ordering::Relaxed);
+        let served = side.join().map_err(|_| BudgetError::Thread("it panicked".to_owned()))?;
+        served.and(done.map_err(BudgetError::from))
+    })
+}
+
+/// The other side of both wires. It empties the one before it fills the other, so that what is measured never waits for room.
+fn serve(
+    cpu: usize,
+    source: &mut dyn TxQueue,
+    sink: &mut dyn RxQueue,
+    over: &AtomicBool,
+) -> Result<(), BudgetError> {
+    pinned(cpu)?;
+    let (frames, mut burst) = (Frames::new(BURST, SIZE), Burst::new());
+    while !over.load(Ordering::Relaxed) {
+        while discard(sink, &mut burst)? > 0 {}
+        frames.send(source, &mut Tally::default())?;
+    }
+    Ok(())
+}
+
+/// Takes, works, sends, for as long as `length`. With `COUNTED`, what is not the work is summed up.
+fn forward<const COUNTED: bool>(
+    (rx, tx): (&mut dyn RxQueue, &mut dyn TxQueue),
+    clock: Clock,
+    work: &mut Delay,
+    length: Duration,
+) -> Result<Forwarded, PortFault> {
+    let (mut burst, mut done) = (Burst::new(), Forwarded::default());
+    let began = Instant::now();
+    while began.elapsed() < length {
+        for _ in 0..64 {
+            let mut taking = Sum::default();
+            timed::<COUNTED, _>(&mut taking, clock, || take(rx, &mut burst))?;
+            if burst.is_untouched() {
+                done.idle.join(taking);
+                continue;
+            }
+            done.path.join(taking);
+            (0..burst.len()).for_each(|_| work.run());
+            timed::<COUNTED, _>(&mut done.path, clock, || give(rx, tx, &burst))?;
+            done.packets += burst.len() as u64;
+        }
+    }
+    done.seconds = began.elapsed().as_secs_f64();
+    Ok(done)
+}
+
+#[inline(always)]
+fn timed<const COUNTED: bool, T>(sum: &mut Sum, clock: Clock, act: impl FnOnce() -> T) -> T {
+    if COUNTED { sum.add(clock, act) } else { act() }
+}
+
+fn take(rx: &mut dyn RxQueue, burst: &mut Burst) -> Result<(), PortFault> {
+    burst.begin(0);
+    rx.rx(burst, &mut Tally::default())?;
+    mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
+    Ok(())
+}
+
+/// Sends as far as there is room, and gives the buffers back.
+fn give(rx: &mut dyn RxQueue, tx: &mut dyn TxQueue, burst: &Burst) -> Result<(), PortFault> {
+    tx.tx(burst, &PLACES[..burst.len()], &mut Tally::default())?;
+    rx.complete(burst);
+    Ok(())
+}

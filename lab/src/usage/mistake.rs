@@ -1,0 +1,160 @@
+//! The 144/32 mistake: a pipeline whose unit is larger than what its port takes at once, and which throws away the rest.
+//!
+//! A switch of the study wrote and read its rings 144 packets at a time, while the driver sent at most 32 for each call:
+//! 112 of 144 were lost each time. Here the same stage is built of our ring and our port with that limit put in front of
+//! it, and beside it what keeps linerate from it: a unit is never larger than a burst, a call of [`TxQueue::tx`] says how
+//! many packets it is done with, and whoever called offers the others again or counts them under a name.
+
+use super::budget::BudgetError;
+use super::queues::{Frames, Wire, discard};
+use port::{BURST, Burst, DropReason, PLACES, PortFault, RxQueue, Tally, TxQueue};
+use ring::spsc::{Consumer, Producer, ring};
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+const RING: u16 = 1024;
+const SIZE: usize = 64;
+/// What the study's driver took for a call, and its pipeline's unit.
+pub const DRIVER: usize = 32;
+/// See [`DRIVER`].
+pub const UNIT: usize = 144;
+
+/// What a stage does with packets that the port did not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rest {
+    /// Throws them away.
+    ThrownAway,
+    /// Offers them again.
+    OfferedAgain,
+}
+
+/// How one stage went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Packets that it takes from its ring at once.
+    pub unit: usize,
+    /// Most packets that the port takes for a call; none: as many as it has room for.
+    pub most: Option<usize>,
+    /// What becomes of those it does not take.
+    pub rest: Rest,
+    /// Packets taken from the ring.
+    pub taken: u64,
+    /// Packets that the port counted as sent.
+    pub sent: u64,
+    /// Packets that were counted as lost, all of them under `queue-full`.
+    pub lost: u64,
+    /// Packets that came out at the other end.
+    pub came: u64,
+    /// Millions of those a second.
+    pub mpps: f64,
+}
+
+/// A port that takes no more than so many packets for a call, as the study's driver.
+struct AtMost<'a> {
+    inner: &'a mut dyn TxQueue,
+    most: usize,
+}
+
+impl AtMost<'_> {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        self.inner.tx(burst, &picks[..picks.len().min(self.most)], tally)
+    }
+}
+
+/// Runs the mistake, its mend by the study (a unit of 32), and linerate's way, over `units` units of packets each.
+pub fn measure(units: u64) -> Result<Vec<Stage>, BudgetError> {
+    let kinds = [
+        (UNIT, Some(DRIVER), Rest::ThrownAway),
+        (DRIVER, Some(DRIVER), Rest::ThrownAway),
+        (UNIT, Some(DRIVER), Rest::OfferedAgain),
+        (BURST, None, Rest::OfferedAgain),
+    ];
+    let packets = units * UNIT as u64;
+    kinds.into_iter().map(|(unit, most, rest)| run(unit, most, rest, packets)).collect()
+}
+
+/// One stage, for so many packets. It has its core to itself, and so do the stages before and behind it by turns.
+fn run(unit: usize, most: Option<usize>, rest: Rest, packets: u64) -> Result<Stage, BudgetError> {
+    let (mut before, mut behind) = ring::<u64>(usize::from(RING));
+    let mut wire = Wire::new(RING, None)?;
+    let frames = Frames::new(BURST, SIZE);
+    let (mut tally, mut taken, mut came, mut given) = (Tally::default(), 0, 0, 0);
+    let (mut burst, began) = (Burst::new(), Instant::now());
+    while taken < packets {
+        given = give(&mut before, given, packets);
+        let mut port = AtMost { inner: wire.tx.as_mut(), most: most.unwrap_or(usize::MAX) };
+        let n = take(&mut behind, unit.min((packets - taken) as usize));
+        taken += n as u64;
+        send(&mut port, &frames.burst, (n, rest), &mut tally, wire.rx.as_mut(), &mut came)?;
+        came += discard(wire.rx.as_mut(), &mut burst)? as u64;
+    }
+    came += drain(wire.rx.as_mut())?;
+    let mpps = came as f64 / began.elapsed().as_secs_f64() / 1e6;
+    let lost = tally.drops[DropReason::QueueFull as usize];
+    Ok(Stage { unit, most, rest, taken, sent: tally.packets, lost, came, mpps })
+}
+
+/// The stage before: numbers for as many packets as there is room. The number of the next one.
+fn give(ring: &mut Producer<u64>, from: u64, until: u64) -> u64 {
+    from + ring.push_all(&mut (from..until)) as u64
+}
+
+fn take(ring: &mut Consumer<u64>, most: usize) -> usize {
+    ring.drain(most).count()
+}
+
+/// The stage itself: `n` packets in as many bursts as they need.
+fn send(
+    port: &mut AtMost<'_>,
+    frames: &Burst,
+    (n, rest): (usize, Rest),
+    tally: &mut Tally,
+    sink: &mut dyn RxQueue,
+    came: &mut u64,
+) -> Result<(), PortFault> {
+    if rest == Rest::ThrownAway {
+        // One call for the whole unit, as it was.
+        let done = port.tx(frames, &PLACES[..n.min(BURST)], tally)?;
+        tally.drop(DropReason::QueueFull, (n - done) as u64);
+        return Ok(());
+    }
+    let mut left = n;
+    while left > 0 {
+        let done = port.tx(frames, &PLACES[..left.min(BURST)], tally)?;
+        left -= done;
+        if done == 0 {
+            *came += drain(sink)?;
+        }
+    }
+    Ok(())
+}
+
+/// The stage behind: everything that is there.
+fn drain(sink: &mut dyn RxQueue) -> Result<u64, PortFault> {
+    let (mut burst, mut came) = (Burst::new(), 0);
+    loop {
+        match discard(sink, &mut burst)? {
+            0 => return Ok(came),
+            n => came += n as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mistake_loses_112_of_144_and_neither_its_mend_nor_our_way_loses_any() {
+        let stages = measure(50).unwrap();
+        let [mistake, mend, again, ours] = stages.as_slice() else { panic!("{stages:?}") };
+        assert_eq!((mistake.taken, mistake.sent, mistake.lost), (7_200, 50 * 32, 50 * 112));
+        for stage in [mend, again, ours] {
+            assert_eq!((stage.sent, stage.lost), (7_200, 0), "{stage:?}");
+        }
+        for stage in &stages {
+            assert_eq!((stage.came, stage.sent + stage.lost), (stage.sent, stage.taken), "{stage:?}");
+        }
+    }
+}
