@@ -221,8 +221,13 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
 
 #[test]
 fn a_section_with_too_few_brackets_is_a_mistake() {
-    let remedy = "write [[worker]], with two brackets on each side";
-    only("[worker]\ncpu = 0\n", &format!("1: `worker` is a table, not a list of sections ({remedy})"));
+    let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
+    let reason = "`cpu` is one worker's, and [worker] is about all of them";
+    only("[worker]\ncpu = 0\n", &format!("2: workers: {reason} ({remedy})"));
+    only(
+        "[bridge]\nname = \"x\"\n",
+        "1: `bridge` is a table, not a list of sections (write [[bridge]], with two brackets on each side)",
+    );
     only(
         "switch = 5\n",
         "1: switch: is an integer, not a table (write it as a section with keys of its own)",
