@@ -213,7 +213,7 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     only("[swich]\n", "1: unknown key `swich` (did you mean `switch`?)");
     port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
     let all = "name, kind, socket, mode, offloads, queue_pairs, mtu, bridge, vlan, broadcast_limit, \
-         unknown_limit, mac_limit, \
+         unknown_limit, mac_limit, spread_in, \
          capture, trace, fault";
     let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
     port_line("colour = 2", &expected);
