@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Longest path of a Unix socket: `sun_path` has 108 bytes, one of them the terminating zero (unix(7)).
 const LONGEST_PATH: usize = 107;
-/// Most workers: threads, and with several roles stages.
+/// Most workers of a pipeline, each of which may have three roles.
 const MOST_WORKERS: usize = 40;
 /// Longest name of a switch, bridge or port.
 const LONGEST_NAME: usize = 32;
@@ -150,10 +150,12 @@ fn name(place: Place, name: &str, notes: &mut Notes) {
 
 fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
     (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
-    if topology.workers.len() > MOST_WORKERS {
-        let reason =
-            format!("there are {} workers, and a switch has {MOST_WORKERS} at most", topology.workers.len());
-        notes.wrong((Section::Worker(MOST_WORKERS), ""), reason, "leave some of them out");
+    if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MOST_WORKERS {
+        let reason = format!(
+            "there are {} workers, and a pipeline has {MOST_WORKERS} at most",
+            topology.workers.len()
+        );
+        notes.wrong((Section::Workers, ""), reason, "leave some of them out");
     }
 }
 

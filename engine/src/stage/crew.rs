@@ -40,6 +40,8 @@ fn sleep(stages: &mut [Worker]) -> bool {
         // An interrupted sleep is a wake-up like any other.
         let _ = poll(&mut beds, None);
     }
-    stages.iter_mut().for_each(|stage| stage.get_up(ready));
+    for stage in stages {
+        stage.get_up(ready);
+    }
     ready
 }
