@@ -15,6 +15,7 @@ mod host;
 mod kinds;
 mod lab;
 mod manual;
+mod model;
 mod plant;
 mod run;
 mod section;
@@ -30,7 +31,7 @@ mod verbs;
 mod wrappers;
 
 use api::client::Client;
-use args::{CheckArgs, Cli, Command, Output, WorkersCommand};
+use args::{CheckArgs, Cli, Command, Output};
 use clap::Parser;
 use std::path::Path;
 use std::process::ExitCode;
@@ -59,7 +60,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
-        Command::Workers(WorkersCommand::Show(args)) => verbs::workers(&client(), args.output),
+        Command::Workers(command) => verbs::workers(&client(), command),
         Command::Stop => verbs::stop(&client()),
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),

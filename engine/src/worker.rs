@@ -6,10 +6,12 @@
 //! nobody is waited for.
 
 mod send;
+mod staged;
 
 use crate::command::{Command, Event, QueueKey, Retired, Serial};
 use crate::config::{Polling, WorkerConfig};
 use crate::counters::WorkerCounters;
+use crate::hop::Hops;
 use crate::lanes::{TxSlot, TxSlots};
 use crate::link::Link;
 use crate::pipeline::{Outputs, Pipeline};
@@ -34,6 +36,8 @@ struct RxSlot {
     serial: Serial,
     queue: Box<dyn RxQueue>,
     dirty: bool,
+    /// Whether it is the end of a hop, so that bursts say themselves where they came from.
+    is_hop: bool,
 }
 
 pub(crate) struct Worker {
@@ -63,6 +67,17 @@ pub(crate) struct Worker {
     picks: [u8; port::BURST],
     steering: Steering,
     workers: usize,
+    /// Where this is one stage of several: the next ones.
+    hops: Hops,
+    /// Whether nothing is taken for now.
+    paused: bool,
+    /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
+    deferred: Vec<Command>,
+    taken_upto: u64,
+    /// While hops to this stage are drained: by receive queue, packets that may still be in it.
+    draining: Option<Vec<u64>>,
+    /// Where the last round stopped short because a hop was full.
+    stopped_at: usize,
     /// By pick: the place of the queue that it takes, where an output has several.
     places: [u8; port::BURST],
 }
@@ -79,6 +94,7 @@ pub(crate) struct Parts {
     pub(crate) workers: usize,
     pub(crate) spread: Spread,
     pub(crate) sleeper: Sleeper,
+    pub(crate) hops: Hops,
 }
 
 impl Worker {
@@ -106,6 +122,12 @@ impl Worker {
             picks: [0; port::BURST],
             steering: Steering::new(parts.spread),
             workers: parts.workers,
+            hops: parts.hops,
+            paused: false,
+            deferred: Vec::new(),
+            taken_upto: 0,
+            draining: None,
+            stopped_at: 0,
             places: [0; port::BURST],
         }
     }
@@ -137,7 +159,7 @@ impl Worker {
         }
     }
 
-    fn may_sleep(&self, rounds: u32, idle: u64) -> bool {
+    pub(crate) fn may_sleep(&self, rounds: u32, idle: u64) -> bool {
         self.config.polling == Polling::Adaptive
             && rounds > IDLE_ROUNDS
             && idle as f64 > IDLE_TIME as f64 * self.ticks_per_ns
@@ -147,21 +169,30 @@ impl Worker {
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
+        if self.hops.waits() || self.paused {
+            return self.restrained_round();
+        }
         let mut worked = false;
         let mut at = 0;
         while at < self.rx.len() {
             worked |= self.poll(at);
             at += 1;
         }
-        if self.pending.is_some() && !worked {
+        self.end_round(worked)
+    }
+
+    /// Judges a burst that nothing came behind, and tells others what there is for them.
+    #[inline(always)]
+    fn end_round(&mut self, worked: bool) -> bool {
+        let left = self.pending.is_some() && !worked;
+        if left {
             self.finish();
-            worked = true;
         }
         if !self.keeping.is_empty() {
             self.flush(false);
         }
         self.notify();
-        worked
+        worked || left
     }
 
     /// Takes a burst from the queue at `at`, then judges and sends the burst before it.
@@ -201,7 +232,8 @@ impl Worker {
     #[inline]
     fn finish(&mut self) {
         let Some((index, at)) = self.pending.take() else { return };
-        let from = self.rx[at].key;
+        let slot = &self.rx[at];
+        let from = if slot.is_hop { origin(&self.bursts[index]) } else { slot.key };
         self.judge(index, from.port);
         self.send_all(index, from);
         let slot = &mut self.rx[at];
@@ -256,15 +288,23 @@ impl Worker {
     fn obey(&mut self) -> bool {
         self.finish();
         self.notify();
-        let mut commands = Vec::new();
-        let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
-        let mut stays = true;
-        for command in commands {
+        let mut commands = std::mem::take(&mut self.deferred);
+        if commands.is_empty() {
+            let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
+            self.taken_upto = upto;
+        }
+        let (mut stays, mut commands) = (true, commands.into_iter());
+        while let Some(command) = commands.next() {
+            if matches!(command, Command::Drain) && !self.drain() {
+                // The other stages on this thread have their turn before this one goes on.
+                self.deferred = std::iter::once(command).chain(commands).collect();
+                return stays;
+            }
             stays &= self.obey_one(command);
         }
         self.unpin();
-        self.obeyed = upto;
-        self.link.obeyed(upto);
+        self.obeyed = self.taken_upto;
+        self.link.obeyed(self.obeyed);
         stays
     }
 
@@ -295,6 +335,12 @@ impl Worker {
             }
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
+            Command::AddHop(sender) => self.hops.add(sender),
+            Command::Route(port, at) => self.hops.route(port, at),
+            // Done before it comes here.
+            Command::Drain => {}
+            Command::Pause(paused) => self.paused = paused,
+            Command::Judge(pipeline) => self.pipeline = pipeline,
             Command::Quit => return false,
         }
         true
@@ -303,7 +349,8 @@ impl Worker {
     fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
         self.sleeper.watch(queue.kick_fd());
         queue.disarm();
-        self.rx.push(RxSlot { key, serial, queue, dirty: true });
+        let is_hop = usize::from(key.port.0) == self.counters.max_ports();
+        self.rx.push(RxSlot { key, serial, queue, dirty: true, is_hop });
         self.counters.queues.set(self.rx.len() as u64);
     }
 
@@ -352,13 +399,21 @@ impl Worker {
             self.disarm_all();
             return false;
         }
-        self.counters.sleeping.store(true, Ordering::Relaxed);
-        self.counters.sleeps.add(1);
+        self.falls_asleep();
         self.sleeper.sleep();
-        self.counters.sleeping.store(false, Ordering::Relaxed);
-        self.counters.wakes.add(1);
+        self.wakes();
         self.disarm_all();
         true
+    }
+
+    fn falls_asleep(&self) {
+        self.counters.sleeping.store(true, Ordering::Relaxed);
+        self.counters.sleeps.add(1);
+    }
+
+    fn wakes(&self) {
+        self.counters.sleeping.store(false, Ordering::Relaxed);
+        self.counters.wakes.add(1);
     }
 
     /// Asks every queue for kicks. `false` when one has packets, and sleeping would delay them.
@@ -377,4 +432,11 @@ impl Worker {
     fn disarm_all(&mut self) {
         self.rx.iter_mut().for_each(|slot| slot.queue.disarm());
     }
+}
+
+/// Where a burst that came by a hop entered the switch.
+#[inline]
+fn origin(burst: &Burst) -> QueueKey {
+    let route = burst.route();
+    QueueKey { port: route.from, pair: route.pair }
 }

@@ -28,6 +28,7 @@ fn running() -> Running {
     let control = dir.path().join("c.sock");
     let topology = Topology {
         switch: SwitchSettings::default(),
+        model: crate::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         bridges: vec![BridgeSettings::named("main")],
         ports: Vec::new(),

@@ -80,6 +80,7 @@ impl Delay {
     }
 
     /// The same delay, set to so many nanoseconds. None at all where that is less than half a step.
+    #[must_use]
     pub fn set(&self, nanoseconds: f64) -> Self {
         let work = if nanoseconds < BY_COUNTER {
             Work::Steps(((nanoseconds - self.call) / self.step).round().max(0.0) as u64)

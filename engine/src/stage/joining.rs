@@ -1,0 +1,122 @@
+//! How control joins stages, and adds another one while packets flow.
+//!
+//! A stage is joined by commands like everything that happens to a worker. Another worker stage changes where flows go, and a
+//! flow must not overtake itself: the Rx stages take nothing while what is in hops is judged and sent, stage after stage, and
+//! only then spread over one worker more. Ports' queues hold what comes meanwhile. An Rx or Tx stage that is added has the
+//! ports that start from then on.
+
+use super::{Layout, Spreader};
+use crate::attachment::Placement;
+use crate::command::{Command, QueueKey, Serial};
+use crate::hop::hop;
+use crate::link::Link;
+use crate::model::{HopConfig, Role};
+use mem::pool::Pool;
+use port::{PortId, Spread};
+use std::io;
+use std::sync::Arc;
+
+/// What control needs to join stages.
+pub(crate) struct Joiner {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) hops: HopConfig,
+    pub(crate) spread: Spread,
+    /// The number that receive queues of hops have in place of a port's.
+    pub(crate) hop_key: PortId,
+}
+
+impl Joiner {
+    /// Joins all stages of a layout, before any port is there.
+    pub(crate) fn join_all(&self, links: &[Arc<Link>], layout: &Layout) -> io::Result<()> {
+        self.join(links, layout.joints())?;
+        self.spread_over(links, layout);
+        Ok(())
+    }
+
+    /// Has every spreader spread over all judges.
+    fn spread_over(&self, links: &[Arc<Link>], layout: &Layout) {
+        for &spreader in &layout.spreaders {
+            let pipeline = Spreader::new(self.hops.order, self.spread, layout.judges.len());
+            links[spreader].post(Command::Judge(Box::new(pipeline)));
+        }
+    }
+
+    /// A hop for each pair of stages, behind those that begin at the first one; or none at all.
+    fn join(&self, links: &[Arc<Link>], pairs: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
+        let pairs: Vec<_> = pairs.collect();
+        let hops = pairs.iter().map(|_| hop(&self.pool, &self.hops)).collect::<io::Result<Vec<_>>>()?;
+        for ((from, to), (sender, receiver)) in pairs.into_iter().zip(hops) {
+            let key = QueueKey { port: self.hop_key, pair: from as u16 };
+            links[to].post(Command::StartRx(key, Serial(0), Box::new(receiver)));
+            links[from].post(Command::AddHop(sender));
+        }
+        Ok(())
+    }
+
+    /// Adds the stage behind `link` to a running layout. Its number is that of the links before it.
+    ///
+    /// # Errors
+    /// There are no descriptors left. Then the stage stays without work.
+    pub(crate) fn add(&self, placement: &mut Placement, role: Role, link: Arc<Link>) -> io::Result<()> {
+        let stage = placement.links.len();
+        placement.links.push(link);
+        let mut layout = placement.layout.clone();
+        match role {
+            Role::Work => layout.judges.push(stage),
+            Role::Tx => layout.outlets.push(stage),
+            Role::Rx | Role::All => {
+                layout.takers.push(stage);
+                layout.spreaders.push(stage);
+            }
+        }
+        if role == Role::Work {
+            return self.add_judge(placement, layout, stage);
+        }
+        self.join(&placement.links, joints_of(&layout, stage))?;
+        placement.layout = layout;
+        self.spread_over(&placement.links, &placement.layout);
+        Ok(())
+    }
+
+    fn add_judge(&self, placement: &mut Placement, layout: Layout, stage: usize) -> io::Result<()> {
+        for (port, outlet) in &placement.outlets {
+            placement.links[stage].post(Command::Route(*port, Some(*outlet as u8)));
+        }
+        placement.pass(&layout.spreaders, || Command::Pause(true));
+        for workers in placement.drains() {
+            placement.pass(&workers, || Command::Drain);
+        }
+        let joined = self.join(&placement.links, joints_of(&layout, stage));
+        if joined.is_ok() {
+            placement.layout = layout;
+            self.spread_over(&placement.links, &placement.layout);
+        }
+        placement.pass(&placement.layout.spreaders, || Command::Pause(false));
+        joined
+    }
+}
+
+/// What a stage is joined to, in the order of the layout.
+fn joints_of(layout: &Layout, stage: usize) -> impl Iterator<Item = (usize, usize)> {
+    layout.joints().filter(move |(from, to)| *from == stage || *to == stage)
+}
+
+impl Placement {
+    /// Whose hops are emptied one after the other until nothing is in any.
+    pub(crate) fn drains(&self) -> Vec<Vec<usize>> {
+        let layout = &self.layout;
+        match (layout.routed, layout.spreaders.is_empty()) {
+            (true, _) => vec![layout.judges.clone(), layout.outlets.clone()],
+            (false, false) => vec![layout.judges.clone()],
+            (false, true) => Vec::new(),
+        }
+    }
+
+    /// Leaves these workers a command each and waits for those that answer.
+    fn pass(&self, workers: &[usize], command: impl FnMut() -> Command) {
+        for (worker, number) in self.post_to(workers, command) {
+            // A stuck worker takes and hands on nothing, so there is nothing to wait for.
+            let _ = self.links[worker].wait(number);
+        }
+    }
+}
