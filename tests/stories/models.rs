@@ -157,7 +157,9 @@ fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
             netns.wait_link("eth0", true, PATIENCE);
             netns.configure("eth0", &[&format!("{address}/24")]);
         }
-        NAMES.iter().for_each(|name| switch.wait_state(name, "connected", PATIENCE));
+        for name in NAMES {
+            switch.wait_state(name, "connected", PATIENCE);
+        }
         ends[0].ping(ADDRESSES[1], 5, &[]);
         for more in [&["--bytes", "64M"][..], &["--bytes", "64M", "--reverse"]] {
             let report = iperf(folder.path(), &ends[0], &ends[1], ADDRESSES[1], more);

@@ -93,7 +93,9 @@ impl Sender {
         let mut sent = 0;
         for &pick in picks {
             let i = usize::from(pick);
-            let there = if alone { burst.cargo(i) } else { 0 };
+            // A pipeline that names a packet twice has it sent once: its bytes are somebody else's by then.
+            let Some(there) = burst.cargo(i) else { continue };
+            let there = if alone { there } else { 0 };
             let parcels = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
             if parcels > room {
                 // What was seen last may be long ago.
