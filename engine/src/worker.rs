@@ -397,13 +397,10 @@ impl Worker {
     /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.
     #[cold]
     fn sleep(&mut self) -> bool {
-        self.flush(true);
-        self.notify();
-        if self.rx.iter().any(|slot| slot.queue.kick_fd().is_none()) || !self.arm_all() {
+        if !self.lie_down() {
             self.disarm_all();
             return false;
         }
-        self.falls_asleep();
         self.sleeper.sleep();
         self.wakes();
         self.disarm_all();

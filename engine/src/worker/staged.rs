@@ -92,7 +92,9 @@ impl Worker {
     pub(crate) fn lie_down(&mut self) -> bool {
         self.flush(true);
         self.notify();
-        let sleeps = !self.hops.are_dirty()
+        // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
+        let sleeps = self.deferred.is_empty()
+            && !self.hops.are_dirty()
             && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none())
             && self.arm_all();
         if sleeps {
