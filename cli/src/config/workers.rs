@@ -4,7 +4,7 @@ use super::fields::Fields;
 use super::mistake::{Mistakes, Notes, Section};
 use super::node::{self, Node, Value};
 use crate::host::Host;
-use crate::model::{Full, ModelKind, ModelSettings, Order, Role, SpreadIn};
+use crate::model::{Full, ModelKind, ModelSettings, Order, Role, RoleSettings, SpreadIn};
 use crate::topology::{Polling, QueueFull, Topology, WorkerSettings};
 use engine::HopConfig;
 use std::ops::RangeInclusive;
@@ -80,7 +80,9 @@ fn read_table(node: &Node, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSetti
     } else {
         let reason = |key| format!("`{key}` is of no use to workers that run to completion");
         let remedy = "remove it, or choose model = \"pipeline\" or spread_in = \"software\"";
-        OF_STAGES.iter().for_each(|key| fields.foreign(key, reason(key), remedy));
+        for key in &OF_STAGES {
+            fields.foreign(key, reason(key), remedy);
+        }
         ModelSettings::default()
     };
     fields.finish();
@@ -135,13 +137,12 @@ fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSett
         }
         for cpu in listed.unwrap_or_default() {
             let known = workers.iter_mut().find(|worker| worker.cpu == Some(cpu));
-            match known {
-                Some(worker) => worker.roles.add(role),
-                None => {
-                    let mut worker = WorkerSettings { cpu: Some(cpu), ..habits };
-                    worker.roles.add(role);
-                    workers.push(worker);
-                }
+            if let Some(worker) = known {
+                worker.roles.add(role);
+            } else {
+                let mut worker = WorkerSettings { cpu: Some(cpu), ..habits };
+                worker.roles.add(role);
+                workers.push(worker);
             }
         }
     }
@@ -186,7 +187,7 @@ pub(crate) fn new_worker(
     let cpu = fields.number("cpu", CPU, "as a CPU's number");
     let like = running.workers.first().copied().unwrap_or_default();
     fields.finish();
-    let mut worker = WorkerSettings { cpu, roles: Default::default(), ..like };
+    let mut worker = WorkerSettings { cpu, roles: RoleSettings::default(), ..like };
     worker.roles.add(role);
     let mut candidate = running.clone();
     candidate.workers.push(worker);

@@ -33,6 +33,9 @@ pub(crate) enum LabCommand {
         gave on the processor named below the table. `lab report` draws what `--out` kept."
     )]
     Paths(LabPathsArgs),
+    /// How the way in which a data path is used decides what it does: batching twice, units that do not fit, the budget of a
+    /// packet
+    Usage(LabUsageArgs),
     /// Measure this processor's caches, and write a profile that the simulator reads
     Calibrate(LabCalibrateArgs),
     /// Turn results into one page with figures, their SVG files, or JSON
@@ -178,6 +181,27 @@ pub(crate) struct LabPathsArgs {
     #[arg(long, value_name = "FILE.json")]
     pub(crate) measured: Option<PathBuf>,
     /// Keep what came out in this file, for `lab report`
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// Arguments of `lab usage`.
+#[derive(Args, Debug)]
+pub(crate) struct LabUsageArgs {
+    /// Run only these studies: batching, mistake, budget
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// CPU of what is measured, and CPU of the other side
+    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
+    pub(crate) cpus: Vec<usize>,
+    /// How long each reading lasts, in milliseconds
+    #[arg(long, default_value_t = 300, value_name = "MS",
+          value_parser = RangedU64ValueParser::<u64>::new().range(1..=60_000))]
+    pub(crate) slice: u64,
+    /// Keep what came out in this file
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
     /// How to print

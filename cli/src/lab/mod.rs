@@ -12,6 +12,7 @@ mod progress;
 mod report;
 mod run;
 mod trial;
+mod usage;
 
 use args::LabCommand;
 
@@ -22,6 +23,7 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Run(args) => run::run(args),
         LabCommand::Copies(args) => copies::run(args),
         LabCommand::Paths(args) => paths::run(args),
+        LabCommand::Usage(args) => usage::run(args),
         LabCommand::Calibrate(args) => trial::calibrate(args),
         LabCommand::Report(args) => report::run(args),
     }

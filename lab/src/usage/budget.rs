@@ -7,7 +7,7 @@
 use super::delay::{Delay, Reading, readings};
 use super::queues::{Frames, Wire, discard};
 use crate::cache::real::seats::pin;
-use crate::cache::real::{Clock, Processor};
+use crate::cache::real::{Clock, Processor, SeatsError};
 use crate::traffic::rig::RigError;
 use mem::copy::chosen;
 use port::wrap::Transmit;
@@ -87,6 +87,9 @@ pub enum BudgetError {
     /// A queue of our own broke.
     #[error("a queue of the laboratory's own broke: {0}")]
     Fault(#[from] PortFault),
+    /// A CPU that is not ours.
+    #[error(transparent)]
+    Cpu(#[from] SeatsError),
     /// A thread of ours could not be had, or ended.
     #[error("the laboratory's second thread could not run: {0}")]
     Thread(String),
@@ -107,7 +110,7 @@ pub fn measure(
     lengths: Lengths,
     told: &mut dyn FnMut(&str),
 ) -> Result<Budget, BudgetError> {
-    pinned(cpus[0])?;
+    pin(cpus[0])?;
     let delay = Delay::calibrated();
     told("delays");
     let delays = readings(&delay);
@@ -123,10 +126,6 @@ pub fn measure(
         predictions.push(predict(cpus[1], clock, &delay, ns, lengths.rate)?);
     }
     Ok(Budget { step_ns: delay.step(), delays, calls, predictions })
-}
-
-fn pinned(cpu: usize) -> Result<(), BudgetError> {
-    pin(cpu).map_err(|error| BudgetError::Thread(error.to_string()))
 }
 
 /// Sums of ticks, and how many readings they are of.
@@ -259,7 +258,7 @@ fn serve(
     sink: &mut dyn RxQueue,
     over: &AtomicBool,
 ) -> Result<(), BudgetError> {
-    pinned(cpu)?;
+    pin(cpu)?;
     let (frames, mut burst) = (Frames::new(BURST, SIZE), Burst::new());
     while !over.load(Ordering::Relaxed) {
         while discard(sink, &mut burst)? > 0 {}

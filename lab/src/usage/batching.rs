@@ -1,0 +1,104 @@
+//! Batching twice: what a burst brought, sent at once, against the same kept back until there are N.
+//!
+//! Receiving brings packets in bursts as it is. A second batch before sending saves nothing where the first is large, and
+//! where it is small, which is when there is little to do, every packet waits for others. Our buffer copies what it keeps
+//! (`docs/decisions/0067-buffered-transmit-as-a-wrapper.md`), so the fair neighbour of a buffer of N is a buffer of one.
+
+use super::budget::BudgetError;
+use super::switch::Bench;
+use crate::cache::real::seats::pin;
+use crate::traffic::meter::Summary;
+use crate::traffic::rate::Rate;
+use crate::traffic::rig::{Outcome, Rig, Timing};
+use crate::traffic::schedule::Pace;
+use crate::traffic::{Description, Sizes};
+use port::wrap::Transmit;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Buffers that are compared; 0: none.
+pub const SIZES: [u16; 8] = [0, 1, 4, 8, 32, 64, 128, 256];
+/// Loads, in parts of what passes without a buffer.
+pub const LOADS: [f64; 4] = [0.01, 0.1, 0.5, 0.9];
+const SIZE: u16 = 64;
+const KEY: u32 = 0x144;
+const WARM_UP: Duration = Duration::from_millis(50);
+
+/// One buffer under one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Packets that are sent together; 0: at once.
+    pub buffer: u16,
+    /// The load in parts of what passes without a buffer; none: as much as passes.
+    pub load: Option<f64>,
+    /// Packets a second that were sent to the switch, and that came back.
+    pub sent_pps: f64,
+    /// See `sent_pps`.
+    pub received_pps: f64,
+    /// Of the packets sent, the part that was lost.
+    pub loss: f64,
+    /// From the time that a packet was given to the port until it was taken back, in nanoseconds.
+    pub latency_ns: Summary,
+    /// RFC 3550, in nanoseconds.
+    pub jitter_ns: f64,
+}
+
+/// Measures all of it: the switch on the first CPU, the generator on the second.
+pub fn measure(
+    cpus: [usize; 2],
+    length: Duration,
+    told: &mut dyn FnMut(&str),
+) -> Result<Vec<Row>, BudgetError> {
+    pin(cpus[1])?;
+    let mut rows = Vec::new();
+    let mut most = None;
+    for buffer in SIZES {
+        told(&format!("buffer {buffer}, as much as passes"));
+        let row = run(cpus[0], buffer, None, Rate::Unlimited, length)?;
+        let most = *most.get_or_insert(row.received_pps);
+        rows.push(row);
+        for load in LOADS {
+            told(&format!("buffer {buffer}, load {load}"));
+            rows.push(run(cpus[0], buffer, Some(load), Rate::Frames(most * load), length)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn run(
+    cpu: usize,
+    buffer: u16,
+    load: Option<f64>,
+    rate: Rate,
+    duration: Duration,
+) -> Result<Row, BudgetError> {
+    let transmit = (buffer > 0).then_some(Transmit { packets: buffer, within: None });
+    let bench = Bench::start(cpu, transmit)?;
+    let timing = Timing {
+        rate,
+        pace: Pace::Poisson(1),
+        duration,
+        warm_up: WARM_UP,
+        catch_up: None,
+        patience: Duration::from_secs(5),
+        announce: true,
+    };
+    let stream = Description { size: Sizes::Fixed(SIZE), ..Description::default() };
+    let outcome = Rig::new(bench.ends()?, &[stream], timing, KEY)?.run(&mut |_| true)?;
+    bench.stop()?;
+    Ok(row(buffer, load, &outcome))
+}
+
+fn row(buffer: u16, load: Option<f64>, outcome: &Outcome) -> Row {
+    let Outcome { sent_pps, received_pps, loss_ratio, .. } = *outcome;
+    let stream = outcome.streams.first();
+    Row {
+        buffer,
+        load,
+        sent_pps,
+        received_pps,
+        loss: loss_ratio,
+        latency_ns: stream.map(|stream| stream.latency_ns).unwrap_or_default(),
+        jitter_ns: stream.map(|stream| stream.jitter_ns).unwrap_or_default(),
+    }
+}
