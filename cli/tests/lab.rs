@@ -254,3 +254,26 @@ fn paths_are_a_table_data_and_a_part_of_the_report() {
         assert!(page.contains(part), "{part}");
     }
 }
+
+#[test]
+fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of_144() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = ["--out", "f.json"];
+    let case = |rest: &[&str], said: &[&str]| {
+        refused(folder.path(), &[&["usage"][..], rest, &out].concat(), said);
+    };
+    case(&["--only", "batchnig"], &["--only batchnig", "batching, mistake, budget"]);
+    case(&["--cpus", "0"], &["--cpus", "give two"]);
+    case(&["--cpus", "1,1"], &["--cpus", "two different ones"]);
+    case(&["--cpus", "0,1023", "--only", "budget"], &["--cpus", "1023"]);
+    let output = lab(folder.path(), &["usage", "--only", "mistake", "-o", "json", "--out", "f.json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let kept: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("f.json")).unwrap()).unwrap();
+    assert_eq!(printed, kept);
+    let stages = printed["mistake"].as_array().unwrap();
+    let count = |n: usize, key: &str| stages[n][key].as_u64().unwrap();
+    assert_eq!(count(0, "lost") * 144, count(0, "taken") * 112);
+    assert!((1..4).all(|n| count(n, "lost") == 0 && count(n, "came") == count(n, "taken")), "{printed}");
+}

@@ -10,6 +10,7 @@ pub mod mistake;
 mod queues;
 mod switch;
 
+use crate::cache::real::seats::pin;
 use budget::BudgetError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -88,8 +89,10 @@ pub fn measure(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Resul
     })
 }
 
+/// CPUs that this thread may not run on are found before anything is measured.
 fn all(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Results, BudgetError> {
     let processor = crate::cache::real::Processor::here().name;
+    plan.cpus.iter().try_for_each(|&cpu| pin(cpu))?;
     let mut results = Results { processor, ..Results::default() };
     for study in &plan.studies {
         match study {
