@@ -15,6 +15,7 @@ mod results;
 mod search;
 mod seen;
 mod steps;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -25,3 +26,4 @@ pub use results::{
 };
 pub use search::{Bound, Throughput};
 pub use seen::{Delays, Seen};
+pub use summary::{Figure, Latency};
