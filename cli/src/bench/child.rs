@@ -77,6 +77,11 @@ impl Running {
         self.status.is_some()
     }
 
+    /// How it ended.
+    pub(super) fn how(&self) -> String {
+        self.status.map_or_else(|| "it runs".to_owned(), |status| status.to_string())
+    }
+
     /// What it printed last, for an error.
     pub(super) fn words(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();

@@ -9,6 +9,7 @@ use crate::trouble::Trouble;
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,12 +53,9 @@ pub(crate) fn run(args: &LeashArgs) -> anyhow::Result<()> {
         // The last that we do: we are of the group.
         signal_group(Signal::KILL);
     }
-    match status {
-        Some(status) if !status.success() && !released.load(Ordering::Relaxed) => {
-            Err(Trouble::failed("the command", format!("it ended with {status}"), "see above").into())
-        }
-        _ => Ok(()),
-    }
+    // As a shell says it: whoever holds us sees how the command ended.
+    let code = status.map(|status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+    std::process::exit(code.unwrap_or(0))
 }
 
 /// Until the command has ended; none: it does not.

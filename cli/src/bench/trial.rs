@@ -78,8 +78,8 @@ impl<'a> Bed<'a> {
             return Stop::Asked;
         }
         if let Some(child) = self.children.iter_mut().find_map(|child| child.has_ended().then_some(&*child)) {
-            let remedy = "run its command by hand; what was measured until then is kept";
-            let reason = format!("it ended by itself; {}", child.words());
+            let remedy = "run its command by hand; the result is of what was measured until then";
+            let reason = format!("it ended by itself ({}); {}", child.how(), child.words());
             return Trouble::failed(child.name(), reason, remedy).into();
         }
         let words: Vec<String> =
