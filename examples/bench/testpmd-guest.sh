@@ -4,7 +4,7 @@
 # It makes the sockets, and the switch connects to them; with CONNECT=1 it is the other way round.
 set -euo pipefail
 cpu=$1; shift
-[ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && memory=(--single-file-segments -m 256) || memory=(--no-huge -m 256)
+if [ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && [ -w /dev/hugepages ]; then memory=(--single-file-segments -m 256); else memory=(--no-huge -m 256); fi
 vdevs=(); n=0
 for socket in "$@"; do
   vdevs+=(--vdev "net_virtio_user$n,path=$socket,queues=1,queue_size=1024$([ -n "${CONNECT:-}" ] || echo ,server=1)")

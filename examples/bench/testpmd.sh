@@ -4,7 +4,7 @@
 # It connects to the sockets. Huge pages are used where there are any.
 set -euo pipefail
 cpu=$1; shift
-[ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && memory=(--single-file-segments -m 256) || memory=(--no-huge -m 256)
+if [ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && [ -w /dev/hugepages ]; then memory=(--single-file-segments -m 256); else memory=(--no-huge -m 256); fi
 vdevs=(); n=0
 for socket in "$@"; do vdevs+=(--vdev "net_vhost$n,iface=$socket,queues=1,client=1"); n=$((n + 1)); done
 # It reads commands from its standard input for as long as there is one.

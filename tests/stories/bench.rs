@@ -95,9 +95,16 @@ fn our_own_switch_is_measured_in_every_topology_and_sums_agree() {
     let folder = folder();
     for topology in ["vm-vm", "phy-vm-phy", "loop"] {
         let page = folder.path().join("page.html");
-        let more = ["--topology", topology, "-o", "json", "--html", "page.html"];
+        let file = format!("topology = \"{topology}\"\nflows = 7\n[stream]\nvlan = [7]\n");
+        fs::write(folder.path().join("bench.toml"), file).expect("it can be written");
+        let more = ["bench.toml", "-o", "json", "--html", "page.html"];
         let found = results(&bench(folder.path(), &[&SHORT[..], &more].concat()), 0);
         assert_eq!(found["whole"], true, "{found}");
+        assert_eq!(found["setup"]["topology"], topology);
+        assert_eq!(
+            (&found["setup"]["stream"]["flows"], &found["setup"]["stream"]["vlan"][0]),
+            (&7.into(), &7.into())
+        );
         let round = &found["sizes"][0]["rounds"][0];
         assert!(round["ndr"]["pps"].as_f64().is_some_and(|pps| pps > 0.0), "{topology}: {round}");
         assert!(round["pdr"]["pps"].as_f64() >= round["ndr"]["pps"].as_f64(), "{topology}: {round}");
@@ -241,6 +248,9 @@ fn a_command_that_is_no_switch_is_named_with_what_it_said() {
     );
     let (_, told) = ended(&bench(folder.path(), &words("sleep 1000 # {a} {b}")), 1);
     assert!(told.contains("carried no packets within 1s"), "{told}");
+    fs::write(folder.path().join("bench.toml"), "sizes = [64]\nsise = [64]\n").expect("it can be written");
+    let (_, told) = ended(&bench(folder.path(), &["bench.toml"]), 2);
+    assert!(told.contains("bench.toml:2: unknown field `sise`") && told.contains("remedy: "), "{told}");
     let (_, told) = ended(&bench(folder.path(), &words("sleep 1000 # {a}")), 2);
     assert!(told.contains("vm-vm needs {b}") && told.contains("remedy: "), "{told}");
 }

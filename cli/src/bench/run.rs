@@ -35,7 +35,10 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
         None => (None, Course::new(job.plan.clone()), here),
     };
     let stopped = trials(&job, &mut course, keeper.as_mut())?;
-    let results = Results::of(&course, job.setup.clone(), environment);
+    let mut results = Results::of(&course, job.setup.clone(), environment);
+    if let Some(Stop::Failed(trouble)) = &stopped {
+        results.notes.push(format!("it ended early: {}: {}", trouble.place, trouble.reason));
+    }
     if results.trials > 0 {
         show::print(&results, args.output, report::text)?;
     }
@@ -59,11 +62,18 @@ fn read(path: &Path) -> Result<Wishes, Trouble> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Trouble::bad(&shown, format!("cannot be read: {e}"), "name a file that exists and that you may read")
     })?;
-    toml::from_str(&text).map_err(|error| {
+    let wishes = toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
         Trouble::bad(place, error.message(), "correct this line; keys are the flags' names")
-    })
+    })?;
+    match wishes {
+        Wishes { switch: Some(_), switch_command: Some(_), .. } => {
+            let reason = "`switch` and `switch-command` name two switches";
+            Err(Trouble::bad(shown, reason, "leave out one of both"))
+        }
+        wishes => Ok(wishes),
+    }
 }
 
 /// Runs what is missing; what ended it, if it did not end by itself.

@@ -317,7 +317,10 @@ impl Parts<'_> {
         }
         let bridges = if self.topology == Topology::PhyVmPhy { &["in", "out"][..] } else { &["in"] };
         let mut text = worker(self.wishes.switch_cpu);
-        bridges.iter().for_each(|name| text += &format!("[[bridge]]\nname = \"{name}\"\n"));
+        for name in bridges {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "[[bridge]]\nname = \"{name}\"\n");
+        }
         let last = bridges.last().copied().unwrap_or("in");
         let mut words = Vec::new();
         for (n, (port, bridge)) in self.ports.iter().zip(["in", last]).enumerate() {

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const WARM_UP: (f64, Duration, Duration) = (0.1, Duration::from_millis(20), Duration::from_millis(500));
 /// How long the same load is measured over the generator's own wire.
 const FLOOR: f64 = 0.3;
+/// How often the most that it does is measured.
+const WIRES: u32 = 3;
 /// A slow trial: frames a second, and for how long.
 const SLOW: (f64, f64) = (1000.0, 0.2);
 
@@ -93,7 +95,7 @@ impl<'a> Bed<'a> {
     pub(super) fn run(&mut self, step: &Step) -> Result<Seen, Stop> {
         let timing = self.timing(step);
         match step.doing {
-            Doing::Wire => self.wire(step.size, timing),
+            Doing::Wire => self.ceiling(step.size, timing),
             Doing::Probe => self.probe(step.size, timing),
             _ => self.counted(step, timing),
         }
@@ -118,6 +120,16 @@ impl<'a> Bed<'a> {
     fn stream(&self, size: usize) -> [Description; 1] {
         let size = self.job.plan.sizes[size].clone();
         [Description { size, ..self.job.stream.clone() }]
+    }
+
+    /// The most that the generator does by itself: the best of some, since a disturbance only takes away.
+    fn ceiling(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+        let mut best = self.wire(size, timing)?;
+        for _ in 1..WIRES {
+            let seen = self.wire(size, timing)?;
+            best = if seen.received_pps() > best.received_pps() { seen } else { best };
+        }
+        Ok(Seen { delays: None, ..best })
     }
 
     /// The generator by itself.

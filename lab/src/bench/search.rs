@@ -97,17 +97,21 @@ struct Known {
 }
 
 fn known(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Known {
-    let one = |seen: &Seen| match (seen.loss() <= goal, seen.is_short()) {
+    // What the generator fell short by is nothing where it is less than the search can tell apart.
+    let enough = |load: f64, seen: &Seen| {
+        !seen.is_short() || seen.offered_pps() >= load * (1.0 - rules.precision / 2.0)
+    };
+    let one = |load: f64, seen: &Seen| match (seen.loss() <= goal, enough(load, seen)) {
         (false, _) => Verdict::Failed,
-        (true, false) => Verdict::Passed,
-        (true, true) => Verdict::Short(seen.offered_pps()),
+        (true, true) => Verdict::Passed,
+        (true, false) => Verdict::Short(seen.offered_pps()),
     };
     let mut asked: Vec<f64> = tried.iter().map(|(load, _)| *load).collect();
     asked.sort_unstable_by(f64::total_cmp);
     asked.dedup();
     let judge = |load: f64| {
         let of_load = tried.iter().filter(|(other, _)| other.total_cmp(&load).is_eq());
-        (load, verdict(rules.tries, of_load.map(|(_, seen)| one(seen))))
+        (load, verdict(rules.tries, of_load.map(|(_, seen)| one(load, seen))))
     };
     let loads: Vec<_> = asked.into_iter().map(judge).collect();
     let upper =
@@ -155,7 +159,8 @@ fn came_through(ceiling: f64, tried: &[Tried<'_>]) -> Option<f64> {
 /// The middle, or nearer to the one bound that was found by trying while the other one is still far.
 fn between(rules: &Rules, known: &Known, upper: f64) -> f64 {
     let count = |wanted: fn(&Verdict) -> bool| {
-        known.loads.iter().filter(|(_, verdict)| wanted(verdict)).count() as i32
+        let count = known.loads.iter().filter(|(_, verdict)| wanted(verdict)).count();
+        i32::try_from(count).unwrap_or(i32::MAX)
     };
     let grown = |times: i32| rules.precision * 4_f64.powi(times);
     let middle = f64::midpoint(known.lower, upper);

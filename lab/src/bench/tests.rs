@@ -138,6 +138,16 @@ fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
 }
 
 #[test]
+fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
+    let rules = search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: 1 };
+    let seen = |sent, late| Seen { seconds: 1.0, sent, late, received: sent, ..Seen::default() };
+    let (little, much) = (seen(997_000, 3_000), seen(950_000, 50_000));
+    let found = |seen| search::found(&rules, 0.0, &[(1e6, seen)]).unwrap();
+    assert_eq!((found(&little).bound, found(&little).pps), (Bound::Ceiling, 1e6));
+    assert_eq!((found(&much).bound, found(&much).pps), (Bound::Generator, 950_000.0));
+}
+
+#[test]
 fn one_disturbance_does_not_decide_where_there_are_several_tries() {
     let mut far = 0;
     for seed in 0..50 {
