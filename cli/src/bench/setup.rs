@@ -5,6 +5,7 @@
 
 use super::child::Start;
 use super::command::{fill, names};
+use super::folder::Folder;
 use super::wishes::{Listener, Own, Wishes};
 use crate::kinds::{PortKind, SocketSettings, vhost_user};
 use crate::section;
@@ -15,7 +16,6 @@ use lab::bench::{CpuSet, Plan, PlanError, Setup, Topology};
 use lab::traffic::Description;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Everything, judged.
@@ -30,51 +30,6 @@ pub(super) struct Job {
     pub(super) cpus: CpuSet,
     pub(super) patience: Duration,
     pub(super) folder: Folder,
-}
-
-/// A folder for sockets, configurations and what processes print; it goes with the benchmark, unless that failed.
-#[derive(Debug)]
-pub(super) struct Folder {
-    path: PathBuf,
-    kept: bool,
-}
-
-impl Folder {
-    fn new() -> Result<Self, Trouble> {
-        let path = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
-        let remedy = "point TMPDIR at a directory that can be written, with a short path";
-        std::fs::create_dir(&path).map_err(|e| Trouble::failed(path.display(), e, remedy))?;
-        Ok(Self { path, kept: false })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What processes printed is of use.
-    pub(super) fn keep(&mut self) {
-        self.kept = true;
-    }
-
-    fn socket(&self, name: &str) -> String {
-        self.path.join(format!("{name}.sock")).display().to_string()
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<String, Trouble> {
-        let path = self.path.join(name);
-        let remedy = "make room, or point TMPDIR elsewhere";
-        std::fs::write(&path, text).map_err(|e| Trouble::failed(path.display(), e, remedy))?;
-        Ok(path.display().to_string())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.kept {
-            // What cannot be removed is a directory in the place for temporary things.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }
 
 /// Who runs the switch.

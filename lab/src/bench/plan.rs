@@ -18,6 +18,18 @@ pub enum Test {
     BackToBack,
 }
 
+impl Test {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Test::Throughput => "throughput",
+            Test::Latency => "latency",
+            Test::Loss => "loss",
+            Test::BackToBack => "back-to-back",
+        }
+    }
+}
+
 /// Everything that decides which trials there are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -132,5 +144,5 @@ fn lists(plan: &Plan) -> Result<(), PlanError> {
     };
     names(plan.sizes.iter().map(ToString::to_string).collect(), "sizes")?;
     names(plan.loads.iter().map(ToString::to_string).collect(), "loads")?;
-    names(plan.tests.iter().map(|test| format!("{test:?}").to_lowercase()).collect(), "tests")
+    names(plan.tests.iter().map(|test| test.name().to_owned()).collect(), "tests")
 }
