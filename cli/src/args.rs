@@ -65,10 +65,9 @@ pub(crate) enum Command {
     #[command(after_help = "SIGINT and SIGTERM end a run early; what was measured until then is printed.")]
     Gen(Box<crate::traffic::args::GenArgs>),
     /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two results
-    #[command(
-        after_help = "SIGINT and SIGTERM end it early, a switch that dies or carries nothing does as well (exit code 1): what was \
-        measured until then is printed, and the same command with `--keep FILE --resume` goes on from there."
-    )]
+    #[command(after_help = "SIGINT and SIGTERM end it early, and so does a switch that dies or \
+        carries nothing (exit code 1): what was measured until then is printed, and \
+        the same command with `--keep FILE --resume` goes on from there.")]
     Bench(Box<crate::bench::args::BenchArgs>),
     /// Run a command until standard input ends
     #[command(hide = true)]

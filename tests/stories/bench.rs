@@ -1,4 +1,5 @@
-//! The benchmark as its users meet it: our own switch and another one, ended by signals, killed, gone on with, compared.
+//! The benchmark as its users meet it: our own switch and another one, ended by signals, killed, gone on with,
+//! compared.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,8 @@ fn processes(text: &str) -> Vec<i32> {
 fn other_switch(folder: &Path) -> (PathBuf, String) {
     let script = folder.join("other.sh");
     let text = "set -e\ncat > other.toml <<END\n[[bridge]]\nname = \"x\"\n[[port]]\nname = \"a\"\nsocket = \"$1\"\n\
-        mode = \"client\"\n[[port]]\nname = \"b\"\nsocket = \"$2\"\nmode = \"client\"\nEND\nexec \"$3\" --control \"$4\" run other.toml\n";
+        mode = \"client\"\n[[port]]\nname = \"b\"\nsocket = \"$2\"\nmode = \"client\"\nEND\n\
+        exec \"$3\" --control \"$4\" run other.toml\n";
     fs::write(&script, text).unwrap_or_else(|error| panic!("cannot write: {error}"));
     let control = folder.join("other.ctl");
     let command =

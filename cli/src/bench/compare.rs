@@ -45,7 +45,8 @@ fn text(comparison: &Comparison) -> String {
     let resolved = comparison.figures.iter().filter(|figure| figure.interval.is_some()).count();
     if resolved > 0 {
         lines.push(format!(
-            "intervals hold the true ratio 19 times in 20: of {resolved} figures that are alike, about {:.0} would differ by chance",
+            "intervals hold the true ratio 19 times in 20: of {resolved} figures that are alike, about {:.0} \
+             would differ by chance",
             resolved as f64 / 20.0
         ));
     }

@@ -1,8 +1,9 @@
 //! `linerate leash COMMAND`: runs a command for as long as somebody holds our standard input.
 //!
-//! It is the first of a process group of its own. When standard input ends, for whatever reason, even because its holder was
-//! killed, the group is asked to end (SIGTERM), and ended (SIGKILL) if the command is not gone within some seconds. So nothing that a
-//! benchmark started outlives it. It needs no code between fork and exec, where hardly anything is allowed.
+//! It is the first of a process group of its own. When standard input ends, for whatever reason, even because its
+//! holder was killed, the group is asked to end (SIGTERM), and ended (SIGKILL) if the command is not gone within some
+//! seconds. So nothing that a benchmark started outlives it. It needs no code between fork and exec, where hardly
+//! anything is allowed.
 
 use super::args::LeashArgs;
 use crate::trouble::Trouble;

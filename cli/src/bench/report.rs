@@ -101,26 +101,36 @@ fn loss(results: &Results) -> Option<String> {
     (!rows.is_empty()).then(|| show::table(&["SIZE", ">OF CEILING", ">LOSS %", ""], rows))
 }
 
+/// What was measured, where, and what to mind.
 fn footer(results: &Results) -> String {
-    let Environment { processor, cpus, used, kernel, virtual_machine, governor, date, build, .. } =
-        &results.environment;
-    let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-    let machine = if *virtual_machine { "a virtual machine" } else { "no virtual machine" };
-    let governor = governor.as_deref().unwrap_or("not told");
-    let mut lines = vec![
-        format!("{}: switch {}, ports {}", results.setup.topology.name(), results.setup.switch, results.setup.ports.join(" and ")),
-        format!("{processor}, {cpus} CPUs, {machine}; {kernel}; governor {governor}; {date}; linerate {build}"),
-        format!(
-            "CPU of the generator {}, of the switch {}, of the guest {}",
-            cpu(used.generator),
-            cpu(used.switch),
-            cpu(used.guest)
-        ),
-        ">= means at least: the generator or the ceiling was the limit, not the switch; sizes are without checksum".to_owned(),
-    ];
+    let setup = &results.setup;
+    let version = setup.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let (topology, ports) = (setup.topology.name(), setup.ports.join(" and "));
+    let mut lines = vec![format!("{topology}: switch {}{version}, ports {ports}", setup.switch)];
+    lines.extend(place(&results.environment));
+    lines.push(
+        ">= means at least: the generator or the ceiling was the limit, not the switch; sizes are without \
+         checksum"
+            .to_owned(),
+    );
     if !results.whole {
         lines.push("partial: it was ended before its last trial".to_owned());
     }
     lines.extend(results.notes.iter().cloned());
     lines.join("\n")
+}
+
+fn place(environment: &Environment) -> [String; 2] {
+    let Environment { processor, cpus, used, kernel, virtual_machine, governor, date, build, .. } =
+        environment;
+    let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
+    let machine = if *virtual_machine { "a virtual machine" } else { "no virtual machine" };
+    let governor = governor.as_deref().unwrap_or("not told");
+    let [generator, switch, guest] = [used.generator, used.switch, used.guest].map(cpu);
+    [
+        format!(
+            "{processor}, {cpus} CPUs, {machine}; {kernel}; governor {governor}; {date}; linerate {build}"
+        ),
+        format!("CPU of the generator {generator}, of the switch {switch}, of the guest {guest}"),
+    ]
 }

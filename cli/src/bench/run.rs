@@ -1,4 +1,5 @@
-//! The order of a benchmark: everything is judged, what was kept is read, then trial follows trial until there are no more.
+//! The order of a benchmark: everything is judged, what was kept is read, then trial follows trial until there are no
+//! more.
 
 use super::args::RunArgs;
 use super::environment;

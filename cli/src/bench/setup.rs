@@ -1,7 +1,9 @@
-//! Who takes part: the generator's ports, the switch and the guest, made of what users ask for and judged before anything starts.
+//! Who takes part: the generator's ports, the switch and the guest, made of what users ask for and judged before
+//! anything starts.
 //!
-//! A switch of our own gets a configuration that mirrors the generator's ports. In `phy-vm-phy` it has two bridges, so that frames must
-//! pass the guest, which is a second process of this program that bridges two virtio-user ports; in `loop` the guest reflects.
+//! A switch of our own gets a configuration that mirrors the generator's ports. In `phy-vm-phy` it has two bridges,
+//! so that frames must pass the guest, which is a second process of this program that bridges two virtio-user ports;
+//! in `loop` the guest reflects.
 
 use super::child::Start;
 use super::command::{fill, names};
@@ -305,6 +307,10 @@ impl Parts<'_> {
                 Switch::Ours => "linerate".to_owned(),
                 Switch::Running => "running".to_owned(),
                 Switch::Command(command) => command.to_owned(),
+            },
+            version: match self.switch {
+                Switch::Ours => Some(env!("CARGO_PKG_VERSION").to_owned()),
+                _ => self.wishes.switch_version.clone(),
             },
             guest: guest.then(|| {
                 let ours = if self.topology == Topology::Loop { "linerate guest" } else { "linerate" };

@@ -1,7 +1,9 @@
-//! One trial: a step of the laboratory's room becomes frames over ports that stay open, and what came of them its answer.
+//! One trial: a step of the laboratory's room becomes frames over ports that stay open, and what came of them its
+//! answer.
 //!
-//! A trial ends by the clock, so a switch that hangs costs a trial. Whenever nothing at all came back, slow trials are
-//! repeated until something does; if nothing does for as long as `--patience` says, the switch carries nothing, and that is the end.
+//! A trial ends by the clock, so a switch that hangs costs a trial. Whenever nothing at all came back, slow trials
+//! are repeated until something does; if nothing does for as long as `--patience` says, the switch carries nothing,
+//! and that is the end.
 
 use super::child::Running;
 use super::setup::Job;

@@ -68,34 +68,37 @@ pub(crate) enum Listener {
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(crate) struct Wishes {
-    /// Which way frames go: vm-vm (from one port to another), phy-vm-phy (in by one port, through a guest that forwards,
-    /// and out by another), or loop (out and back by one port) [default: vm-vm]
+    /// Which way frames go: vm-vm (from one port to another), phy-vm-phy (in by one port, through a guest that
+    /// forwards, and out by another), or loop (out and back by one port) [default: vm-vm]
     #[arg(long, value_parser = word::<Topology>, value_name = "NAME")]
     pub(crate) topology: Option<Topology>,
-    /// The switch under test: linerate (this program as a process of its own) or running (one that runs already, at the
-    /// places of the ports) [default: linerate]
+    /// The switch under test: linerate (this program as a process of its own) or running (one that runs already, at
+    /// the places of the ports) [default: linerate]
     #[arg(long, value_parser = word::<Own>, value_name = "NAME", conflicts_with = "switch_command")]
     pub(crate) switch: Option<Own>,
-    /// A command that runs another switch until it is ended: `{a}` and `{b}` stand for the places (sockets, interfaces) of the
-    /// generator's ports, `{c}` and `{d}` for those of the guest, `{cpu}` for `--switch-cpu`
+    /// A command that runs another switch until it is ended: `{a}` and `{b}` stand for the places (sockets,
+    /// interfaces) of the generator's ports, `{c}` and `{d}` for those of the guest, `{cpu}` for `--switch-cpu`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) switch_command: Option<String>,
+    /// The other switch's version, to stand in the result
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) switch_version: Option<String>,
     /// A command that runs another guest instead of ours, at `{c}` and `{d}` (loop: `{c}`); `{cpu}` is `--guest-cpu`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) guest_command: Option<String>,
     /// Who makes the sockets that no `--port` names: ours (another switch connects to them) or switch [default: ours]
     #[arg(long, value_parser = word::<Listener>, value_name = "NAME")]
     pub(crate) sockets: Option<Listener>,
-    /// A port of the generator, as in `gen`; the first sends, the second receives [default: virtio-user ports on sockets
-    /// of their own]
+    /// A port of the generator, as in `gen`; the first sends, the second receives [default: virtio-user ports on
+    /// sockets of their own]
     #[arg(long = "port", value_name = "KEY=VALUE,...")]
     #[serde(skip)]
     pub(crate) port_flags: Vec<String>,
     #[arg(skip)]
     #[serde(rename = "port")]
     pub(crate) ports: Vec<Map<String, Value>>,
-    /// The port of our switch opposite to each `--port`, such as `kind=xdp,interface=veth1` [default: vhost-user opposite
-    /// to virtio-user, memif to memif]
+    /// The port of our switch opposite to each `--port`, such as `kind=xdp,interface=veth1` [default: vhost-user
+    /// opposite to virtio-user, memif to memif]
     #[arg(long = "switch-port", value_name = "KEY=VALUE,...")]
     #[serde(skip)]
     pub(crate) switch_port_flags: Vec<String>,
@@ -126,8 +129,8 @@ pub(crate) struct Wishes {
     /// Loads at which latency is measured, in percent of NDR [default: 10,20,30,40,50,60,70,80,90,100]
     #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
     pub(crate) loads: Vec<f64>,
-    /// The highest rate, which is 100 percent: 10Mpps, "100% of 10GbE" and so on [default: what the generator does over a
-    /// wire of its own]
+    /// The highest rate, which is 100 percent: 10Mpps, "100% of 10GbE" and so on [default: what the generator does
+    /// over a wire of its own]
     #[arg(long, value_name = "RATE")]
     pub(crate) ceiling: Option<String>,
     /// Different flows
@@ -173,6 +176,7 @@ impl Wishes {
             topology: self.topology.or(file.topology),
             switch,
             switch_command,
+            switch_version: self.switch_version.or(file.switch_version),
             guest_command: self.guest_command.or(file.guest_command),
             sockets: self.sockets.or(file.sockets),
             ports: file.ports,

@@ -1,7 +1,9 @@
-//! Back-to-back frames (RFC 2544 section 26.4): the longest burst, as fast as the generator sends, of which nothing is lost.
+//! Back-to-back frames (RFC 2544 section 26.4): the longest burst, as fast as the generator sends, of which nothing
+//! is lost.
 //!
-//! A burst during which the port once did not take what was offered has failed, since what came behind that did not come
-//! back to back. Lengths are searched by their logarithms first, because a ring holds hundreds and a switch that keeps up millions.
+//! A burst during which the port once did not take what was offered has failed, since what came behind that did not
+//! come back to back. Lengths are searched by their logarithms first, because a ring holds hundreds and a switch that
+//! keeps up millions.
 
 use super::search::{Verdict, verdict};
 use super::seen::Seen;

@@ -1,8 +1,8 @@
 //! Two results side by side: the ratio of each figure, and whether it is more than chance.
 //!
-//! A round is a sample. Each side's rounds are drawn again by the bootstrap, apart from each other since they were not measured
-//! together, and the ratio of the medians has an interval from that. A figure that one side does not have is not compared. A bound by
-//! the generator makes a ratio a bound as well, which is said.
+//! A round is a sample. Each side's rounds are drawn again by the bootstrap, apart from each other since they were
+//! not measured together, and the ratio of the medians has an interval from that. A figure that one side does not
+//! have is not compared. A bound by the generator makes a ratio a bound as well, which is said.
 
 use super::keep::fields;
 use super::results::{Results, Round, SizeResults};
@@ -118,6 +118,8 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
         }
     };
     same("processor", &a.environment.processor, &b.environment.processor);
+    let version = |results: &Results| results.setup.version.clone().unwrap_or_else(|| "not told".to_owned());
+    same("version of the switch", &version(a), &version(b));
     same("kernel", &a.environment.kernel, &b.environment.kernel);
     same("generator", &a.environment.build.to_string(), &b.environment.build.to_string());
     same("CPUs", &format!("{:?}", a.environment.used), &format!("{:?}", b.environment.used));

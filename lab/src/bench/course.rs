@@ -1,8 +1,8 @@
 //! The order of trials: round by round, and in each round size by size, so that what drifts meets all sizes alike.
 //!
-//! Of each size in each round: one slow trial that shows whether frames of this size come back at all, then throughput, latency,
-//! loss and back-to-back, as far as they were asked for. In the first round the generator's own wire comes before, unless a ceiling
-//! was given. Which trial is next follows from the plan and the trials so far.
+//! Of each size in each round: one slow trial that shows whether frames of this size come back at all, then
+//! throughput, latency, loss and back-to-back, as far as they were asked for. In the first round the generator's own
+//! wire comes before, unless a ceiling was given. Which trial is next follows from the plan and the trials so far.
 
 use super::plan::{Plan, Test};
 use super::search::{self, Rules, Throughput, Tried};

@@ -1,7 +1,7 @@
 //! How a benchmark lies in a file: a line for what it is, and a line of JSON for each trial, appended as it ends.
 //!
-//! A process may be killed while it writes, so a last line without its end counts for nothing. Whoever goes on with a file must
-//! be of the same build, machine, plan and setup; every difference is told.
+//! A process may be killed while it writes, so a last line without its end counts for nothing. Whoever goes on with a
+//! file must be of the same build, machine, plan and setup; every difference is told.
 
 use super::course::{Course, Trial};
 use super::plan::Plan;

@@ -1,5 +1,5 @@
-//! What a benchmark found: per size and round, with how and where it was found. A result is a sum of trials, so one of a
-//! benchmark that was ended is the sum of those that there are.
+//! What a benchmark found: per size and round, with how and where it was found. A result is a sum of trials, so one
+//! of a benchmark that was ended is the sum of those that there are.
 
 use super::course::{Course, Offer, Part};
 use super::plan::{Plan, Test};
@@ -40,6 +40,9 @@ pub struct Setup {
     pub topology: Topology,
     /// The switch: `linerate`, its command, or none that was started here.
     pub switch: String,
+    /// Its version, where it is ours or somebody said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The guest that forwards or reflects, if there is one.
     pub guest: Option<String>,
     /// The generator's ports.

@@ -1,10 +1,10 @@
 //! Throughput: the highest load of which no more than a goal is lost (RFC 2544 section 26.1, RFC 1242 section 3.17).
 //!
-//! A load is tried until more than half of its tries agree, so that one disturbance does not decide. The upper bound is the
-//! lowest load that failed, the lower one the highest below it that passed, and the next load halves what lies between. It starts
-//! at the ceiling and at what came through there, and steps away from that in growing steps until both bounds are there. A load that the generator
-//! could not offer bounds the search like one that failed, but is not held against the switch. All goals share their trials.
-//! See `docs/decisions/0062-search-of-the-throughput.md`.
+//! A load is tried until more than half of its tries agree, so that one disturbance does not decide. The upper bound
+//! is the lowest load that failed, the lower one the highest below it that passed, and the next load halves what lies
+//! between. It starts at the ceiling and at what came through there, and steps away from that in growing steps until
+//! both bounds are there. A load that the generator could not offer bounds the search like one that failed, but is
+//! not held against the switch. All goals share their trials. See `docs/decisions/0062-search-of-the-throughput.md`.
 
 use super::seen::Seen;
 use serde::{Deserialize, Serialize};

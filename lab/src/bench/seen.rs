@@ -1,7 +1,7 @@
 //! What one trial showed, and what that says about the switch.
 //!
-//! A frame that the switch's port did not take is a frame lost by the switch: on a wire it would have been sent and not come back.
-//! A frame that the generator was too late for was never offered, and says nothing about the switch.
+//! A frame that the switch's port did not take is a frame lost by the switch: on a wire it would have been sent and
+//! not come back. A frame that the generator was too late for was never offered, and says nothing about the switch.
 
 use crate::traffic::meter::Summary;
 use crate::traffic::rig::Outcome;

@@ -110,7 +110,8 @@ impl SizeResults {
         }
     }
 
-    /// Every latency at one load, all rounds together: the greatest of each range in nanoseconds, and how many frames had it.
+    /// Every latency at one load, all rounds together: the greatest of each range in nanoseconds, and how many frames
+    /// had it.
     pub fn histogram(&self, load: f64) -> Vec<(u64, u64)> {
         let mut counts = std::collections::BTreeMap::<u64, u64>::new();
         for row in self.rows().filter(|row| row.load.total_cmp(&load).is_eq()) {

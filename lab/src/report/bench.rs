@@ -87,8 +87,8 @@ fn throughput(results: &Results) -> String {
     ];
     let rows = results.sizes.iter().map(row);
     format!(
-        "<h3>Throughput and back-to-back frames</h3>\n<p>PDR may lose {} % of the frames; ≥ means that the generator or the ceiling was \
-         the limit, and not the switch.</p>\n{}",
+        "<h3>Throughput and back-to-back frames</h3>\n<p>PDR may lose {} % of the frames; ≥ means that the \
+         generator or the ceiling was the limit, and not the switch.</p>\n{}",
         results.plan.loss * 100.0,
         named(&table(&titles, rows), "throughput")
     )
@@ -158,6 +158,7 @@ fn environment(results: &Results) -> String {
         ("linerate", place.build.to_string()),
         ("Command", place.command.join(" ")),
         ("Switch", results.setup.switch.clone()),
+        ("Its version", results.setup.version.clone().unwrap_or_else(|| "not told".to_owned())),
         ("Its ports", results.setup.switch_ports.join("; ")),
         ("Guest", results.setup.guest.clone().unwrap_or_else(|| "none".to_owned())),
         ("Generator's ports", results.setup.ports.join("; ")),

@@ -63,8 +63,8 @@ fn throughput(results: &Results, bits: bool) -> Option<Sketch> {
     Some(Sketch {
         name: "throughput",
         title: format!("Throughput by size of frames, {unit}"),
-        caption: "Medians over rounds; uprights are their 95 % intervals where there are six rounds or more. A point that says \
-                  \"at least\" was bounded by the generator or by the ceiling."
+        caption: "Medians over rounds; uprights are their 95 % intervals where there are six rounds or \
+                  more. A point that says \"at least\" was bounded by the generator or by the ceiling."
             .to_owned(),
         drawing: plot(&axes, &lines)?,
     })
@@ -93,9 +93,10 @@ fn latency(size: &SizeResults) -> Option<Sketch> {
     Some(Sketch {
         name: "latency",
         title: format!("Latency by load, size {}", size.size),
-        caption: "From making a frame to finding it. The floor is the same load over the generator's own wire, which is part of \
-                  every latency. Medians over rounds; powers of ten upwards."
-            .to_owned(),
+        caption:
+            "From making a frame to finding it. The floor is the same load over the generator's own wire, \
+                  which is part of every latency. Medians over rounds; powers of ten upwards."
+                .to_owned(),
         drawing: plot(&axes, &lines)?,
     })
 }
