@@ -3,7 +3,7 @@
 //! [`guest`] is a virtio-user guest of our own, so that any vhost-user switch, ours or another, can be fed and
 //! measured without a virtual machine. [`cache`] is the laboratory that explains why a data path is as fast as it is,
 //! and [`report`] draws what it finds. [`traffic`] makes streams of frames and says what became of them, and
-//! [`bench`] decides by RFC 2544 which of them come next. A tool here may read clocks and start threads; it must
+//! [`mod@bench`] decides by RFC 2544 which of them come next. A tool here may read clocks and start threads; it must
 //! never be needed by the product.
 
 pub mod bench;
