@@ -81,7 +81,7 @@ fn processes(text: &str) -> Vec<i32> {
 /// A configuration that makes another linerate the switch behind the generator's sockets.
 fn other_switch(folder: &Path) -> (PathBuf, String) {
     let script = folder.join("other.sh");
-    let text = "set -e\ncat > other.toml <<END\n[[bridge]]\nname = \"x\"\n[[port]]\nname = \"a\"\nsocket = \"$1\"\n\
+    let text = "set -e\ncd \"$(dirname \"$0\")\"\ncat > other.toml <<END\n[[bridge]]\nname = \"x\"\n[[port]]\nname = \"a\"\nsocket = \"$1\"\n\
         mode = \"client\"\n[[port]]\nname = \"b\"\nsocket = \"$2\"\nmode = \"client\"\nEND\n\
         exec \"$3\" --control \"$4\" run other.toml\n";
     fs::write(&script, text).unwrap_or_else(|error| panic!("cannot write: {error}"));
