@@ -64,6 +64,14 @@ pub(crate) enum Command {
     /// Send streams of frames by one port, and say what of them came by another
     #[command(after_help = "SIGINT and SIGTERM end a run early; what was measured until then is printed.")]
     Gen(Box<crate::traffic::args::GenArgs>),
+    /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two results
+    #[command(after_help = "SIGINT and SIGTERM end it early, and so does a switch that dies or \
+        carries nothing (exit code 1): what was measured until then is printed, and \
+        the same command with `--keep FILE --resume` goes on from there.")]
+    Bench(Box<crate::bench::args::BenchArgs>),
+    /// Run a command until standard input ends
+    #[command(hide = true)]
+    Leash(crate::bench::args::LeashArgs),
     /// Show why a data path is as fast as it is: experiments on the cache effects of a model
     #[command(subcommand)]
     Lab(crate::lab::args::LabCommand),

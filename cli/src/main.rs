@@ -7,6 +7,7 @@
 
 mod api;
 mod args;
+mod bench;
 mod config;
 mod control;
 mod demo;
@@ -65,6 +66,8 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),
         Command::Gen(args) => traffic::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Leash(args) => bench::leash::run(args),
         Command::Lab(command) => lab::run(command),
         Command::Completions { shell } => show::raw(&manual::completions(*shell)),
         Command::Man { dir: None } => show::raw(&manual::page()?),

@@ -8,7 +8,7 @@ mod copies;
 mod list;
 mod paths;
 mod profile;
-mod progress;
+pub(crate) mod progress;
 mod report;
 mod run;
 mod trial;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A bar where standard error is a terminal, and a line now and then where it is not.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// What is counted, such as `experiments`
     what: &'static str,
     bar: ProgressBar,
@@ -28,7 +28,7 @@ const LINES: usize = 10;
 
 impl Progress {
     /// Of so many experiments (or `what` else), so many at once.
-    pub(super) fn new(what: &'static str, all: usize, jobs: usize) -> Progress {
+    pub(crate) fn new(what: &'static str, all: usize, jobs: usize) -> Progress {
         // A template without unknown keys: the only way that it could be refused.
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
         let bar = ProgressBar::new(all as u64);
@@ -51,20 +51,20 @@ impl Progress {
     }
 
     /// One has begun.
-    pub(super) fn began(&mut self, name: &str) {
+    pub(crate) fn began(&mut self, name: &str) {
         self.running.insert(name.to_owned(), Instant::now());
         self.show();
     }
 
     /// One has ended, well or not.
-    pub(super) fn ended(&mut self, name: &str) {
+    pub(crate) fn ended(&mut self, name: &str) {
         self.spent += self.running.remove(name).map_or(Duration::ZERO, |began| began.elapsed());
         self.done += 1;
         self.tell();
     }
 
     /// One after the other: so many are done, and this one is next. What was there before the first call took no time.
-    pub(super) fn at(&mut self, done: usize, all: usize, next: &str) {
+    pub(crate) fn at(&mut self, done: usize, all: usize, next: &str) {
         if self.all != all {
             (self.all, self.before, self.done) = (all, done, done);
             self.bar.set_length(all as u64);
@@ -73,6 +73,18 @@ impl Progress {
         (self.done, self.spent) = (done, self.start.elapsed());
         self.running = BTreeMap::from([(next.to_owned(), self.start)]);
         if moved { self.tell() } else { self.show() }
+    }
+
+    /// There will be about so many, which may change as they run.
+    pub(crate) fn expect(&mut self, all: usize) {
+        self.all = all.max(self.done);
+        self.bar.set_length(self.all as u64);
+    }
+
+    /// So many were there already and took no time.
+    pub(crate) fn skip(&mut self, done: usize) {
+        (self.done, self.before) = (done, done);
+        self.show();
     }
 
     fn tell(&mut self) {
@@ -86,7 +98,7 @@ impl Progress {
     }
 
     /// Leaves the screen, and says how long it was.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
         let (done, took) = (self.done - self.before, self.start.elapsed().as_secs_f64());
         show::aside(&format!("{done} {} in {took:.1} s", self.what));
@@ -140,6 +152,18 @@ mod tests {
         progress.at(92, 100, "a");
         progress.spent = Duration::from_secs(4);
         assert_eq!(progress.left(), Some(Duration::from_secs(16)));
+    }
+
+    #[test]
+    fn what_is_expected_may_change_and_what_was_kept_took_no_time() {
+        let mut progress = Progress::new("trials", 0, 1);
+        progress.skip(90);
+        progress.expect(100);
+        assert_eq!(progress.left(), None);
+        (progress.done, progress.spent) = (92, Duration::from_secs(4));
+        assert_eq!(progress.left(), Some(Duration::from_secs(16)));
+        progress.expect(10);
+        assert_eq!(progress.left(), Some(Duration::ZERO));
     }
 
     #[test]

@@ -72,17 +72,25 @@ fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>
     }
 }
 
-fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {
-    let mut keys = Map::new();
-    for (key, value) in &args.set {
-        if keys.insert(key.clone(), read_value(value)).is_some() {
+/// A stream by `--set`, over what is there already.
+pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, Trouble> {
+    let wrong = |error| Trouble::bad("--set", error, "write a key of a [[stream]] section and its value");
+    let mut keys = match serde_json::to_value(over).map_err(wrong)? {
+        Value::Object(keys) => keys,
+        _ => Map::new(),
+    };
+    for (n, (key, value)) in set.iter().enumerate() {
+        if set[..n].iter().any(|(other, _)| other == key) {
             let reason = format!("`{key}` is given twice");
             return Err(Trouble::bad(format!("--set {key}={value}"), reason, "give it once"));
         }
+        keys.insert(key.clone(), read_value(value));
     }
-    let described = serde_json::from_value::<Description>(keys.into());
-    let mut stream = described
-        .map_err(|error| Trouble::bad("--set", error, "write a key of a [[stream]] section and its value"))?;
+    serde_json::from_value::<Description>(keys.into()).map_err(wrong)
+}
+
+fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {
+    let mut stream = described(&args.set, &Description::default())?;
     let of = &args;
     set(&mut stream.size, of.size.as_ref());
     set(&mut stream.flows, of.flows.as_ref());
@@ -107,7 +115,7 @@ fn set<T: Clone>(field: &mut T, given: Option<&T>) {
 }
 
 /// A stream's error names its field, why, and behind `; ` what to do.
-fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Trouble {
+pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Trouble {
     let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
     let told = error.to_string();
     let (reason, remedy) = told.rsplit_once("; ").unwrap_or((&told, "correct the stream"));
@@ -123,6 +131,11 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
         let remedy = "add --port kind=...,... or a [[port]] section for each";
         return Err(Trouble::bad("the ports", reason, remedy).into());
     }
+    judged_ports(given)
+}
+
+/// Ports of a generator: the sending one, and the receiving one if it is another.
+pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
     let mut topology = Topology {
         switch: SwitchSettings::default(),
         model: crate::model::ModelSettings::default(),
@@ -144,7 +157,7 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
 }
 
 /// `kind=tap,interface=a`: commas inside of brackets, braces and quotes are the value's own.
-fn keys(text: &str) -> Result<Map<String, Value>, Trouble> {
+pub(crate) fn keys(text: &str) -> Result<Map<String, Value>, Trouble> {
     let place = || format!("--port {text}");
     let mut keys = Map::new();
     for part in split(text) {

@@ -4,10 +4,10 @@
 //! ports, `report` prints. Frames are made and checked in the laboratory's room; no frame passes through here.
 
 pub(crate) mod args;
-mod input;
+pub(crate) mod input;
 mod report;
 mod run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use run::run;
+pub(crate) use run::{ends, key, run};

@@ -49,12 +49,13 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
 }
 
 /// Tells the frames of this run from those of another.
-fn key() -> u32 {
+pub(crate) fn key() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.subsec_nanos() ^ now.as_secs() as u32 ^ std::process::id().rotate_left(16)
 }
 
-fn ends(ports: &[PortSettings]) -> Result<Ends, Trouble> {
+/// The ports, made and not opened.
+pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Trouble> {
     let side = |port: &PortSettings| {
         let control = switch::patiently(port).map_err(|why| switch::not_made(port, &why))?;
         Ok::<_, Trouble>(Side::new(&port.name, control))

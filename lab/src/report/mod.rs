@@ -1,10 +1,12 @@
-//! Results of the cache laboratory, drawn: figures as SVG, and one page that holds them with the tables beside.
+//! Results of the cache laboratory and of benchmarks, drawn: figures as SVG, and one page that holds them with the tables
+//! beside.
 //!
 //! Everything here is a function from results to text; no file is touched. A page needs nothing but itself: no network, no
 //! font, no library. What is simulated and what was measured stands in parts of its own, and every figure says which
 //! it is; published numbers appear in one table, as published, and enter no figure. All words that come from
 //! results pass through `text::escape`, since a file of results may come from anybody.
 
+mod bench;
 mod copies;
 mod figures;
 mod page;
@@ -14,6 +16,7 @@ mod svg;
 mod tables;
 mod text;
 
+pub use bench::bench_page;
 pub use copies::copies_text;
 pub use figures::Figure;
 pub use page::page;

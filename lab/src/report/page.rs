@@ -23,14 +23,21 @@ pub fn page(report: &Report) -> String {
     let numbered = || report.paths.iter().enumerate().map(|(n, results)| (before + n + 1, results));
     let path_links: String = numbered().map(|(n, results)| paths::link(n, results)).collect();
     let paths: String = numbered().map(|(n, results)| paths::section(n, results)).collect();
+    let links =
+        format!("<li><a href=\"#published\">Published reference points</a></li>\n{links}{path_links}");
+    document("Cache laboratory", &links, &format!("{published}{sets}{paths}"))
+}
+
+/// A page with this heading, these list items to lead through it, and these sections; all are markup.
+pub(super) fn document(heading: &str, links: &str, sections: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Cache laboratory</title>\n<style>\n{}{PAGE_STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<h1>Cache laboratory</h1>\n<button id=\"theme\" type=\"button\">Theme: as the system</button>\n\
-         <nav><ul>\n<li><a href=\"#published\">Published reference points</a></li>\n{links}{path_links}</ul></nav>\n</header>\n\
-         <main>\n{published}{sets}{paths}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <title>{heading}</title>\n<style>\n{}{PAGE_STYLE}</style>\n</head>\n<body>\n\
+         <header>\n<h1>{heading}</h1>\n<button id=\"theme\" type=\"button\">Theme: as the system</button>\n\
+         <nav><ul>\n{links}</ul></nav>\n</header>\n\
+         <main>\n{sections}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         style()
     )
 }

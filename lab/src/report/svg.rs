@@ -155,17 +155,32 @@ pub(in crate::report) struct Scale {
     start: f64,
     length: f64,
     log: bool,
+    /// Whether ticks are powers of ten and what is between, rather than ratios
+    decades: bool,
 }
 
 impl Scale {
     /// From nothing to a little more than `most`, along `length` from `start` (which may go backwards).
     pub(in crate::report) fn linear(most: f64, start: f64, length: f64) -> Scale {
-        Scale { from: 0.0, to: if most > 0.0 { most * 1.1 } else { 1.0 }, start, length, log: false }
+        Scale {
+            from: 0.0,
+            to: if most > 0.0 { most * 1.1 } else { 1.0 },
+            start,
+            length,
+            log: false,
+            decades: false,
+        }
     }
 
     /// Of ratios.
     pub(in crate::report) fn log(from: f64, to: f64, start: f64, length: f64) -> Scale {
-        Scale { from: from.ln(), to: to.ln(), start, length, log: true }
+        Scale { from: from.ln(), to: to.ln(), start, length, log: true, decades: false }
+    }
+
+    /// Of anything positive, by powers of ten.
+    pub(in crate::report) fn decades(least: f64, most: f64, start: f64, length: f64) -> Scale {
+        let (least, most) = (least.max(1e-9), most.max(least.max(1e-9) * 2.0));
+        Scale { decades: true, ..Scale::log(least / 1.15, most * 1.15, start, length) }
     }
 
     /// Where a value is; at the end if it lies beyond.
@@ -182,6 +197,9 @@ impl Scale {
 
     /// Round numbers on it, about so many.
     pub(in crate::report) fn ticks(&self, about: usize) -> Vec<f64> {
+        if self.decades {
+            return self.tens(about);
+        }
         if self.log {
             const RATIOS: [f64; 14] =
                 [0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0];
@@ -193,6 +211,18 @@ impl Scale {
         let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(rough);
         (0..=(self.to / step).floor() as u32).map(|n| f64::from(n) * step).collect()
+    }
+    /// Powers of ten, and twice and five times them where there is room.
+    fn tens(&self, about: usize) -> Vec<f64> {
+        let powers = (self.from / 10_f64.ln()).floor() as i32..=(self.to / 10_f64.ln()).ceil() as i32;
+        let all: Vec<f64> =
+            powers.flat_map(|power| [1.0, 2.0, 5.0].map(|n| n * 10_f64.powi(power))).collect();
+        let inside = |value: &&f64| value.ln() >= self.from - 1e-9 && value.ln() <= self.to + 1e-9;
+        let each: Vec<f64> = all.iter().filter(inside).copied().collect();
+        if each.len() <= about.max(3) {
+            return each;
+        }
+        all.iter().step_by(3).filter(inside).copied().collect()
     }
 }
 
@@ -212,6 +242,8 @@ mod tests {
         assert_eq!(Scale::linear(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
         assert_eq!(Scale::linear(0.9, 0.0, 1.0).ticks(5).len(), 5);
         assert_eq!(Scale::log(0.5, 2.0, 0.0, 1.0).ticks(5), [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0]);
+        assert_eq!(Scale::decades(2.0, 300.0, 0.0, 1.0).ticks(5), [10.0, 100.0]);
+        assert_eq!(Scale::decades(2.0, 12.0, 0.0, 1.0).ticks(5), [2.0, 5.0, 10.0]);
         assert_eq!([0.5, 20.0, 0.0].map(tick), ["0.5", "20", "0"]);
     }
 

@@ -45,6 +45,25 @@ pub fn ratio(logarithms: &[f64], seed: u64) -> Option<Estimate> {
     Some(Estimate { median: median.exp(), low: low.exp(), high: high.exp() })
 }
 
+/// The ratio of the median of `b` to that of `a`, samples that were not taken in pairs, with its 95 % interval; none where
+/// either has too few, or a sample that has no ratio.
+pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Estimate> {
+    let positive = |values: &[f64]| values.iter().all(|value| value.is_finite() && *value > 0.0);
+    if a.len().min(b.len()) < FEWEST || !positive(a) || !positive(b) {
+        return None;
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut drawn = |values: &[f64]| {
+        let mut sample: Vec<f64> = values.iter().map(|_| values[random.usize(..values.len())]).collect();
+        median(&mut sample)
+    };
+    let mut ratios: Vec<f64> = (0..RESAMPLES).filter_map(|_| Some(drawn(b)? / drawn(a)?)).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| ratios[((ratios.len() - 1) as f64 * share).round() as usize];
+    let whole = median(&mut b.to_vec())? / median(&mut a.to_vec())?;
+    Some(Estimate { median: whole, low: at(0.025), high: at(0.975) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +97,18 @@ mod tests {
     }
 
     /// Of many sets with a known median, 95 % of the intervals should hold it; few do not.
+    #[test]
+    fn samples_apart_have_the_ratio_of_their_medians_and_an_interval_around_it() {
+        let a: Vec<f64> = (0..20).map(|n| 10.0 + f64::from(n % 5)).collect();
+        let b: Vec<f64> = a.iter().rev().map(|value| value * 3.0).collect();
+        let found = ratio_of_medians(&a, &b, 1).expect("twenty are enough");
+        assert!((found.median - 3.0).abs() < 1e-9 && found.low < 3.0 && found.high > 3.0, "{found:?}");
+        assert!(found.low > 2.5 && found.high < 3.6, "{found:?}");
+        assert_eq!(ratio_of_medians(&a, &b, 1), Some(found));
+        assert_eq!(ratio_of_medians(&a[..FEWEST - 1], &b, 1), None);
+        assert_eq!(ratio_of_medians(&[0.0; 9], &b, 1), None);
+    }
+
     #[test]
     fn intervals_hold_the_true_median_about_as_often_as_they_say() {
         let mut random = fastrand::Rng::with_seed(7);

@@ -1,9 +1,11 @@
 //! The figures: one file for each kind, and here which of them a set has.
 
+pub(super) mod bench;
 pub(super) mod copies;
 mod cycles;
 mod lines;
 mod paths;
+mod plot;
 mod ratios;
 mod scatter;
 mod synergy;

@@ -26,6 +26,7 @@ use outcome::Counted;
 use port::memif::Options;
 use port::pair::{Exchange, Pair};
 use port::{BURST, Burst, PLACES};
+use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,9 @@ const CATCH_UP: f64 = 0.01;
 const RING: u64 = 1024;
 /// How far ahead a phase begins, in nanoseconds, so that its first frame is not late.
 const AHEAD: u64 = 20_000;
+
+/// One for all runs of a process: to calibrate it takes a tenth of a second.
+static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 /// What is asked of a run.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +154,38 @@ impl Ends {
         std::iter::once(&mut self.send).chain(&mut self.receive)
     }
 
+    /// Waits until all ports carry packets.
+    pub fn open(&mut self, patience: Duration, watch: Watch<'_>) -> Result<(), RigError> {
+        let began = Instant::now();
+        self.sides().for_each(|side| side.open(began));
+        loop {
+            self.tend();
+            let Some(waiting) = self.sides().find(|side| !side.is_ready()) else { return Ok(()) };
+            if began.elapsed() > patience {
+                let status = waiting.status();
+                let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
+                let state = format!("{:?}{fault}, at {}", status.state, status.place);
+                return Err(RigError::NotReady { name: waiting.name().to_owned(), patience, state });
+            }
+            let progress = Progress { phase: Phase::Waiting, since: began.elapsed(), sent: 0, received: 0 };
+            if !watch(progress) {
+                return Err(RigError::Ended);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Whether all ports carry packets now.
+    pub fn is_ready(&mut self) -> bool {
+        self.tend();
+        self.sides().all(|side| side.is_ready())
+    }
+
+    /// Ends all ports.
+    pub fn close(&mut self) {
+        self.sides().for_each(Side::close);
+    }
+
     fn tend(&mut self) {
         let now = Instant::now();
         self.sides().for_each(|side| side.tend(now));
@@ -219,7 +255,7 @@ impl Rig {
         let catch_up = timing.catch_up.unwrap_or(((fastest * CATCH_UP) as u64).clamp(BURST as u64, most));
         let pairs = plans.into_iter().zip(rates.iter().copied()).collect();
         let source = Source::new(pairs, timing.pace, 0, catch_up, key)?;
-        let clock = Clock::calibrated(&Processor::here());
+        let clock = *CLOCK.get_or_init(|| Clock::calibrated(&Processor::here()));
         Ok(Self { ends, timing, names, rates, notes, key, source, clock, origin: clock.ticks() })
     }
 
@@ -235,33 +271,20 @@ impl Rig {
 
     /// Opens the ports, sends, receives, closes them and says what became of it.
     pub fn run(mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
-        port::prepare_thread();
-        let outcome =
-            self.open(watch).and_then(|()| mem::with_kernel!(chosen(), K => self.measure::<K>(watch)));
-        self.ends.sides().for_each(Side::close);
+        if let Err(error) = self.ends.open(self.timing.patience, watch) {
+            self.ends.close();
+            return Err(error);
+        }
+        let (mut ends, outcome) = self.run_open(watch);
+        ends.close();
         outcome
     }
 
-    /// Waits until both ports carry packets.
-    fn open(&mut self, watch: Watch<'_>) -> Result<(), RigError> {
-        let began = Instant::now();
-        self.ends.sides().for_each(|side| side.open(began));
-        loop {
-            self.ends.tend();
-            let Some(waiting) = self.ends.sides().find(|side| !side.is_ready()) else { return Ok(()) };
-            if began.elapsed() > self.timing.patience {
-                let status = waiting.status();
-                let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
-                let state = format!("{:?}{fault}, at {}", status.state, status.place);
-                let (name, patience) = (waiting.name().to_owned(), self.timing.patience);
-                return Err(RigError::NotReady { name, patience, state });
-            }
-            let progress = Progress { phase: Phase::Waiting, since: began.elapsed(), sent: 0, received: 0 };
-            if !watch(progress) {
-                return Err(RigError::Ended);
-            }
-            std::thread::sleep(LOOK);
-        }
+    /// Sends and receives over ports that are open already and stay so: they come back with what became of it.
+    pub fn run_open(mut self, watch: Watch<'_>) -> (Ends, Result<Outcome, RigError>) {
+        port::prepare_thread();
+        let outcome = mem::with_kernel!(chosen(), K => self.measure::<K>(watch));
+        (self.ends, outcome)
     }
 
     fn measure<K: Kernel>(&mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {

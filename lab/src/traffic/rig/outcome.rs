@@ -96,6 +96,8 @@ pub struct Outcome {
     pub limit: Limit,
     /// Frames that were due and did not go.
     pub missed: Missed,
+    /// Offers of which the port did not take all at once; what it left was offered again.
+    pub refused: u64,
     /// Of those that were sent, what the sending port itself lost.
     pub dropped_by_port: u64,
     /// Frames of the warm-up that came.
@@ -152,6 +154,7 @@ impl Counted<'_> {
             received_pps: received as f64 / self.seconds,
             limit: self.limit(sent),
             missed: self.missed,
+            refused: self.offers.1,
             dropped_by_port: self.dropped_by_port,
             warm_up,
             untagged,

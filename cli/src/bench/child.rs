@@ -1,0 +1,118 @@
+//! What runs beside a benchmark: a switch or a guest, on a leash, with all that it prints in a file.
+
+use super::leash::GRACE;
+use crate::trouble::Trouble;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Lines of its output that an error shows.
+const SHOWN: usize = 12;
+
+/// How a child is started.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    /// What people call it.
+    pub(super) name: &'static str,
+    /// The command and its arguments.
+    pub(super) words: Vec<OsString>,
+}
+
+impl Start {
+    /// A command of a shell.
+    pub(super) fn shell(name: &'static str, command: &str) -> Self {
+        Self { name, words: ["/bin/sh", "-c", command].map(OsString::from).into() }
+    }
+
+    /// This program.
+    pub(super) fn own(name: &'static str, words: &[&str]) -> Result<Self, Trouble> {
+        let mut all = vec![own()?];
+        all.extend(words.iter().map(OsString::from));
+        Ok(Self { name, words: all })
+    }
+}
+
+fn own() -> Result<OsString, Trouble> {
+    let remedy = "allow this program to start itself";
+    let path = std::env::current_exe().map_err(|e| Trouble::failed("linerate bench", e, remedy))?;
+    Ok(path.into())
+}
+
+/// A running child; it ends with this value.
+#[derive(Debug)]
+pub(super) struct Running {
+    name: &'static str,
+    leash: Child,
+    log: PathBuf,
+    status: Option<ExitStatus>,
+}
+
+impl Running {
+    /// Starts it with its output in `folder`.
+    pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, Trouble> {
+        let name = start.name;
+        let failed = |e: std::io::Error| Trouble::failed(name, e, "see that it can be started by hand");
+        let log = folder.join(format!("{}.log", name.replace(' ', "-")));
+        let output = File::create(&log).map_err(failed)?;
+        let mut command = Command::new(own()?);
+        command.arg("leash").arg("--").args(&start.words).stdin(Stdio::piped());
+        command.stderr(output.try_clone().map_err(failed)?).stdout(output).process_group(0);
+        Ok(Self { name, leash: command.spawn().map_err(failed)?, log, status: None })
+    }
+
+    /// What people call it.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it has ended by itself.
+    pub(super) fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.leash.try_wait().ok().flatten();
+        }
+        self.status.is_some()
+    }
+
+    /// How it ended.
+    pub(super) fn how(&self) -> String {
+        self.status.map_or_else(|| "it runs".to_owned(), |status| status.to_string())
+    }
+
+    /// What it printed last, for an error.
+    pub(super) fn words(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        if lines.is_empty() {
+            return format!("it printed nothing ({})", self.log.display());
+        }
+        let last = lines[lines.len().saturating_sub(SHOWN)..].join("\n    | ");
+        format!("it printed at last (all of it is in {}):\n    | {last}", self.log.display())
+    }
+
+    /// Ends it in order, or else at once.
+    fn end(&mut self) {
+        drop(self.leash.stdin.take());
+        let until = Instant::now() + GRACE + Duration::from_secs(2);
+        while !self.has_ended() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if !self.has_ended() {
+            if let Some(group) = Pid::from_raw(self.leash.id().cast_signed()) {
+                // A group that is gone is what is wanted.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            let _ = self.leash.wait();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

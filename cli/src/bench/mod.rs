@@ -1,0 +1,32 @@
+//! `linerate bench`: RFC 2544 against a switch, ours or another, and two results side by side.
+//!
+//! `args` are the flags, `wishes` those that may stand in a file as well; `setup` makes ports, switch and guest of
+//! them, and judges everything before anything is started. `run` does one trial after another (`trial`); which one is
+//! decided in the laboratory's room (`lab::bench`). `child` starts what runs beside this process and ends it, `leash`
+//! is the process in between. `keep` is the file of trials, `report` prints, `compare` compares.
+
+pub(crate) mod args;
+mod child;
+mod command;
+mod compare;
+mod environment;
+mod folder;
+mod keep;
+pub(crate) mod leash;
+mod report;
+mod run;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod trial;
+mod wishes;
+
+use args::{BenchArgs, BenchCommand};
+
+/// Does what was asked for.
+pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
+    match &args.command {
+        Some(BenchCommand::Compare(args)) => compare::run(args),
+        None => run::run(&args.bench),
+    }
+}

@@ -1,0 +1,164 @@
+//! The order of a benchmark: everything is judged, what was kept is read, then trial follows trial until there are no
+//! more.
+
+use super::args::RunArgs;
+use super::environment;
+use super::keep::{self, Keeper};
+use super::report;
+use super::setup::{self, Job};
+use super::trial::{Bed, Stop};
+use super::wishes::Wishes;
+use crate::lab::progress::Progress;
+use crate::show;
+use crate::trouble::Trouble;
+use lab::bench::keep::Header;
+use lab::bench::{Course, Doing, Offer, Results, Step};
+use lab::report::bench_page;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs it.
+pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
+    let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
+    let place =
+        args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
+    let mut job = setup::job(&args.wishes.clone().over(file), &place)?;
+    let here = environment::here(job.cpus);
+    let header = Header::new(job.setup.clone(), here.clone(), job.plan.clone());
+    let (mut keeper, mut course, environment) = match &args.keep {
+        Some(path) => {
+            let (keeper, course, environment) = keep::open(path, args.resume, &header)?;
+            (Some(keeper), course, environment)
+        }
+        None => (None, Course::new(job.plan.clone()), here),
+    };
+    let stopped = trials(&job, &mut course, keeper.as_mut())?;
+    let mut results = Results::of(&course, job.setup.clone(), environment);
+    if let Some(Stop::Failed(trouble)) = &stopped {
+        results.notes.push(format!("it ended early: {}: {}", trouble.place, trouble.reason));
+    }
+    if results.trials > 0 {
+        show::print(&results, args.output, report::text)?;
+    }
+    if let Some(path) = args.html.as_deref().filter(|_| results.trials > 0) {
+        write(path, &bench_page(&results))?;
+    }
+    let kept = args.keep.as_deref();
+    match stopped {
+        None => Ok(()),
+        Some(Stop::Asked) => Err(ended(&course, kept).into()),
+        Some(Stop::Failed(trouble)) => {
+            job.folder.keep();
+            Err((*trouble).into())
+        }
+    }
+}
+
+/// A file of wishes.
+fn read(path: &Path) -> Result<Wishes, Trouble> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Trouble::bad(&shown, format!("cannot be read: {e}"), "name a file that exists and that you may read")
+    })?;
+    let wishes = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
+        let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
+        Trouble::bad(place, error.message(), "correct this line; keys are the flags' names")
+    })?;
+    match wishes {
+        Wishes { switch: Some(_), switch_command: Some(_), .. } => {
+            let reason = "`switch` and `switch-command` name two switches";
+            Err(Trouble::bad(shown, reason, "leave out one of both"))
+        }
+        wishes => Ok(wishes),
+    }
+}
+
+/// Runs what is missing; what ended it, if it did not end by itself.
+fn trials(job: &Job, course: &mut Course, mut keeper: Option<&mut Keeper>) -> anyhow::Result<Option<Stop>> {
+    let before = course.trials().len();
+    if before > 0 {
+        show::aside(&format!("{before} trials are there already"));
+    }
+    if course.next().is_none() {
+        return Ok(None);
+    }
+    let ending = stop_on_signals()?;
+    lab::traffic::rig::settle();
+    let mut progress = Progress::new("trials", course.progress().1, 1);
+    progress.skip(before);
+    let stopped = in_turn(job, course, &mut keeper, &mut progress, ending);
+    progress.end();
+    Ok(stopped.err())
+}
+
+/// A flag that a signal raises; the second signal ends the process at once, and the leashes what it started.
+fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+fn in_turn(
+    job: &Job,
+    course: &mut Course,
+    keeper: &mut Option<&mut Keeper>,
+    progress: &mut Progress,
+    ending: Arc<AtomicBool>,
+) -> Result<(), Stop> {
+    let mut bed = Bed::start(job, ending)?;
+    while let Some(step) = course.next() {
+        let name = name(job, &step);
+        progress.expect(course.progress().1);
+        progress.began(&name);
+        let seen = bed.run(&step)?;
+        course.take(step, seen);
+        if let (Some(keeper), Some(trial)) = (keeper.as_mut(), course.trials().last()) {
+            keeper.add(trial)?;
+        }
+        progress.ended(&name);
+    }
+    Ok(())
+}
+
+/// A step as people read it while it runs.
+fn name(job: &Job, step: &Step) -> String {
+    let what = match step.doing {
+        Doing::Wire => "own wire".to_owned(),
+        Doing::Probe => "does it come back".to_owned(),
+        Doing::Throughput => "throughput".to_owned(),
+        Doing::Latency(load) => format!("latency at {load} %"),
+        Doing::Loss(percent) => format!("loss at {percent} %"),
+        Doing::BackToBack => "back-to-back".to_owned(),
+    };
+    let offer = match step.offer {
+        Offer::Unlimited => String::new(),
+        Offer::Rate(rate) => format!(", {:.3} Mpps", rate / 1e6),
+        Offer::Burst(frames) => format!(", {frames} frames"),
+    };
+    let round = if job.plan.rounds > 1 { format!("round {}, ", step.round + 1) } else { String::new() };
+    format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
+}
+
+fn ended(course: &Course, kept: Option<&Path>) -> Trouble {
+    let (done, about) = course.progress();
+    let reason = format!("ended by a signal after {done} of about {about} trials; the result is of those");
+    let remedy = match kept {
+        Some(_) => "run the same command with --resume: it goes on from here",
+        None => "next time use `--keep FILE`, which the same command with --resume goes on from",
+    };
+    Trouble::failed("linerate bench", reason, remedy)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Trouble> {
+    std::fs::write(path, text)
+        .map_err(|error| Trouble::failed(path.display(), error, "name a place that you may write to"))?;
+    show::aside(&format!("wrote {}", path.display()));
+    Ok(())
+}

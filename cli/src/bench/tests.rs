@@ -1,0 +1,110 @@
+use super::args::{BenchArgs, RunArgs};
+use super::setup::{Job, job};
+use super::wishes::Wishes;
+use crate::args::{Cli, Command};
+use clap::Parser;
+use lab::bench::{Test, Topology};
+use lab::traffic::Sizes;
+
+fn args(words: &[&str]) -> BenchArgs {
+    let words = ["linerate", "bench"].iter().chain(words);
+    match Cli::try_parse_from(words).unwrap().command {
+        Command::Bench(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn run_args(words: &[&str]) -> RunArgs {
+    args(words).bench
+}
+
+fn judged(words: &[&str]) -> anyhow::Result<Job> {
+    job(&run_args(words).wishes, "the command line")
+}
+
+fn told(words: &[&str]) -> String {
+    let (code, text) = crate::trouble::verdict(&judged(words).unwrap_err());
+    assert_eq!(code, crate::trouble::BAD_INPUT, "{text:?}");
+    text.unwrap()
+}
+
+#[test]
+fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
+    let words = ["--sizes", "64,imix", "--tests", "latency,back-to-back", "--loss", "1%", "--trial", "500ms"];
+    let plan = run_args(&words).wishes.plan();
+    assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into())]);
+    assert_eq!(plan.tests, [Test::Latency, Test::BackToBack]);
+    assert!((plan.loss - 0.01).abs() < 1e-12 && (plan.trial - 0.5).abs() < 1e-12);
+    let usual = Wishes::default().plan();
+    usual.judge().unwrap();
+    assert_eq!((usual.sizes.len(), usual.loads.len(), usual.rounds), (8, 10, 1));
+}
+
+#[test]
+fn flags_go_before_the_file() {
+    let text = "topology = \"loop\"\nsizes = [64, \"imix\", \"128\"]\nloss = \"2%\"\nrounds = 6\ntrial = \"1s\"\n\
+        switch-command = \"sw {a}\"\n[stream]\nflows = 7\n[[port]]\nkind = \"null\"\n";
+    let file: Wishes = toml::from_str(text).unwrap();
+    let wishes = run_args(&["--rounds", "2", "--switch", "linerate"]).wishes.over(file.clone());
+    let plan = wishes.plan();
+    assert_eq!((plan.rounds, wishes.topology), (2, Some(Topology::Loop)));
+    assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into()), Sizes::Fixed(128)]);
+    assert_eq!((wishes.ports.len(), wishes.stream.unwrap().flows), (1, 7));
+    // A flag that names a switch is not joined by the file's command.
+    assert_eq!(wishes.switch_command, None);
+    assert!(run_args(&[]).wishes.over(file).switch_command.is_some());
+    assert!(toml::from_str::<Wishes>("sise = [64]").is_err());
+}
+
+#[test]
+fn our_own_switch_mirrors_the_ports_and_has_a_guest_where_frames_pass_one() {
+    let between = judged(&[]).unwrap();
+    assert!(between.guest.is_none() && between.switch.is_some());
+    let text = std::fs::read_to_string(between.folder.path().join("switch.toml")).unwrap();
+    assert_eq!(text.matches("kind = \"vhost-user\"").count(), 2, "{text}");
+    drop(between);
+    let through = judged(&["--topology", "phy-vm-phy", "--switch-cpu", "0"]).unwrap();
+    let text = std::fs::read_to_string(through.folder.path().join("switch.toml")).unwrap();
+    assert_eq!((text.matches("[[bridge]]").count(), text.matches("[[port]]").count()), (2, 4), "{text}");
+    assert!(text.contains("cpu = 0") && through.guest.is_some());
+    let folder = through.folder.path().to_owned();
+    drop(through);
+    assert!(!folder.exists());
+    let back = judged(&["--topology", "loop"]).unwrap();
+    assert_eq!((back.ports.len(), back.setup.guest.as_deref()), (1, Some("linerate guest")));
+}
+
+#[test]
+fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
+    let setup = judged(&["--switch-command", "sw {a} {b}"]).unwrap().setup;
+    assert_eq!(setup.switch, "sw {a} {b}");
+    assert!(setup.ports[0].contains("DIR/a.sock"), "{setup:?}");
+}
+
+#[test]
+fn bad_input_is_told_with_place_reason_and_remedy() {
+    for (words, expected) in [
+        (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is not possible\n    remedy: write 60"),
+        (&["--tests", "loss,loss"], "`tests` names loss twice\n    remedy: name it once"),
+        (&["--loss", "100%"], "`loss` is 1\n    remedy: write a part"),
+        (&["--rounds", "0"], "`rounds` is 0"),
+        (&["--ceiling", "fast"], "`ceiling`: `fast` is no rate"),
+        (&["--set", "pcap=x"], "`pcap` of the stream is what a benchmark decides itself"),
+        (&["--set", "colour=red"], "unknown field `colour`"),
+        (&["--port", "kind=null"], "there are 1 ports, and vm-vm has 2"),
+        (&["--port", "kind=null", "--port", "kind=null"], "cannot be guessed"),
+        (&["--switch", "running"], "name its places with --port"),
+        (&["--switch-command", "sw {a}"], "vm-vm needs {b}"),
+        (&["--switch-command", "sw {a} {c}", "--topology", "phy-vm-phy"], "needs {b}"),
+        (&["--switch-command", "sw {a} {b} {c}"], "the command names {c}"),
+        (&["--guest-command", "x"], "vm-vm has no guest"),
+        (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU cannot be used"),
+    ] {
+        let told = told(words);
+        assert!(told.contains(expected) && told.contains("remedy: "), "{words:?}: {told}");
+    }
+    for wrong in [&["--loss", "1"][..], &["--topology", "star"], &["--tests", "speed"], &["--resume"]] {
+        let words: Vec<&str> = ["linerate", "bench"].iter().chain(wrong).copied().collect();
+        assert!(Cli::try_parse_from(words).is_err(), "{wrong:?}");
+    }
+}

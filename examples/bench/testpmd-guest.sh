@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# DPDK's testpmd as a guest with two virtio-user devices; what comes by one goes out by the other.
+#   testpmd-guest.sh CPU SOCKET SOCKET
+# It makes the sockets, and the switch connects to them; with CONNECT=1 it is the other way round.
+set -euo pipefail
+cpu=$1; shift
+if [ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && [ -w /dev/hugepages ]; then memory=(--single-file-segments -m 256); else memory=(--no-huge -m 256); fi
+vdevs=(); n=0
+for socket in "$@"; do
+  vdevs+=(--vdev "net_virtio_user$n,path=$socket,queues=1,queue_size=1024$([ -n "${CONNECT:-}" ] || echo ,server=1)")
+  n=$((n + 1))
+done
+tail -f /dev/null |
+  exec dpdk-testpmd --lcores "(0)@$cpu,(1)@$cpu" --file-prefix="lrg$$" --no-pci --no-telemetry "${memory[@]}" "${vdevs[@]}" \
+    -- -i --auto-start --forward-mode=io --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=32768

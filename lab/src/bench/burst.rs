@@ -1,0 +1,80 @@
+//! Back-to-back frames (RFC 2544 section 26.4): the longest burst, as fast as the generator sends, of which nothing
+//! is lost.
+//!
+//! A burst during which the port once did not take what was offered has failed, since what came behind that did not
+//! come back to back. Lengths are searched by their logarithms first, because a ring holds hundreds and a switch that
+//! keeps up millions.
+
+use super::search::{Verdict, verdict};
+use super::seen::Seen;
+
+/// What the search of a burst goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Frames of the longest burst that is tried.
+    pub(super) longest: u64,
+    pub(super) precision: f64,
+    pub(super) tries: u32,
+}
+
+/// The longest burst that passed, and the shortest above it that did not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) frames: u64,
+    pub(super) above: Option<u64>,
+    /// Whether the generator, and not the switch, broke the next longer one.
+    pub(super) short: bool,
+}
+
+fn one(frames: u64, seen: &Seen) -> Verdict {
+    let whole = seen.received == frames && seen.sent == frames;
+    match (whole && seen.waits == 0, seen.sent < frames && seen.waits == 0 && seen.loss() <= 0.0) {
+        (true, _) => Verdict::Passed,
+        (_, true) => Verdict::Short(seen.sent as f64),
+        _ => Verdict::Failed,
+    }
+}
+
+fn judged(rules: &Rules, tried: &[(u64, &Seen)]) -> Vec<(u64, Verdict)> {
+    let mut lengths: Vec<u64> = tried.iter().map(|(frames, _)| *frames).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let judge = |frames: u64| {
+        let of_length = tried.iter().filter(|(other, _)| *other == frames);
+        (frames, verdict(rules.tries, of_length.map(|(_, seen)| one(frames, seen))))
+    };
+    lengths.into_iter().map(judge).collect()
+}
+
+/// What is known so far; none before anything was judged.
+pub(super) fn found(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<Found> {
+    let judged = judged(rules, tried);
+    if judged.iter().all(|(_, verdict)| *verdict == Verdict::Open) {
+        return None;
+    }
+    let above =
+        judged.iter().find(|(_, verdict)| matches!(verdict, Verdict::Failed | Verdict::Short(_))).copied();
+    let below = |frames: u64| above.is_none_or(|(above, _)| frames < above);
+    let passed = judged.iter().filter(|(frames, verdict)| *verdict == Verdict::Passed && below(*frames));
+    let frames = passed.map(|(frames, _)| *frames).max().unwrap_or(0);
+    let short = matches!(above, Some((_, Verdict::Short(_))));
+    Some(Found { frames, above: above.map(|(frames, _)| frames), short })
+}
+
+/// The length that comes next, in frames; none: it is found.
+pub(super) fn next(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<u64> {
+    let judged = judged(rules, tried);
+    if let Some((frames, _)) = judged.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
+        return Some(*frames);
+    }
+    let Some(Found { frames: lower, above, .. }) = found(rules, tried) else { return Some(rules.longest) };
+    let upper = above?;
+    let apart = ((upper as f64 * rules.precision) as u64).max(1);
+    if upper - lower <= apart {
+        return None;
+    }
+    let least = lower.max(1);
+    let middle =
+        if upper / least > 4 { (least as f64 * upper as f64).sqrt() as u64 } else { lower.midpoint(upper) };
+    Some(middle.clamp(lower + 1, upper - 1))
+}

@@ -1,0 +1,138 @@
+//! Rounds put together: medians, as tables and figures have them.
+
+use super::results::{LatencyRow, Round, SizeResults};
+use super::search::{Bound, Throughput};
+use crate::cache::results::Estimate;
+use crate::cache::trial::statistics::{interval, median};
+
+/// A figure over all rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Its median.
+    pub value: f64,
+    /// Its interval, where there are rounds enough.
+    pub interval: Option<Estimate>,
+    /// Whether it is only a lower bound, since the generator or the ceiling was the limit in a round.
+    pub at_least: bool,
+}
+
+/// Latency at one load over all rounds, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// Percent of the throughput without loss.
+    pub load: f64,
+    /// Frames a second that were asked for.
+    pub pps: f64,
+    /// Percentiles: 50, 90, 99, 99.9 and the greatest.
+    pub percentiles: [f64; 5],
+    /// RFC 3550.
+    pub jitter: f64,
+    /// The 99th percentile of the size of IPDV.
+    pub ipdv: f64,
+    /// Percentiles over the generator's own wire: 50 and 99.
+    pub floor: Option<[f64; 2]>,
+    /// The part that was lost.
+    pub loss: f64,
+    /// Whether the generator offered less in a round.
+    pub short: bool,
+}
+
+fn figure(mut values: Vec<f64>, at_least: bool) -> Option<Figure> {
+    let interval = interval(&values, 1);
+    Some(Figure { value: median(&mut values)?, interval, at_least })
+}
+
+impl SizeResults {
+    /// The throughput without loss, in frames a second.
+    pub fn ndr(&self) -> Option<Figure> {
+        self.throughput(|round| round.ndr)
+    }
+
+    /// The throughput with the agreed loss, in frames a second.
+    pub fn pdr(&self) -> Option<Figure> {
+        self.throughput(|round| round.pdr)
+    }
+
+    fn throughput(&self, of: fn(&Round) -> Option<Throughput>) -> Option<Figure> {
+        let found: Vec<Throughput> = self.rounds.iter().filter_map(of).collect();
+        let at_least = found.iter().any(|found| found.bound != Bound::Switch);
+        figure(found.iter().map(|found| found.pps).collect(), at_least)
+    }
+
+    /// The longest burst without loss, in frames.
+    pub fn burst(&self) -> Option<Figure> {
+        let found: Vec<_> = self.rounds.iter().filter_map(|round| round.back_to_back).collect();
+        let at_least = found.iter().any(|found| found.bound != Bound::Switch);
+        figure(found.iter().map(|found| found.frames as f64).collect(), at_least)
+    }
+
+    /// Bits a second of frames at this rate, without their checksum.
+    pub fn bits(&self, pps: f64) -> f64 {
+        pps * self.mean * 8.0
+    }
+
+    /// Latency by load.
+    pub fn latency(&self) -> Vec<Latency> {
+        let mut loads: Vec<f64> = self.rows().map(|row| row.load).collect();
+        loads.sort_unstable_by(f64::total_cmp);
+        loads.dedup();
+        loads.into_iter().map(|load| self.latency_at(load)).collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &LatencyRow> {
+        self.rounds.iter().flat_map(|round| &round.latency)
+    }
+
+    fn latency_at(&self, load: f64) -> Latency {
+        let rows: Vec<&LatencyRow> = self.rows().filter(|row| row.load.total_cmp(&load).is_eq()).collect();
+        let middle = |of: &dyn Fn(&LatencyRow) -> Option<f64>| {
+            median(&mut rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>())
+        };
+        let of = |of: &dyn Fn(&LatencyRow) -> f64| middle(&|row| Some(of(row))).unwrap_or(0.0);
+        let floor = |of: fn(&crate::traffic::meter::Summary) -> u64| {
+            middle(&|row| row.delays.floor_ns.as_ref().map(|floor| of(floor) as f64))
+        };
+        Latency {
+            load,
+            pps: of(&|row| row.asked_pps),
+            percentiles: [
+                of(&|row| row.delays.latency_ns.p50 as f64),
+                of(&|row| row.delays.latency_ns.p90 as f64),
+                of(&|row| row.delays.latency_ns.p99 as f64),
+                of(&|row| row.delays.latency_ns.p999 as f64),
+                of(&|row| row.delays.latency_ns.max as f64),
+            ],
+            jitter: of(&|row| row.delays.jitter_ns),
+            ipdv: of(&|row| row.delays.ipdv_ns.p99 as f64),
+            floor: floor(|floor| floor.p50).zip(floor(|floor| floor.p99)).map(|(p50, p99)| [p50, p99]),
+            loss: of(&|row| row.loss),
+            short: rows.iter().any(|row| row.short),
+        }
+    }
+
+    /// Every latency at one load, all rounds together: the greatest of each range in nanoseconds, and how many frames
+    /// had it.
+    pub fn histogram(&self, load: f64) -> Vec<(u64, u64)> {
+        let mut counts = std::collections::BTreeMap::<u64, u64>::new();
+        for row in self.rows().filter(|row| row.load.total_cmp(&load).is_eq()) {
+            for (upper, count) in &row.delays.histogram {
+                *counts.entry(*upper).or_default() += count;
+            }
+        }
+        counts.into_iter().collect()
+    }
+
+    /// Loss by percentage of the ceiling: the median part, and whether the generator offered less in a round.
+    pub fn loss(&self) -> Vec<(f64, f64, bool)> {
+        let rows = || self.rounds.iter().flat_map(|round| &round.loss);
+        let mut percents: Vec<f64> = rows().map(|row| row.percent).collect();
+        percents.sort_unstable_by(f64::total_cmp);
+        percents.dedup();
+        let at = |percent: f64| {
+            let of = || rows().filter(move |row| row.percent.total_cmp(&percent).is_eq());
+            let middle = median(&mut of().map(|row| row.loss).collect::<Vec<_>>()).unwrap_or(0.0);
+            (percent, middle, of().any(|row| row.short))
+        };
+        percents.into_iter().map(at).collect()
+    }
+}
