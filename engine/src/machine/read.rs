@@ -68,11 +68,13 @@ impl Reader<'_> {
 
     /// A list that may be missing.
     fn optional_list(&mut self, file: &str) -> Vec<usize> {
-        let read = self.list(file);
-        read.map(Option::unwrap_or_default).unwrap_or_else(|reason| {
-            self.flaw(file, reason, "it is taken for empty");
-            Vec::new()
-        })
+        match self.list(file) {
+            Ok(list) => list.unwrap_or_default(),
+            Err(reason) => {
+                self.flaw(file, reason, "it is taken for empty");
+                Vec::new()
+            }
+        }
     }
 
     fn nodes(&mut self, online: &[usize]) -> Vec<Node> {
@@ -129,10 +131,13 @@ impl Reader<'_> {
     /// Firmware that does not know says -1.
     fn package(&mut self, number: usize) -> usize {
         let file = format!("devices/system/cpu/cpu{number}/topology/physical_package_id");
-        self::number(&self.root.join(&file)).map(Option::unwrap_or_default).unwrap_or_else(|reason| {
-            self.flaw(&file, reason, "package 0 is taken");
-            0
-        })
+        match self::number(&self.root.join(&file)) {
+            Ok(package) => package.unwrap_or_default(),
+            Err(reason) => {
+                self.flaw(&file, reason, "package 0 is taken");
+                0
+            }
+        }
     }
 
     fn node(&mut self, number: usize, nodes: &[Node]) -> usize {
