@@ -15,6 +15,7 @@ mod host;
 mod kinds;
 mod lab;
 mod manual;
+mod placement;
 mod plant;
 mod run;
 mod section;

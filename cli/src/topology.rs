@@ -3,6 +3,7 @@
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
 use crate::kinds::PortKind;
+use crate::placement::Placement;
 use crate::wrappers::Wrappers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,6 +15,9 @@ use wire::MacAddress;
 pub(crate) struct Topology {
     pub(crate) switch: SwitchSettings,
     pub(crate) workers: Vec<WorkerSettings>,
+    /// Where workers and queues are; `None`: workers go where they say, and queues where there are fewest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) placement: Option<Placement>,
     pub(crate) bridges: Vec<BridgeSettings>,
     pub(crate) ports: Vec<PortSettings>,
 }
@@ -206,11 +210,12 @@ impl fmt::Display for Topology {
 }
 
 impl Topology {
-    /// The tree below the switch: workers, then bridges with their ports and static entries.
+    /// The tree below the switch: workers and their placement, then bridges with their ports and static entries.
     fn branches(&self) -> Vec<(String, Vec<String>)> {
         let workers = self.workers.iter().enumerate();
         let workers = workers.map(|(i, worker)| (format!("worker {i}: {worker}"), Vec::new()));
-        workers.chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b)))).collect()
+        let placement = self.placement.iter().map(|placement| (placement.to_string(), placement.leaves()));
+        workers.chain(placement).chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b)))).collect()
     }
 
     fn leaves(&self, bridge: &BridgeSettings) -> Vec<String> {

@@ -29,6 +29,7 @@ fn running() -> Running {
     let topology = Topology {
         switch: SwitchSettings::default(),
         workers: vec![WorkerSettings::default()],
+        placement: None,
         bridges: vec![BridgeSettings::named("main")],
         ports: Vec::new(),
     };

@@ -10,6 +10,7 @@ pub(crate) enum Section {
     File,
     Switch,
     Worker(usize),
+    Placement,
     Bridge(usize),
     Static(usize, usize),
     Port(usize),

@@ -34,10 +34,12 @@ pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
     let switch = fields.node("switch");
     let (workers, bridges) = (sections(&mut fields, "worker"), sections(&mut fields, "bridge"));
     let ports = sections(&mut fields, "port");
+    let placement = fields.node("placement");
     fields.finish();
     let mut topology = Topology {
         switch: switch.map(|node| read_switch(node, notes)).unwrap_or_default(),
         workers: workers.iter().enumerate().map(|(i, node)| read_worker(node, i, notes)).collect(),
+        placement: placement.map(|node| super::placement::read(node, notes)),
         bridges: bridges.iter().enumerate().map(|(i, node)| read_bridge(node, i, notes)).collect(),
         ports: ports.iter().enumerate().map(|(i, node)| read_port(node, i, notes)).collect(),
     };

@@ -20,6 +20,7 @@ fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch,
     Switch::start(&Topology {
         switch: SwitchSettings::default(),
         workers: vec![WorkerSettings::default()],
+        placement: None,
         bridges: vec![BridgeSettings { statics, macs_per_port: Some(7), ..BridgeSettings::named("main") }],
         ports,
     })

@@ -125,6 +125,7 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
     let mut topology = Topology {
         switch: SwitchSettings::default(),
         workers: Vec::new(),
+        placement: None,
         bridges: ENDS.map(BridgeSettings::named).into(),
         ports: Vec::new(),
     };
