@@ -7,9 +7,12 @@
 //! A worker that is stuck keeps what it has. What it was told to let go of is *open* until it has obeyed, and as long
 //! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
 
+mod staged;
+
 use crate::clock::Clock;
 use crate::command::{Command, QueueKey, Retired, Serial};
 use crate::link::Link;
+use crate::stage::Layout;
 use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -26,12 +29,20 @@ pub(crate) struct Placement {
     starts: u64,
     /// What a port still waits for: workers and their commands.
     open: HashMap<PortId, Vec<(usize, u64)>>,
+    pub(crate) layout: Layout,
+    /// Ports whose packets are spread in software.
+    pub(crate) spread: HashSet<PortId>,
+    /// Where judges send by hops: the outlet of each port that has transmit queues, by its place in the layout.
+    pub(crate) outlets: HashMap<PortId, usize>,
 }
 
 impl Placement {
-    pub(crate) fn new(links: Vec<Arc<Link>>, clock: Clock) -> Self {
+    pub(crate) fn new(links: Vec<Arc<Link>>, layout: Layout, clock: Clock) -> Self {
         Self {
             links,
+            layout,
+            spread: HashSet::new(),
+            outlets: HashMap::new(),
             clock,
             rx: HashMap::new(),
             tx: HashMap::new(),
@@ -71,11 +82,12 @@ impl Placement {
         Serial(self.starts)
     }
 
-    /// Of the workers that answer, the one with the fewest receive queues.
+    /// Of the workers that answer, the one with the fewest receive queues: its place among those that take any.
     fn least_loaded(&self) -> usize {
         let load = |worker: usize| self.rx.values().filter(|placed| placed.0 == worker).count();
-        let order = |worker: &usize| (self.links[*worker].is_out_of_service(), load(*worker));
-        (0..self.links.len()).min_by_key(order).unwrap_or(0)
+        let takers = &self.layout.takers;
+        let order = |at: &usize| (self.links[takers[*at]].is_out_of_service(), load(takers[*at]));
+        (0..takers.len()).min_by_key(order).unwrap_or(0)
     }
 
     /// Where the receive queue of pair 0 of `port` lives. It is settled as long as the port has queues.
@@ -93,13 +105,25 @@ impl Placement {
 
     /// The worker for a receive queue: its place by the port's home, or another one while that does not answer.
     fn place(&mut self, key: QueueKey) -> usize {
-        let worker = (self.home(key.port) + usize::from(key.pair)) % self.links.len();
-        if self.links[worker].is_out_of_service() { self.least_loaded() } else { worker }
+        let at = (self.home(key.port) + usize::from(key.pair)) % self.layout.takers.len();
+        let answers = !self.links[self.layout.takers[at]].is_out_of_service();
+        let at = if answers { at } else { self.least_loaded() };
+        let spreads = self.spread.contains(&key.port).then(|| self.layout.spreaders.get(at)).flatten();
+        *spreads.unwrap_or(&self.layout.takers[at])
     }
 
     /// Leaves every worker what `command` makes for it; the numbers to wait for.
     fn post_all(&self, command: impl FnMut() -> Command) -> Vec<(usize, u64)> {
         self.links.iter().zip(std::iter::repeat_with(command)).map(|(l, c)| l.post(c)).enumerate().collect()
+    }
+
+    /// Leaves these workers what `command` makes for each; the numbers to wait for.
+    pub(crate) fn post_to(
+        &self,
+        workers: &[usize],
+        mut command: impl FnMut() -> Command,
+    ) -> Vec<(usize, u64)> {
+        workers.iter().map(|&worker| (worker, self.links[worker].post(command()))).collect()
     }
 
     fn has_queues(&self, port: PortId) -> bool {
@@ -163,10 +187,12 @@ impl Attach for Attachment<'_> {
         if !self.wait(&[(worker, number)]) {
             return None;
         }
-        link.retired().into_iter().find_map(|retired| match retired {
+        let queue = link.retired().into_iter().find_map(|retired| match retired {
             Retired::Rx(of, queue) if of == serial => Some(queue),
             _ => None,
-        })
+        });
+        self.drain();
+        queue
     }
 
     fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
@@ -176,15 +202,20 @@ impl Attach for Attachment<'_> {
         let key = self.key(pair);
         let (home, serial) = (self.placement.home(self.port), self.placement.next_serial());
         self.placement.tx.insert(key, serial);
+        if self.placement.layout.routed {
+            return self.start_outlet(key, serial, queue);
+        }
+        let workers = self.placement.layout.outlets.clone();
         let mut handles = vec![queue];
-        for _ in 1..self.placement.links.len() {
+        for _ in 1..workers.len() {
             let another = handles[0].fork();
             handles.push(another);
         }
-        let given = self.placement.links.iter().zip(handles);
-        let commands: Vec<_> =
-            given.map(|(link, handle)| link.post(Command::StartTx(key, serial, handle, home))).collect();
-        for (link, number) in self.placement.links.iter().zip(commands) {
+        let given = workers.iter().map(|&worker| self.placement.links[worker].clone()).zip(handles);
+        let commands: Vec<_> = given
+            .map(|(link, handle)| (link.post(Command::StartTx(key, serial, handle, home)), link))
+            .collect();
+        for (number, link) in commands {
             // A stuck worker sends nothing, so it may have its handle later.
             let _ = link.wait(number);
         }
@@ -194,7 +225,9 @@ impl Attach for Attachment<'_> {
         let key = self.key(pair);
         let serial = self.placement.tx.remove(&key)?;
         self.placement.running.remove(&serial);
-        let commands = self.placement.post_all(|| Command::StopTx(key));
+        self.leave_outlet(key);
+        let workers = self.placement.layout.outlets.clone();
+        let commands = self.placement.post_to(&workers, || Command::StopTx(key));
         if !self.wait(&commands) {
             return None;
         }
@@ -219,8 +252,8 @@ impl Attach for Attachment<'_> {
     }
 
     fn inject(&mut self, frame: &[u8]) {
-        let answering = self.placement.links.iter().find(|link| !link.is_out_of_service());
-        if let Some(link) = answering {
+        let mut judges = self.placement.layout.judges.iter().map(|judge| &self.placement.links[*judge]);
+        if let Some(link) = judges.find(|link| !link.is_out_of_service()) {
             // A worker that hangs just now announces it late.
             let _ = link.wait(link.post(Command::Inject(self.port, frame.into())));
         }

@@ -4,6 +4,7 @@
 use crate::command::{Command, Event, QueueKey, Serial};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
+use crate::hop::Hops;
 use crate::link::{Bell, Link};
 use crate::pipeline::Pipeline;
 use crate::sleeper::Sleeper;
@@ -66,6 +67,7 @@ impl SteppedWorker {
             max_ports: config.max_ports,
             workers: 1,
             spread: Spread::default(),
+            hops: Hops::new(config.kernel, config.max_ports, false, false),
         };
         Ok(Self { worker: Worker::new(WorkerConfig::default(), parts), counters, events })
     }

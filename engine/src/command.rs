@@ -1,5 +1,7 @@
 //! What control and workers say to each other.
 
+use crate::hop::Sender;
+use crate::pipeline::Pipeline;
 use port::{PortFault, PortId, RxQueue, TxQueue};
 
 /// One direction of one queue pair of one port.
@@ -23,6 +25,16 @@ pub(crate) enum Command {
     StopTx(QueueKey),
     Refresh(PortId),
     Inject(PortId, Box<[u8]>),
+    /// Another hop begins here, behind those that there are.
+    AddHop(Sender),
+    /// Packets for this port go by the hop at that place, or nowhere.
+    Route(PortId, Option<u8>),
+    /// Everything that is in hops to this stage is judged and sent before this is obeyed.
+    Drain,
+    /// Nothing is taken, or again.
+    Pause(bool),
+    /// What judges from now on.
+    Judge(Box<dyn Pipeline>),
     Quit,
 }
 

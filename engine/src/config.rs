@@ -86,6 +86,12 @@ pub enum EngineError {
         limit = crate::link::LIMIT.as_secs()
     )]
     WorkerHung(usize),
+    /// There is no memory for what stages hand to each other.
+    #[error("the pool for packets between stages cannot be made: {0}")]
+    NoPool(String),
+    /// A role that nobody has, or a thread that has none.
+    #[error("{0}")]
+    Roles(String),
     /// The engine is ending.
     #[error("the engine is stopping")]
     Stopping,

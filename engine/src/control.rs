@@ -5,8 +5,10 @@
 
 use crate::attachment::{Attachment, Placement};
 use crate::command::Event;
-use crate::link::Bell;
+use crate::link::{Bell, Link};
+use crate::model::Role;
 use crate::snapshot::Registry;
+use crate::stage::Joiner;
 use port::{PortControl, PortId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -17,6 +19,10 @@ use std::time::{Duration, Instant};
 /// From outside to the control thread.
 pub(crate) enum Request {
     Add(PortId, Box<dyn PortControl>),
+    /// As [`Request::Add`], with its packets spread over all workers.
+    AddSpread(PortId, Box<dyn PortControl>),
+    /// Another stage, whose thread runs.
+    Stage(Role, Arc<Link>, Sender<std::io::Result<()>>),
     /// The answer names the worker that may still use what belongs to the port.
     Remove(PortId, Sender<Option<usize>>),
     Quit,
@@ -29,6 +35,8 @@ pub(crate) struct Control {
     pub(crate) events: Receiver<Event>,
     pub(crate) bell: Bell,
     pub(crate) registry: Arc<Registry>,
+    /// Where there are stages.
+    pub(crate) joiner: Option<Joiner>,
 }
 
 impl Control {
@@ -99,13 +107,23 @@ impl Control {
 
     fn obey(&mut self, request: Request) -> bool {
         match request {
-            Request::Add(port, control) => {
-                self.ports.insert(port, control);
-                self.with_port(port, |control, engine| control.handle(Instant::now(), engine));
+            Request::Add(port, control) => self.add(port, control),
+            Request::AddSpread(port, control) => {
+                self.placement.spread.insert(port);
+                self.add(port, control);
+            }
+            Request::Stage(role, link, reply) => {
+                let joined = match &self.joiner {
+                    Some(joiner) => joiner.add(&mut self.placement, role, link),
+                    None => Ok(()),
+                };
+                // Whoever asked may have given up waiting.
+                let _ = reply.send(joined);
             }
             Request::Remove(port, reply) => {
                 self.with_port(port, |control, engine| control.close(engine));
                 self.ports.remove(&port);
+                self.placement.spread.remove(&port);
                 let holder = self.placement.holder(port);
                 match holder {
                     Some(_) => self.registry.hide(port),
@@ -117,6 +135,11 @@ impl Control {
             Request::Quit => return false,
         }
         true
+    }
+
+    fn add(&mut self, port: PortId, control: Box<dyn PortControl>) {
+        self.ports.insert(port, control);
+        self.with_port(port, |control, engine| control.handle(Instant::now(), engine));
     }
 
     fn close_all(&mut self) {

@@ -128,7 +128,12 @@ pub(crate) struct WorkerCounters {
     pub(crate) bursts: Counter,
     pub(crate) packets: Counter,
     pub(crate) queues: Counter,
+    pub(crate) pool_hits: Counter,
+    pub(crate) pool_refills: Counter,
+    pub(crate) pool_spills: Counter,
+    pub(crate) pool_empty: Counter,
     pub(crate) sleeping: AtomicBool,
+    /// By port, and behind them what came by hops, which is no port's.
     pub(crate) ports: Vec<Padded<PortCounters>>,
 }
 
@@ -144,8 +149,25 @@ impl WorkerCounters {
             bursts: Counter::default(),
             packets: Counter::default(),
             queues: Counter::default(),
+            pool_hits: Counter::default(),
+            pool_refills: Counter::default(),
+            pool_spills: Counter::default(),
+            pool_empty: Counter::default(),
             sleeping: AtomicBool::new(false),
-            ports: (0..max_ports).map(|_| Padded::default()).collect(),
+            ports: (0..=max_ports).map(|_| Padded::default()).collect(),
         }
+    }
+
+    /// Ports that can be counted for. This number itself is that of hops.
+    pub(crate) fn max_ports(&self) -> usize {
+        self.ports.len() - 1
+    }
+
+    /// Takes over what a pool's cache did.
+    pub(crate) fn count_pool(&self, news: &mem::pool::Counters) {
+        self.pool_hits.add(news.hits);
+        self.pool_refills.add(news.refills);
+        self.pool_spills.add(news.spills);
+        self.pool_empty.add(news.empty);
     }
 }

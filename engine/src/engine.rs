@@ -5,37 +5,36 @@ use crate::clock::Clock;
 use crate::command::Command;
 use crate::config::{EngineConfig, EngineError, Pipelines, WorkerConfig};
 use crate::control::{Control, Request};
-use crate::counters::WorkerCounters;
+use crate::founder::{Founder, Staff};
+use crate::hop;
 use crate::link::{Bell, Link};
-use crate::sleeper::Sleeper;
+use crate::model::{Model, Role};
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
-use crate::worker::{Parts, Worker};
-use mem::copy::Choice;
+use crate::stage::{Joiner, Layout};
 use mem::ticks;
 use port::{PortControl, PortId};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// Most stages of a pipeline.
+const MOST_STAGES: usize = 128;
 /// How long the ticks are compared with the clock at the start.
 const CALIBRATION: Duration = Duration::from_millis(5);
 
 /// A running engine.
 pub struct Engine {
     config: EngineConfig,
+    model: Model,
     started: Instant,
-    start_ticks: u64,
-    kernel: Choice,
-    counters: Vec<Arc<WorkerCounters>>,
-    links: Vec<Arc<Link>>,
+    founder: Founder,
+    staff: Mutex<Staff>,
     registry: Arc<Registry>,
     requests: Sender<Request>,
     bell: Bell,
     control: Option<JoinHandle<()>>,
-    workers: Vec<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -45,11 +44,23 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Starts the workers and the control thread. No port exists yet.
+    /// Starts workers that run to completion, and the control thread. No port exists yet.
     pub fn start(config: EngineConfig, pipelines: &dyn Pipelines) -> Result<Self, EngineError> {
+        Self::start_as(config, Model::RunToCompletion, pipelines)
+    }
+
+    /// The same in the execution model `model`.
+    pub fn start_as(
+        config: EngineConfig,
+        model: Model,
+        pipelines: &dyn Pipelines,
+    ) -> Result<Self, EngineError> {
         if config.workers.is_empty() {
             return Err(EngineError::NoWorkers);
         }
+        let roles = model.roles(config.workers.len());
+        check(&model, &roles)?;
+        let layout = Layout::new(&model, &roles.concat());
         let kernel = mem::copy::settle(mem::copy::choose(ticks));
         let (started, start_ticks) = (Instant::now(), ticks());
         std::thread::sleep(CALIBRATION);
@@ -57,74 +68,116 @@ impl Engine {
         let bell = Bell::new()?;
         let (event_tx, events) = channel();
         let (requests, request_rx) = channel();
-        let mut engine = Self {
-            started,
-            start_ticks,
+        let hops = model.hops();
+        // As many again are there for stages that are added.
+        let (joints, threads) = (2 * layout.joints().count(), 2 * config.workers.len());
+        let pool = hops.map(|hops| hop::pool(&hops, joints, threads)).transpose()?;
+        let joiner = hops.zip(pool.clone()).map(|(hops, pool)| Joiner {
+            pool,
+            hops,
+            spread: config.spread,
+            hop_key: PortId(config.max_ports as u16),
+        });
+        let founder = Founder {
+            events: Mutex::new(event_tx),
+            bell: bell.clone(),
             kernel,
-            counters: Vec::new(),
-            links: Vec::new(),
+            clock: Clock { start: start_ticks, ticks_per_ns },
+            max_ports: config.max_ports,
+            spread: config.spread,
+            hops,
+            pool,
+            lanes: if layout.routed { 1 } else { layout.judges.len() },
+        };
+        let mut engine = Self {
+            model,
+            started,
+            founder,
+            staff: Mutex::default(),
             registry: Arc::default(),
             requests,
             bell: bell.clone(),
             control: None,
-            workers: Vec::new(),
             config,
         };
-        for index in 0..engine.config.workers.len() {
-            let link = Arc::new(Link::new(event_tx.clone(), bell.clone())?);
-            engine.start_worker(index, link, pipelines.worker(index), ticks_per_ns)?;
+        for (thread, roles) in roles.iter().enumerate() {
+            engine.start_thread(engine.config.workers[thread], roles, pipelines)?;
+        }
+        let links = engine.staff().stages.iter().map(|stage| stage.link.clone()).collect::<Vec<_>>();
+        if let Some(joiner) = &joiner {
+            joiner.join_all(&links, &layout)?;
         }
         let control = Control {
-            placement: Placement::new(engine.links.clone(), Clock { start: start_ticks, ticks_per_ns }),
+            placement: Placement::new(links, layout, engine.founder.clock),
             ports: BTreeMap::new(),
             requests: request_rx,
             events,
             bell,
             registry: engine.registry.clone(),
+            joiner,
         };
         engine.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);
         Ok(engine)
     }
 
-    fn start_worker(
-        &mut self,
-        index: usize,
-        link: Arc<Link>,
-        pipeline: Box<dyn crate::Pipeline>,
-        ticks_per_ns: f64,
-    ) -> Result<(), EngineError> {
-        let config = self.config.workers[index];
-        let counters = Arc::new(WorkerCounters::new(self.config.max_ports));
-        self.counters.push(counters.clone());
-        self.links.push(link.clone());
-        let sleeper = Sleeper::new(link.bell.clone())?;
-        let parts = Parts {
-            link,
-            counters,
-            pipeline,
-            kernel: self.kernel,
-            ticks_per_ns,
-            start: self.start_ticks,
-            max_ports: self.config.max_ports,
-            workers: self.config.workers.len(),
-            spread: self.config.spread,
-            sleeper,
-        };
-        let (pinned, is_pinned) = channel();
-        let over = Over(parts.link.clone());
-        let body = move || {
-            let _over = over;
-            let result = pin(index, config);
-            let runs = result.is_ok();
-            // The starter waits for this answer, so it is there to take it.
-            let _ = pinned.send(result);
-            if runs {
-                port::prepare_thread();
-                Worker::new(config, parts).run();
+    /// A panic elsewhere leaves the lists as they were: they only grow.
+    fn staff(&self) -> MutexGuard<'_, Staff> {
+        self.staff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_thread(
+        &self,
+        config: WorkerConfig,
+        roles: &[Role],
+        pipelines: &dyn Pipelines,
+    ) -> Result<Vec<Arc<Link>>, EngineError> {
+        let mut staff = self.staff();
+        let mut parts = Vec::new();
+        let first = staff.stages.len();
+        for &role in roles {
+            let judges = staff.stages.iter().filter(|stage| stage.judges()).count();
+            let (stage, part) = self.founder.found(config, role, || pipelines.worker(judges))?;
+            staff.stages.push(stage);
+            parts.push(part);
+        }
+        let links: Vec<_> = staff.stages[first..].iter().map(|stage| stage.link.clone()).collect();
+        let started = self.founder.start(staff.threads.len(), config, parts);
+        match started {
+            Ok(thread) => staff.threads.push((thread, first..first + roles.len())),
+            Err(why) => {
+                staff.stages.truncate(first);
+                return Err(why);
             }
-        };
-        self.workers.push(Builder::new().name(format!("worker-{index}")).spawn(body)?);
-        is_pinned.recv().unwrap_or(Err(EngineError::Stopping))
+        }
+        Ok(links)
+    }
+
+    /// Adds a stage with a thread of its own to a running pipeline, without losing a packet: a worker has a share of the
+    /// flows from now on, an Rx or Tx stage has ports that start from now on. Returns the stage's number.
+    ///
+    /// # Errors
+    /// In other models there are no stages; and when the kernel refuses a thread, its CPU or descriptors.
+    pub fn add_stage(
+        &self,
+        role: Role,
+        config: WorkerConfig,
+        pipelines: &dyn Pipelines,
+    ) -> Result<usize, EngineError> {
+        if !matches!(self.model, Model::Pipeline(_)) || role == Role::All {
+            let reason = "stages are added to a pipeline, and this engine's workers run to completion";
+            return Err(EngineError::Roles(reason.into()));
+        }
+        if self.staff().stages.len() >= MOST_STAGES {
+            return Err(EngineError::Roles(format!("there are {MOST_STAGES} stages, which is the most")));
+        }
+        let links = self.start_thread(config, &[role], pipelines)?;
+        let number = self.staff().stages.len() - 1;
+        for link in links {
+            let (reply, joined) = channel();
+            self.request(Request::Stage(role, link, reply))?;
+            joined.recv().map_err(|_| EngineError::Stopping)??;
+        }
+        Ok(number)
     }
 
     /// Hands a port to the control thread, which brings it to life.
@@ -136,13 +189,21 @@ impl Engine {
 
     /// Takes a number for a port named `name`, so that pipelines can learn of it before its first packet.
     pub fn reserve(&self, name: &str) -> Result<PortId, EngineError> {
-        self.registry.reserve(name, self.config.max_ports, &self.counters)
+        self.registry.reserve(name, self.config.max_ports, &self.staff().counters())
     }
 
     /// Hands the port with a reserved number to the control thread.
     pub fn add_reserved(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
         self.registry.update(id, control.status(), control.details());
         self.request(Request::Add(id, control))
+    }
+
+    /// The same, and the port's packets are handed to the worker of each flow, whatever worker its queues are on. In a
+    /// pipeline that is so for every port; where no port is spread in software ([`Model::Spreading`]), it is as
+    /// [`Engine::add_reserved`].
+    pub fn add_spread(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
+        self.registry.update(id, control.status(), control.details());
+        self.request(Request::AddSpread(id, control))
     }
 
     /// Closes a port: its queues stop, its memory and its sockets go.
@@ -172,13 +233,14 @@ impl Engine {
     /// The state of everything, now.
     pub fn snapshot(&self) -> Snapshot {
         let uptime = self.started.elapsed();
-        let workers = self.counters.iter().zip(&self.config.workers).enumerate();
-        let (ports, removed) = self.registry.ports(&self.counters);
+        let staff = self.staff();
+        let (ports, removed) = self.registry.ports(&staff.counters());
+        let workers = staff.stages.iter().enumerate();
         Snapshot {
             uptime_ns: uptime.as_nanos() as u64,
-            cycles_per_second: (ticks() - self.start_ticks) as f64 / uptime.as_secs_f64(),
-            kernel: self.kernel.name().to_owned(),
-            workers: workers.map(|(i, (c, config))| worker_snapshot(i, config.cpu, c)).collect(),
+            cycles_per_second: (ticks() - self.founder.clock.start) as f64 / uptime.as_secs_f64(),
+            kernel: self.founder.kernel.name().to_owned(),
+            workers: workers.map(|(i, stage)| worker_snapshot(i, stage.place, &stage.counters)).collect(),
             ports,
             removed,
         }
@@ -198,13 +260,14 @@ impl Engine {
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }
-        let quits: Vec<_> = self.links.iter().map(|link| link.post(Command::Quit)).collect();
+        let mut staff = self.staff();
+        let quits: Vec<_> = staff.stages.iter().map(|stage| stage.link.post(Command::Quit)).collect();
         let mut ended = Ok(());
-        for (index, worker) in self.workers.drain(..).enumerate() {
-            if self.links[index].wait(quits[index]) {
-                let _ = worker.join();
-            } else {
-                ended = Err(EngineError::WorkerHung(index));
+        for (thread, stages) in std::mem::take(&mut staff.threads) {
+            let stuck = stages.filter(|&stage| !staff.stages[stage].link.wait(quits[stage])).last();
+            match stuck {
+                None => drop(thread.join()),
+                Some(stage) => ended = Err(EngineError::WorkerHung(stage)),
             }
         }
         ended
@@ -218,20 +281,19 @@ impl Drop for Engine {
     }
 }
 
-/// Says that a worker's thread is over, even when it panicked.
-struct Over(Arc<Link>);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.end();
+/// Whether every role is somebody's, and everybody has one.
+fn check(model: &Model, roles: &[Vec<Role>]) -> Result<(), EngineError> {
+    let Model::Pipeline(_) = model else { return Ok(()) };
+    let wrong = |reason: String| Err(EngineError::Roles(reason));
+    if let Some(thread) = roles.iter().position(Vec::is_empty) {
+        return wrong(format!("worker {thread} has no role in the pipeline; give it one, or leave it out"));
     }
-}
-
-fn pin(worker: usize, config: WorkerConfig) -> Result<(), EngineError> {
-    let Some(cpu) = config.cpu else { return Ok(()) };
-    let mut set = CpuSet::new();
-    if cpu < CpuSet::MAX_CPU {
-        set.set(cpu);
+    let all = roles.concat();
+    if all.len() > MOST_STAGES {
+        return wrong(format!("a pipeline has at most {MOST_STAGES} stages, and these are {}", all.len()));
     }
-    sched_setaffinity(None, &set).map_err(|reason| EngineError::Pin { worker, cpu, reason })
+    match [Role::Rx, Role::Work, Role::Tx].into_iter().find(|role| !all.contains(role)) {
+        Some(role) => wrong(format!("no worker has the role `{}`, so no packet would pass", role.name())),
+        None => Ok(()),
+    }
 }

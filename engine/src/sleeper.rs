@@ -2,7 +2,7 @@
 
 use crate::link::Bell;
 use rustix::event::epoll;
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// An epoll set over the kicks of one worker's queues.
 pub(crate) struct Sleeper {
@@ -38,6 +38,16 @@ impl Sleeper {
         let mut events = Vec::with_capacity(1);
         // An interrupted sleep is a wake-up like any other.
         let _ = epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), None);
+        self.quiet();
+    }
+
+    /// What becomes readable with a kick or the bell, for a thread that sleeps for several workers.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+
+    /// The bell was heard.
+    pub(crate) fn quiet(&self) {
         self.bell.quiet();
     }
 }

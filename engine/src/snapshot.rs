@@ -1,6 +1,7 @@
 //! The engine's state as one value, for people and programs.
 
 use crate::counters::{Totals, WorkerCounters};
+use crate::model::Role;
 use port::{DropReason, PortId, PortState, PortStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,6 +70,25 @@ pub struct WorkerSnapshot {
     pub queues: usize,
     /// Whether it sleeps now.
     pub sleeping: bool,
+    /// What it does of the work: `all`, `rx`, `work` or `tx`. Stages on one thread have one CPU.
+    #[serde(default)]
+    pub role: String,
+    /// What it did with the cache of pool buffers of its thread.
+    #[serde(default)]
+    pub pool: PoolSnapshot,
+}
+
+/// A cache of pool buffers, in operations of one stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSnapshot {
+    /// Buffers that the cache had at hand.
+    pub hits: u64,
+    /// Times that it had to go to the shared pool for more.
+    pub refills: u64,
+    /// Times that it had too many and took some back.
+    pub spills: u64,
+    /// Times that the pool had none.
+    pub empty: u64,
 }
 
 /// One port.
@@ -196,7 +216,7 @@ impl Registry {
     /// The ports that live, and what was counted for all others.
     pub(crate) fn ports(&self, counters: &[Arc<WorkerCounters>]) -> (Vec<PortSnapshot>, RemovedSnapshot) {
         self.with(|ports| {
-            let numbers = counters.first().map_or(0, |worker| worker.ports.len()) as u16;
+            let numbers = counters.first().map_or(0, |worker| worker.max_ports()) as u16;
             let mut removed = Totals::default();
             let mut shown = Vec::new();
             for id in (0..numbers).map(PortId) {
@@ -271,7 +291,11 @@ fn state_name(state: &PortState) -> &'static str {
     }
 }
 
-pub(crate) fn worker_snapshot(index: usize, cpu: Option<usize>, c: &WorkerCounters) -> WorkerSnapshot {
+pub(crate) fn worker_snapshot(
+    index: usize,
+    (cpu, role): (Option<usize>, Role),
+    c: &WorkerCounters,
+) -> WorkerSnapshot {
     WorkerSnapshot {
         index,
         cpu,
@@ -285,5 +309,12 @@ pub(crate) fn worker_snapshot(index: usize, cpu: Option<usize>, c: &WorkerCounte
         bursts: c.bursts.get(),
         queues: c.queues.get() as usize,
         sleeping: c.sleeping.load(Ordering::Relaxed),
+        role: role.name().to_owned(),
+        pool: PoolSnapshot {
+            hits: c.pool_hits.get(),
+            refills: c.pool_refills.get(),
+            spills: c.pool_spills.get(),
+            empty: c.pool_empty.get(),
+        },
     }
 }

@@ -6,10 +6,12 @@
 //! nobody is waited for.
 
 mod send;
+mod staged;
 
 use crate::command::{Command, Event, QueueKey, Retired, Serial};
 use crate::config::{Polling, WorkerConfig};
 use crate::counters::WorkerCounters;
+use crate::hop::Hops;
 use crate::lanes::{TxSlot, TxSlots};
 use crate::link::Link;
 use crate::pipeline::{Outputs, Pipeline};
@@ -34,6 +36,8 @@ struct RxSlot {
     serial: Serial,
     queue: Box<dyn RxQueue>,
     dirty: bool,
+    /// Whether it is the end of a hop, so that bursts say themselves where they came from.
+    is_hop: bool,
 }
 
 pub(crate) struct Worker {
@@ -61,6 +65,12 @@ pub(crate) struct Worker {
     picks: [u8; port::BURST],
     steering: Steering,
     workers: usize,
+    /// Where this is one stage of several: the next ones.
+    hops: Hops,
+    /// Whether nothing is taken for now.
+    paused: bool,
+    /// Where the last round stopped short because a hop was full.
+    stopped_at: usize,
     /// By pick: the place of the queue that it takes, where an output has several.
     places: [u8; port::BURST],
 }
@@ -77,6 +87,7 @@ pub(crate) struct Parts {
     pub(crate) workers: usize,
     pub(crate) spread: Spread,
     pub(crate) sleeper: Sleeper,
+    pub(crate) hops: Hops,
 }
 
 impl Worker {
@@ -103,6 +114,9 @@ impl Worker {
             picks: [0; port::BURST],
             steering: Steering::new(parts.spread),
             workers: parts.workers,
+            hops: parts.hops,
+            paused: false,
+            stopped_at: 0,
             places: [0; port::BURST],
         }
     }
@@ -134,7 +148,7 @@ impl Worker {
         }
     }
 
-    fn may_sleep(&self, rounds: u32, idle: u64) -> bool {
+    pub(crate) fn may_sleep(&self, rounds: u32, idle: u64) -> bool {
         self.config.polling == Polling::Adaptive
             && rounds > IDLE_ROUNDS
             && idle as f64 > IDLE_TIME as f64 * self.ticks_per_ns
@@ -144,18 +158,27 @@ impl Worker {
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
+        if self.hops.waits() || self.paused {
+            return self.restrained_round();
+        }
         let mut worked = false;
         let mut at = 0;
         while at < self.rx.len() {
             worked |= self.poll(at);
             at += 1;
         }
-        if self.pending.is_some() && !worked {
+        self.end_round(worked)
+    }
+
+    /// Judges a burst that nothing came behind, and tells others what there is for them.
+    #[inline(always)]
+    fn end_round(&mut self, worked: bool) -> bool {
+        let left = self.pending.is_some() && !worked;
+        if left {
             self.finish();
-            worked = true;
         }
         self.notify();
-        worked
+        worked || left
     }
 
     /// Takes a burst from the queue at `at`, then judges and sends the burst before it.
@@ -195,7 +218,8 @@ impl Worker {
     #[inline]
     fn finish(&mut self) {
         let Some((index, at)) = self.pending.take() else { return };
-        let from = self.rx[at].key;
+        let slot = &self.rx[at];
+        let from = if slot.is_hop { origin(&self.bursts[index]) } else { slot.key };
         self.judge(index, from.port);
         self.send_all(index, from);
         let slot = &mut self.rx[at];
@@ -284,6 +308,11 @@ impl Worker {
             }
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
+            Command::AddHop(sender) => self.hops.add(sender),
+            Command::Route(port, at) => self.hops.route(port, at),
+            Command::Drain => self.drain(),
+            Command::Pause(paused) => self.paused = paused,
+            Command::Judge(pipeline) => self.pipeline = pipeline,
             Command::Quit => return false,
         }
         true
@@ -292,7 +321,8 @@ impl Worker {
     fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
         self.sleeper.watch(queue.kick_fd());
         queue.disarm();
-        self.rx.push(RxSlot { key, serial, queue, dirty: true });
+        let is_hop = usize::from(key.port.0) == self.counters.max_ports();
+        self.rx.push(RxSlot { key, serial, queue, dirty: true, is_hop });
         self.counters.queues.set(self.rx.len() as u64);
     }
 
@@ -340,13 +370,21 @@ impl Worker {
             self.disarm_all();
             return false;
         }
-        self.counters.sleeping.store(true, Ordering::Relaxed);
-        self.counters.sleeps.add(1);
+        self.falls_asleep();
         self.sleeper.sleep();
-        self.counters.sleeping.store(false, Ordering::Relaxed);
-        self.counters.wakes.add(1);
+        self.wakes();
         self.disarm_all();
         true
+    }
+
+    fn falls_asleep(&self) {
+        self.counters.sleeping.store(true, Ordering::Relaxed);
+        self.counters.sleeps.add(1);
+    }
+
+    fn wakes(&self) {
+        self.counters.sleeping.store(false, Ordering::Relaxed);
+        self.counters.wakes.add(1);
     }
 
     /// Asks every queue for kicks. `false` when one has packets, and sleeping would delay them.
@@ -365,4 +403,11 @@ impl Worker {
     fn disarm_all(&mut self) {
         self.rx.iter_mut().for_each(|slot| slot.queue.disarm());
     }
+}
+
+/// Where a burst that came by a hop entered the switch.
+#[inline]
+fn origin(burst: &Burst) -> QueueKey {
+    let route = burst.route();
+    QueueKey { port: route.from, pair: route.pair }
 }

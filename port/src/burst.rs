@@ -5,7 +5,12 @@
 //! reused for ever and allocates nothing; it must never outlive the maps of its segments, so it keeps them
 //! pinned: one map per source, replaced only when that source fills the burst anew.
 
+mod cargo;
+
+pub use cargo::Route;
+
 use crate::Offload;
+use cargo::Cargo;
 use mem::copy::Kernel;
 use mem::{Map, Seg};
 use ring::Token;
@@ -62,6 +67,8 @@ pub struct Burst {
     tokens: [Token; BURST],
     returned: usize,
     pins: Vec<Option<Arc<Map>>>,
+    cargo: Cargo,
+    route: Route,
 }
 
 /// One packet of a burst: its private head and the rest in the source's memory.
@@ -110,6 +117,8 @@ impl Burst {
             tokens: [Token::default(); BURST],
             returned: 0,
             pins: Vec::new(),
+            cargo: Cargo::default(),
+            route: Route::default(),
         }
     }
 
@@ -119,6 +128,7 @@ impl Burst {
         (self.n, self.returned, self.source) = (0, 0, source);
         (self.loaded, self.offloads) = (false, false);
         self.spill.clear();
+        self.cargo.clear();
         if self.pins.len() <= source {
             self.pins.resize(source + 1, None);
         }
@@ -221,6 +231,7 @@ impl Burst {
         self.more.copy_within(i + 1..n, i);
         self.offload.copy_within(i + 1..n, i);
         self.slots.0.copy_within(i + 1..n, i);
+        self.cargo.remove(i);
         self.n -= 1;
         // What is pushed next starts with nothing to be done.
         self.offload[self.n] = Offload::NONE;

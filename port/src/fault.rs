@@ -28,6 +28,8 @@ pub enum DropReason {
     Injected,
     /// The destination's queue had no buffer.
     QueueFull,
+    /// The hop to the next stage, or the pool behind it, had no room.
+    StageFull,
     /// The destination's buffers are too small for the packet.
     BufferTooSmall,
     /// The kernel did not take the packet: it contradicts itself, or its source's memory has gone.
@@ -40,7 +42,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 15] = [
+    pub const ALL: [DropReason; 16] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::BadSource,
@@ -52,6 +54,7 @@ impl DropReason {
         DropReason::BadOffload,
         DropReason::Injected,
         DropReason::QueueFull,
+        DropReason::StageFull,
         DropReason::BufferTooSmall,
         DropReason::Refused,
         DropReason::PortDown,
@@ -75,6 +78,7 @@ impl DropReason {
             DropReason::BadOffload => "bad-offload",
             DropReason::Injected => "injected",
             DropReason::QueueFull => "queue-full",
+            DropReason::StageFull => "stage-full",
             DropReason::BufferTooSmall => "buffer-too-small",
             DropReason::Refused => "refused",
             DropReason::PortDown => "port-down",

@@ -32,11 +32,7 @@ impl Worker {
     #[inline]
     fn send(&mut self, index: usize, from: QueueKey, to: PortId, n: usize) {
         match self.tx[to.0 as usize].queues.len() {
-            0 => {
-                let mut tally = Tally::default();
-                tally.drop(DropReason::PortDown, n as u64);
-                self.counters.ports[to.0 as usize].count_tx(&tally);
-            }
+            0 => self.send_on(index, from, to, n),
             1 => self.send_by(index, from, (to, 0), n),
             queues => self.steer(index, from, (to, queues), n),
         }
@@ -96,8 +92,11 @@ impl Worker {
     /// One fence for everything published since the last round, then the questions that need it.
     #[inline]
     pub(super) fn notify(&mut self) {
-        if self.dirty_tx.is_empty() && !self.rx.iter().any(|slot| slot.dirty) {
+        if self.dirty_tx.is_empty() && !self.hops.are_dirty() && !self.rx.iter().any(|slot| slot.dirty) {
             return;
+        }
+        if self.hops.are_dirty() {
+            self.hops.publish();
         }
         // Orders our used indices before our loads of the drivers' suppression fields; pairs with the fence that
         // a driver executes between enabling calls and looking at the used index again.
@@ -110,6 +109,9 @@ impl Worker {
             let slots = &mut self.tx[port.0 as usize];
             slots.dirty = false;
             slots.queues.iter_mut().for_each(|slot| slot.queue.notify());
+        }
+        if self.hops.are_dirty() {
+            self.hops.notify();
         }
     }
 }

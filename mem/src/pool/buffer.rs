@@ -1,5 +1,6 @@
 //! The handle of one buffer: where it is and what lies in it, in sixteen bytes.
 
+use crate::Seg;
 use core::ptr::NonNull;
 
 /// One buffer of a pool, with its only owner. Give it back to a [`super::Cache`] of its pool; dropping it loses it.
@@ -90,6 +91,14 @@ impl Buffer {
     pub fn data_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `data`; the handle is borrowed for as long as the slice.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().add(self.headroom()), self.len()) }
+    }
+
+    /// The data as a segment, of use for as long as this handle exists and is not given back: whoever reads through it
+    /// keeps the handle.
+    #[inline]
+    pub fn seg(&self) -> Seg {
+        // SAFETY: the offset never exceeds the capacity, so this stays inside the buffer or one past its end.
+        Seg::new(unsafe { self.start.add(self.headroom()) }, self.len.into())
     }
 
     /// Empties the buffer and starts its data `headroom` bytes in, or at the end if there are not so many.

@@ -12,8 +12,7 @@ const COMING: [u8; 6] = [10, 11, 12, 13, 14, 15];
 /// Frames that must arrive between two changes.
 const ENOUGH: u64 = 2_000;
 
-fn story<R: DriverRing>(packed: bool) {
-    let rig = Rig::new();
+pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
     let done = AtomicBool::new(false);
     let calm: Vec<_> = CALM.iter().map(|name| rig.add(name)).collect();
     let guests = std::thread::scope(|s| {
@@ -52,7 +51,9 @@ fn story<R: DriverRing>(packed: bool) {
         assert_eq!(port.fault, None);
     }
     let served: Vec<_> = now.workers.iter().map(|worker| worker.packets).collect();
-    assert!(served.iter().all(|&packets| packets > 0), "both workers carried packets: {served:?}");
+    // Stages have what the one before them gives: nothing, where few flows are spread over many.
+    let whole = now.workers.iter().all(|worker| worker.role == "all");
+    assert!(!whole || served.iter().all(|&packets| packets > 0), "both workers carried packets: {served:?}");
     assert!(now.removed.rx_packets > 0 && now.removed.tx_packets > 0, "{:?}", now.removed);
     for id in calm {
         rig.remove(id);
@@ -69,10 +70,10 @@ fn comes_and_goes<R: DriverRing>(mut guest: Guest<R>, gone: &AtomicBool) {
 
 #[test]
 fn the_sums_agree_while_ports_with_split_rings_come_and_go() {
-    story::<Split>(false);
+    story::<Split>(Rig::new(), false);
 }
 
 #[test]
 fn the_sums_agree_while_ports_with_packed_rings_come_and_go() {
-    story::<Packed>(true);
+    story::<Packed>(Rig::new(), true);
 }

@@ -9,6 +9,7 @@ mod guest;
 mod hostile;
 mod hung;
 mod memory;
+mod models;
 mod rig;
 mod sleep;
 mod swap;

@@ -1,7 +1,7 @@
 //! A switch with two workers and vhost-user ports in a folder of their own.
 
 use crate::guest::{PAIRS, PATIENCE};
-use engine::{Engine, EngineConfig, PortSnapshot, Snapshot, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, Model, PortSnapshot, Role, Snapshot, Spread, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::PortId;
@@ -20,6 +20,8 @@ pub(crate) struct Rig {
     pub(crate) engine: Engine,
     bridge: Switch,
     folder: TempDir,
+    /// Whether ports are spread in software.
+    spreads: bool,
 }
 
 impl Rig {
@@ -31,7 +33,19 @@ impl Rig {
     pub(crate) fn with(start: impl FnOnce(&Switch) -> Engine) -> Self {
         let bridge = Switch::new(PORTS);
         bridge.add_bridge("lan", BridgeConfig::default()).unwrap();
-        Self { engine: start(&bridge), bridge, folder: tempfile::tempdir().unwrap() }
+        Self { engine: start(&bridge), bridge, folder: tempfile::tempdir().unwrap(), spreads: false }
+    }
+
+    /// In another execution model, on so many threads.
+    pub(crate) fn in_model(model: &Model, threads: usize) -> Self {
+        let config = EngineConfig { workers: vec![WorkerConfig::default(); threads], ..config() };
+        let rig = Self::with(|bridge| Engine::start_as(config, model.clone(), bridge).unwrap());
+        Self { spreads: matches!(model, Model::Spreading(_)), ..rig }
+    }
+
+    /// Another stage of a pipeline.
+    pub(crate) fn add_stage(&self, role: Role) -> usize {
+        self.engine.add_stage(role, WorkerConfig::default(), &self.bridge).unwrap()
     }
 
     pub(crate) fn socket(&self, name: &str) -> PathBuf {
@@ -43,8 +57,11 @@ impl Rig {
         let id = self.engine.reserve(name).unwrap();
         self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
         let options = Options { queue_pairs: PAIRS, mtu: Some(MTU), ..Options::default() };
-        let control = VhostUser::listen(self.socket(name), options).unwrap();
-        self.engine.add_reserved(id, Box::new(control)).unwrap();
+        let control = Box::new(VhostUser::listen(self.socket(name), options).unwrap());
+        match self.spreads {
+            true => self.engine.add_spread(id, control).unwrap(),
+            false => self.engine.add_reserved(id, control).unwrap(),
+        }
         id
     }
 

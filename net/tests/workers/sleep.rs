@@ -37,8 +37,7 @@ fn pass<R: DriverRing>(from: &mut Guest<R>, to: &mut Guest<R>, known: bool) {
     }
 }
 
-fn story<R: DriverRing>(ring: RingKind, event_idx: bool) {
-    let (near, far) = (Rig::new(), Rig::new());
+pub(crate) fn story<R: DriverRing>(near: Rig, far: Rig, ring: RingKind, event_idx: bool) {
     let done = AtomicBool::new(false);
     let _ending = Ending(&done);
     near.add("guest");
@@ -77,7 +76,7 @@ fn story<R: DriverRing>(ring: RingKind, event_idx: bool) {
 fn sleeping_switches_are_woken_over_split_rings() {
     for ring in [RingKind::Split, RingKind::SplitInOrder] {
         for event_idx in [false, true] {
-            story::<Split>(ring, event_idx);
+            story::<Split>(Rig::new(), Rig::new(), ring, event_idx);
         }
     }
 }
@@ -86,7 +85,7 @@ fn sleeping_switches_are_woken_over_split_rings() {
 fn sleeping_switches_are_woken_over_packed_rings() {
     for ring in [RingKind::Packed, RingKind::PackedInOrder] {
         for event_idx in [false, true] {
-            story::<Packed>(ring, event_idx);
+            story::<Packed>(Rig::new(), Rig::new(), ring, event_idx);
         }
     }
 }

@@ -1,0 +1,155 @@
+//! Makes stages and their threads: what each is made of, where it is pinned, what it needs before its first round.
+
+use crate::clock::Clock;
+use crate::command::Event;
+use crate::config::{EngineError, QueueFull, WorkerConfig};
+use crate::counters::WorkerCounters;
+use crate::hop::{Hops, store};
+use crate::link::{Bell, Link};
+use crate::model::{HopConfig, Role};
+use crate::pipeline::Pipeline;
+use crate::sleeper::Sleeper;
+use crate::stage::{Deliver, Spreader, run_together};
+use crate::worker::{Parts, Worker};
+use mem::copy::Choice;
+use mem::pool::Pool;
+use port::Spread;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::ops::Range;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// Numbers of workers that an Rx stage can name.
+const NAMES: usize = 256;
+
+/// What all stages of an engine have in common.
+pub(crate) struct Founder {
+    pub(crate) events: Mutex<Sender<Event>>,
+    pub(crate) bell: Bell,
+    pub(crate) kernel: Choice,
+    pub(crate) clock: Clock,
+    pub(crate) max_ports: usize,
+    pub(crate) spread: Spread,
+    pub(crate) hops: Option<HopConfig>,
+    pub(crate) pool: Option<Arc<Pool>>,
+    /// Workers among which a port's queue pairs are divided.
+    pub(crate) lanes: usize,
+}
+
+/// One stage as the engine knows it.
+pub(crate) struct Stage {
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) link: Arc<Link>,
+    pub(crate) place: (Option<usize>, Role),
+}
+
+impl Stage {
+    /// Whether it runs the real pipeline.
+    pub(crate) fn judges(&self) -> bool {
+        matches!(self.place.1, Role::All | Role::Work)
+    }
+}
+
+/// All stages, and the threads with the stages that are on each.
+#[derive(Default)]
+pub(crate) struct Staff {
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) threads: Vec<(JoinHandle<()>, Range<usize>)>,
+}
+
+impl Staff {
+    pub(crate) fn counters(&self) -> Vec<Arc<WorkerCounters>> {
+        self.stages.iter().map(|stage| stage.counters.clone()).collect()
+    }
+}
+
+impl Founder {
+    /// Makes a stage; `judge` makes the real pipeline where it runs that.
+    pub(crate) fn found(
+        &self,
+        config: WorkerConfig,
+        role: Role,
+        judge: impl FnOnce() -> Box<dyn Pipeline>,
+    ) -> Result<(Stage, Parts), EngineError> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = Arc::new(Link::new(events, self.bell.clone())?);
+        let counters = Arc::new(WorkerCounters::new(self.max_ports));
+        let pipeline: Box<dyn Pipeline> = match role {
+            Role::All | Role::Work => judge(),
+            Role::Rx => Box::new(Spreader::new(Default::default(), self.spread, 1)),
+            Role::Tx => Box::new(Deliver),
+        };
+        let waits = role != Role::Tx && self.hops.is_some_and(|hops| hops.full == QueueFull::Wait);
+        let parts = Parts {
+            sleeper: Sleeper::new(link.bell.clone())?,
+            hops: Hops::new(self.kernel, self.max_ports, role == Role::Rx, waits && role != Role::All),
+            link: link.clone(),
+            counters: counters.clone(),
+            pipeline,
+            kernel: self.kernel,
+            ticks_per_ns: self.clock.ticks_per_ns,
+            start: self.clock.start,
+            max_ports: if role == Role::Rx { self.max_ports.max(NAMES) } else { self.max_ports },
+            workers: self.lanes,
+            spread: self.spread,
+        };
+        Ok((Stage { counters, link, place: (config.cpu, role) }, parts))
+    }
+
+    /// Starts the thread of these stages, and returns when it runs where it should.
+    pub(crate) fn start(
+        &self,
+        index: usize,
+        config: WorkerConfig,
+        stages: Vec<Parts>,
+    ) -> Result<JoinHandle<()>, EngineError> {
+        let (pinned, is_pinned) = channel();
+        let over: Vec<_> = stages.iter().map(|parts| Over(parts.link.clone())).collect();
+        let pool = self.pool.clone();
+        let body = move || {
+            let _over = over;
+            let result = pin(index, config);
+            let runs = result.is_ok();
+            // The starter waits for this answer, so it is there to take it.
+            let _ = pinned.send(result);
+            if runs {
+                port::prepare_thread();
+                run(config, stages, pool.as_ref());
+            }
+        };
+        let thread = Builder::new().name(format!("worker-{index}")).spawn(body)?;
+        is_pinned.recv().unwrap_or(Err(EngineError::Stopping)).map(|()| thread)
+    }
+}
+
+/// Runs until every stage was told to quit.
+fn run(config: WorkerConfig, stages: Vec<Parts>, pool: Option<&Arc<Pool>>) {
+    let mut stages: Vec<_> = stages.into_iter().map(|parts| Worker::new(config, parts)).collect();
+    match pool {
+        Some(pool) => {
+            store::open(pool);
+            run_together(stages);
+        }
+        // Without hops there is one stage on a thread.
+        None => stages.drain(..).for_each(Worker::run),
+    }
+}
+
+/// Says that a worker's thread is over, even when it panicked.
+struct Over(Arc<Link>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+fn pin(worker: usize, config: WorkerConfig) -> Result<(), EngineError> {
+    let Some(cpu) = config.cpu else { return Ok(()) };
+    let mut set = CpuSet::new();
+    if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
+    }
+    sched_setaffinity(None, &set).map_err(|reason| EngineError::Pin { worker, cpu, reason })
+}

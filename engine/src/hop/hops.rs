@@ -1,0 +1,89 @@
+//! The hops that begin at one stage, and which of them a packet takes.
+
+use super::Sender;
+use mem::copy::Choice;
+use port::{BURST, Burst, PortId, Route, Tally};
+
+/// A port that no hop leads to.
+const NOWHERE: u8 = u8::MAX;
+
+/// What a stage may send to other stages.
+pub(crate) struct Hops {
+    senders: Vec<Sender>,
+    kernel: Choice,
+    /// The hop to each port: its place among the senders.
+    routes: Vec<u8>,
+    /// Whether this stage hands packets to workers, and numbers of outputs are places of senders; otherwise they are ports.
+    spreads: bool,
+    /// Whether nothing is taken while a hop is short of room.
+    waits: bool,
+    dirty: bool,
+}
+
+impl Hops {
+    pub(crate) fn new(kernel: Choice, ports: usize, spreads: bool, waits: bool) -> Self {
+        Self { senders: Vec::new(), kernel, routes: vec![NOWHERE; ports], spreads, waits, dirty: false }
+    }
+
+    /// One hop more, behind the others.
+    pub(crate) fn add(&mut self, sender: Sender) {
+        self.senders.push(sender);
+    }
+
+    /// Packets for `port` go by hop `at` from now on, or nowhere.
+    pub(crate) fn route(&mut self, port: PortId, at: Option<u8>) {
+        self.routes[usize::from(port.0)] = at.unwrap_or(NOWHERE);
+    }
+
+    /// Whether losses of a hop are those of the port that packets came in by: where they go is not known yet.
+    pub(crate) fn spreads(&self) -> bool {
+        self.spreads
+    }
+
+    /// Sends packets on to where `to` is reached. `false` where no hop leads there.
+    pub(crate) fn send(
+        &mut self,
+        (burst, picks): (&Burst, &[u8]),
+        route: Route,
+        alone: bool,
+        tally: &mut Tally,
+    ) -> bool {
+        let at = if self.spreads { route.to.0 as usize } else { self.routes[usize::from(route.to.0)].into() };
+        let Some(sender) = self.senders.get_mut(at) else { return false };
+        sender.send(self.kernel, (burst, picks), (route, alone), tally);
+        self.dirty = true;
+        true
+    }
+
+    /// Whether the stage looks at its hops before it takes anything.
+    #[inline(always)]
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Whether every hop has room for what two bursts become, and for what floods make of them as far as half of the ring
+    /// goes.
+    pub(crate) fn have_room(&mut self) -> bool {
+        self.senders.iter_mut().all(|sender| {
+            let wanted = (sender.capacity() / 2).max(2 * BURST);
+            sender.room(wanted) >= wanted
+        })
+    }
+
+    /// Whether anything was sent since the last `notify`.
+    #[inline(always)]
+    pub(crate) fn are_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// Shows receivers what there is for them.
+    pub(crate) fn publish(&mut self) {
+        self.senders.iter_mut().for_each(Sender::publish);
+    }
+
+    /// Rings receivers that sleep. The caller has executed a sequentially consistent fence since `publish`.
+    pub(crate) fn notify(&mut self) {
+        self.dirty = false;
+        self.senders.iter_mut().for_each(Sender::notify);
+    }
+}

@@ -1,0 +1,61 @@
+//! A hop: packets on their way from one stage to the next, which is mostly on another thread.
+//!
+//! A hop is a ring with one sender and one receiver (`ring::spsc`) of [`Parcel`]s. A parcel is a pool buffer with what
+//! has to be known of the packet beside it, in 32 bytes. A packet that comes from a port is copied into a buffer once;
+//! from stage to stage the buffer goes on, and the last stage writes it to its destination and gives it back. Both ends
+//! use the cache of pool buffers of the thread that they are on ([`store`]), so a thread that takes and gives back as
+//! many buffers as it gets never asks the pool.
+//!
+//! Protocol of sleeping (`alarm`): the receiver raises `asleep`, executes a sequentially consistent fence and looks at the ring
+//! again; only if that is empty it sleeps on the alarm's descriptor. The sender publishes parcels, executes a
+//! sequentially consistent fence (the worker's, once for a round) and looks at `asleep`; if it is raised, it takes it down and
+//! rings. One of the two fences comes first: either the receiver sees the parcels or the sender sees `asleep`. An alarm that
+//! is rung for a receiver which has just woken by itself wakes it once too often, and no harm is done.
+//!
+//! What a hop must never do: lose a parcel, let two stages have one buffer, count as a port's traffic, or wait.
+
+mod alarm;
+mod hops;
+mod parcel;
+mod receiver;
+mod sender;
+pub(crate) mod store;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use hops::Hops;
+pub(crate) use receiver::Receiver;
+pub(crate) use sender::Sender;
+
+use crate::config::EngineError;
+use crate::model::HopConfig;
+use alarm::Alarm;
+use mem::pool::{Pages, Pool, PoolSpec};
+use std::sync::Arc;
+
+/// Bytes in front of a packet for headers that pipelines add: a burst's head grows by no more.
+const HEADROOM: usize = 64;
+/// Bytes of one buffer: a full Ethernet frame lies in one, and the distance to the next is an odd number of line pairs
+/// without waste.
+const BUFFER: u16 = 17 * 128;
+/// Bytes of a packet in one buffer.
+const DATA: usize = BUFFER as usize - HEADROOM;
+/// Buffers that a thread may have beside those in rings: two bursts, one that is being sent, and a cache of the pool.
+const BESIDE: usize = 256;
+
+/// Both ends of a new hop.
+pub(crate) fn hop(pool: &Arc<Pool>, config: &HopConfig) -> std::io::Result<(Sender, Receiver)> {
+    let (producer, consumer) = ring::spsc::ring(config.ring);
+    let alarm = Arc::new(Alarm::new()?);
+    let sender = Sender::new(producer, alarm.clone(), config.write_unit);
+    Ok((sender, Receiver::new(consumer, alarm, config.read_unit, pool.clone())))
+}
+
+/// Buffers for `hops` hops between `threads` threads, so that none is missing while a ring has room. Pages are touched when
+/// they are first used; huge ones that the administrator set aside are left to those who cannot do without.
+pub(crate) fn pool(config: &HopConfig, hops: usize, threads: usize) -> Result<Arc<Pool>, EngineError> {
+    let ring = config.ring.next_power_of_two() + config.read_unit;
+    let buffers = (hops * ring + threads * BESIDE).max(config.buffers);
+    let spec = PoolSpec { buffers: buffers as u32, size: BUFFER, pages: Pages::Ordinary };
+    Pool::new(spec).map_err(|e| EngineError::NoPool(e.to_string()))
+}

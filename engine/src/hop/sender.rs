@@ -1,0 +1,180 @@
+//! The end of a hop that packets go into.
+
+use super::alarm::Alarm;
+use super::parcel::Parcel;
+use super::{DATA, HEADROOM, store};
+use mem::copy::{Choice, Kernel};
+use mem::pool::{Buffer, Cache};
+use port::{Burst, DropReason, Route, Tally};
+use ring::spsc::Producer;
+use std::sync::Arc;
+
+/// Most parcels of one packet: the longest frame that any port takes has 65,550 bytes.
+const LONGEST: usize = 65_550_usize.div_ceil(DATA);
+
+/// Where a stage puts what another one is to have.
+pub(crate) struct Sender {
+    ring: Producer<Parcel>,
+    /// Parcels that the receiver does not see yet. There is room for all of them in the ring.
+    staged: Vec<Parcel>,
+    /// Published when there are so many; 0: when all packets of a burst are here.
+    unit: usize,
+    alarm: Arc<Alarm>,
+    /// Whether anything was published since the receiver was last rung for.
+    rings: bool,
+}
+
+impl Sender {
+    pub(super) fn new(ring: Producer<Parcel>, alarm: Arc<Alarm>, unit: usize) -> Self {
+        let most = ring.capacity();
+        Self { ring, staged: Vec::with_capacity(most), unit, alarm, rings: false }
+    }
+
+    /// Parcels that there is room for, if at least `wanted`.
+    #[inline]
+    pub(super) fn room(&mut self, wanted: usize) -> usize {
+        self.ring.room(wanted + self.staged.len()) - self.staged.len()
+    }
+
+    /// Parcels that the ring holds.
+    pub(super) fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Sends packets on. `alone` says that nobody else wants them, so that buffers may go along. What finds no room is
+    /// counted; what is sent on is not, because it has not left the switch.
+    pub(super) fn send(
+        &mut self,
+        kernel: Choice,
+        (burst, picks): (&Burst, &[u8]),
+        (route, alone): (Route, bool),
+        tally: &mut Tally,
+    ) {
+        let sent = store::with(|cache| {
+            mem::with_kernel!(kernel, K => self.send_by::<K>(cache, burst, picks, route, alone))
+        });
+        let lost = picks.len() - sent.unwrap_or(0);
+        tally.drop(DropReason::StageFull, lost as u64);
+        if self.unit == 0 {
+            self.publish();
+        }
+    }
+
+    /// How many packets found room.
+    #[inline]
+    fn send_by<K: Kernel>(
+        &mut self,
+        cache: &mut Cache,
+        burst: &Burst,
+        picks: &[u8],
+        route: Route,
+        alone: bool,
+    ) -> usize {
+        let mut room = self.room(picks.len());
+        let mut sent = 0;
+        for &pick in picks {
+            let i = usize::from(pick);
+            let there = if alone { burst.cargo(i) } else { 0 };
+            let parcels = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
+            if parcels > room {
+                continue;
+            }
+            let loaded = match there {
+                0 => self.load::<K>(cache, burst, i, route, parcels),
+                _ => self.pass_on(burst, i, route, parcels),
+            };
+            if loaded {
+                (room, sent) = (room - parcels, sent + 1);
+            }
+            if self.unit > 0 && self.staged.len() >= self.unit {
+                self.publish();
+            }
+        }
+        sent
+    }
+
+    /// Takes packet `i` out of the burst with its buffers.
+    #[inline]
+    fn pass_on(&mut self, burst: &Burst, i: usize, route: Route, parcels: usize) -> bool {
+        let (staged, offload, mut left) = (&mut self.staged, burst.offload(i), parcels as u16);
+        burst.take_cargo(i, |buffer| {
+            left -= 1;
+            staged.push(Parcel::new(buffer, offload, route, left));
+        });
+        true
+    }
+
+    /// Copies packet `i`. `false` where the pool has no buffer.
+    #[inline]
+    fn load<K: Kernel>(
+        &mut self,
+        cache: &mut Cache,
+        burst: &Burst,
+        i: usize,
+        route: Route,
+        parcels: usize,
+    ) -> bool {
+        if parcels > 1 {
+            return self.load_long::<K>(cache, burst, i, route, parcels);
+        }
+        let Some(mut buffer) = cache.alloc() else { return false };
+        buffer.reset(HEADROOM);
+        if let Some(to) = buffer.append(burst.frame_len(i)) {
+            burst.frame(i).copy_to::<K>(to);
+        }
+        self.staged.push(Parcel::new(buffer, burst.offload(i), route, 0));
+        true
+    }
+
+    #[cold]
+    fn load_long<K: Kernel>(
+        &mut self,
+        cache: &mut Cache,
+        burst: &Burst,
+        i: usize,
+        route: Route,
+        parcels: usize,
+    ) -> bool {
+        let mut buffers: [Option<Buffer>; LONGEST] = [const { None }; LONGEST];
+        let Some(places) = buffers.get_mut(..parcels) else { return false };
+        for place in &mut *places {
+            *place = cache.alloc();
+        }
+        if places.iter().any(Option::is_none) {
+            places.iter_mut().filter_map(Option::take).for_each(|buffer| cache.free(buffer));
+            return false;
+        }
+        let (len, mut at) = (burst.frame_len(i), 0);
+        for (k, mut buffer) in places.iter_mut().filter_map(Option::take).enumerate() {
+            buffer.reset(HEADROOM);
+            if let Some(to) = buffer.append(DATA.min(len - at)) {
+                at += burst.frame(i).copy_behind::<K>(at, to);
+            }
+            let left = (parcels - 1 - k) as u16;
+            self.staged.push(Parcel::new(buffer, burst.offload(i), route, left));
+        }
+        true
+    }
+
+    /// Shows the receiver what is here.
+    pub(super) fn publish(&mut self) {
+        if !self.staged.is_empty() {
+            self.ring.push_all(&mut self.staged.drain(..));
+            self.rings = true;
+        }
+    }
+
+    /// Rings the receiver if it sleeps. The caller has executed a sequentially consistent fence since `publish`.
+    pub(super) fn notify(&mut self) {
+        if std::mem::take(&mut self.rings) {
+            self.alarm.ring();
+        }
+    }
+}
+
+impl Drop for Sender {
+    /// What is here is the receiver's to forward or to give back.
+    fn drop(&mut self) {
+        self.publish();
+    }
+}

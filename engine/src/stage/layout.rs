@@ -1,0 +1,78 @@
+//! Which stage does what: where ports' queues live and where hops lead.
+
+use crate::model::{Model, Role};
+
+/// Numbers of stages by what they do, each in the order in which the others know them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Take ports' packets.
+    pub(crate) takers: Vec<usize>,
+    /// Take those of ports that are spread in software.
+    pub(crate) spreaders: Vec<usize>,
+    /// Decide where packets go.
+    pub(crate) judges: Vec<usize>,
+    /// Have ports' transmit queues.
+    pub(crate) outlets: Vec<usize>,
+    /// Whether judges send by hops to outlets.
+    pub(crate) routed: bool,
+}
+
+impl Layout {
+    /// Of the stages with these roles, in their order.
+    pub(crate) fn new(model: &Model, roles: &[Role]) -> Self {
+        let of = |role: Role| roles.iter().enumerate().filter(move |(_, r)| **r == role).map(|(i, _)| i);
+        let (all, rx, work, tx): (Vec<_>, Vec<_>, Vec<_>, Vec<_>) = (
+            of(Role::All).collect(),
+            of(Role::Rx).collect(),
+            of(Role::Work).collect(),
+            of(Role::Tx).collect(),
+        );
+        match model {
+            Model::RunToCompletion | Model::Spreading(_) => {
+                Self { takers: all.clone(), spreaders: rx, judges: all.clone(), outlets: all, routed: false }
+            }
+            Model::Pipeline(_) => {
+                Self { takers: rx.clone(), spreaders: rx, judges: work, outlets: tx, routed: true }
+            }
+        }
+    }
+
+    /// What is joined to what: every spreader to every judge, and where judges send by hops, each to every outlet.
+    pub(crate) fn joints(&self) -> impl Iterator<Item = (usize, usize)> {
+        let fan = self.spreaders.iter().flat_map(|from| self.judges.iter().map(|to| (*from, *to)));
+        let outlets: &[usize] = if self.routed { &self.outlets } else { &[] };
+        fan.chain(self.judges.iter().flat_map(move |from| outlets.iter().map(|to| (*from, *to))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{HopConfig, PipelineConfig, Roles};
+
+    fn layout(model: &Model, threads: usize) -> Layout {
+        Layout::new(model, &model.roles(threads).concat())
+    }
+
+    #[test]
+    fn workers_that_run_to_completion_have_everything_and_no_hops() {
+        let layout = layout(&Model::RunToCompletion, 2);
+        assert_eq!((layout.takers.len(), layout.joints().count()), (2, 0));
+    }
+
+    #[test]
+    fn who_spreads_is_joined_to_every_worker() {
+        let layout = layout(&Model::Spreading(HopConfig::default()), 2);
+        assert_eq!((&layout.takers[..], &layout.spreaders[..]), (&[0, 2][..], &[1, 3][..]));
+        assert_eq!(layout.joints().collect::<Vec<_>>(), [(1, 0), (1, 2), (3, 0), (3, 2)]);
+    }
+
+    #[test]
+    fn stages_are_joined_in_the_order_of_the_work() {
+        let io = Roles { rx: true, work: false, tx: true };
+        let roles = vec![io, Roles::only(Role::Work), Roles::only(Role::Work)];
+        let layout = layout(&Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() }), 3);
+        assert_eq!((&layout.takers[..], &layout.judges[..], &layout.outlets[..]), (&[0][..], &[2, 3][..], &[1][..]));
+        assert_eq!(layout.joints().collect::<Vec<_>>(), [(0, 2), (0, 3), (2, 1), (3, 1)]);
+    }
+}

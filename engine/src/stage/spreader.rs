@@ -1,0 +1,110 @@
+//! The pipeline of an Rx stage: which worker a packet is for.
+//!
+//! Outputs are numbers of workers here. A table of many more entries than there are workers stands between hash and worker, as
+//! in a network card, so that workers' shares are even.
+
+use crate::model::Order;
+use crate::pipeline::{Outputs, Pipeline};
+use port::{Burst, Now, PortId, Spread, Steering};
+
+/// Entries of the table; network cards have as many or more.
+const ENTRIES: usize = 128;
+
+/// Hands packets to workers.
+pub(crate) struct Spreader {
+    order: Order,
+    steering: Steering,
+    workers: usize,
+    table: [u8; ENTRIES],
+    turn: usize,
+}
+
+impl Spreader {
+    /// For that many workers, at least one.
+    pub(crate) fn new(order: Order, spread: Spread, workers: usize) -> Self {
+        let workers = workers.clamp(1, usize::from(u8::MAX));
+        let table = std::array::from_fn(|i| (i % workers) as u8);
+        Self { order, steering: Steering::new(spread), workers, table, turn: 0 }
+    }
+
+    /// The worker of a flow, or of the port where a packet belongs to no flow.
+    #[inline]
+    fn worker(&self, head: &[u8], from: PortId) -> PortId {
+        let hash = self.steering.hash(head).unwrap_or(u32::from(from.0));
+        PortId(self.table[entry(hash)].into())
+    }
+}
+
+/// The entry of a hash. Toeplitz is linear: addresses that count up differ in few of its bits, which a product spreads over
+/// all (Knuth, The Art of Computer Programming 6.4, multiplicative hashing).
+#[inline]
+fn entry(hash: u32) -> usize {
+    (hash.wrapping_mul(0x9e37_79b1) >> (u32::BITS - ENTRIES.ilog2())) as usize
+}
+
+impl Pipeline for Spreader {
+    fn process(&mut self, burst: &mut Burst, from: PortId, _now: Now, out: &mut Outputs) {
+        let whole = match self.order {
+            Order::Flow => {
+                for i in 0..burst.len() {
+                    out.send(i, self.worker(burst.head(i), from));
+                }
+                return;
+            }
+            Order::Port => usize::from(from.0) % self.workers,
+            Order::None => {
+                self.turn = (self.turn + 1) % self.workers;
+                self.turn
+            }
+        };
+        for i in 0..burst.len() {
+            out.send(i, PortId(whole as u16));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn udp(source: u8) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, source, 10, 0, 1, 1]);
+        frame.extend([0, 1, 0, 2, 0, 26, 0, 0]);
+        frame.resize(60, 0);
+        frame
+    }
+
+    fn spread(spreader: &mut Spreader, from: u16, frames: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
+        let (mut burst, mut out) = (Burst::new(), Outputs::new(16));
+        burst.begin(0);
+        frames.for_each(|frame| assert!(burst.push_own(&frame)));
+        spreader.process(&mut burst, PortId(from), Now(0), &mut out);
+        let mut at = vec![usize::MAX; burst.len()];
+        for worker in out.ports() {
+            for i in out.picks(*worker).as_slice() {
+                at[usize::from(*i)] = worker.0.into();
+            }
+        }
+        at
+    }
+
+    #[test]
+    fn flows_keep_their_worker_and_every_worker_has_some() {
+        let mut spreader = Spreader::new(Order::Flow, Spread::Symmetric, 3);
+        let first = spread(&mut spreader, 0, (0..64).map(udp));
+        assert_eq!(first, spread(&mut spreader, 5, (0..64).map(udp)), "whichever port they come by");
+        assert!((0..3).all(|worker| first.iter().filter(|at| **at == worker).count() > 8), "{first:?}");
+        let no_flow = spread(&mut spreader, 5, std::iter::repeat_n(vec![1; 60], 4));
+        assert!(no_flow.windows(2).all(|pair| pair[0] == pair[1]), "what is no flow keeps its port's order");
+    }
+
+    #[test]
+    fn a_port_or_a_burst_stays_together_where_flows_do_not_matter() {
+        let mut spreader = Spreader::new(Order::Port, Spread::Symmetric, 3);
+        assert_eq!(spread(&mut spreader, 4, (0..9).map(udp)), [1; 9]);
+        let mut spreader = Spreader::new(Order::None, Spread::Symmetric, 3);
+        let turns = [(); 4].map(|()| spread(&mut spreader, 4, (0..3).map(udp))[0]);
+        assert_eq!(turns, [1, 2, 0, 1]);
+    }
+}

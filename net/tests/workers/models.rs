@@ -1,0 +1,142 @@
+//! The same stories where stages on several threads share the work, in every division of it: who has which role changes how fast packets
+//! pass, and nothing else.
+
+use crate::guest::{Ending, Guest};
+use crate::rig::{Rig, assert_sums_agree};
+use crate::{churn, sleep, swap};
+use engine::{HopConfig, Model, Order, PipelineConfig, QueueFull, Role, Roles};
+use port::virtio_user::RingKind;
+use ring::driver::{Packed, Split};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const IO: Roles = Roles { rx: true, work: false, tx: true };
+const EVERYTHING: Roles = Roles { rx: true, work: true, tx: true };
+const RX_WORK: Roles = Roles { rx: true, work: true, tx: false };
+
+/// Divisions of the work among threads.
+fn divisions() -> Vec<Vec<Roles>> {
+    let [rx, work, tx] = [Role::Rx, Role::Work, Role::Tx].map(Roles::only);
+    vec![
+        vec![rx, work, tx],
+        vec![IO, work, work],
+        vec![EVERYTHING],
+        vec![EVERYTHING; 2],
+        vec![RX_WORK, tx],
+        vec![rx, rx, work, work, tx, tx],
+    ]
+}
+
+fn pipeline(roles: &[Roles], hops: HopConfig) -> Rig {
+    Rig::in_model(&Model::Pipeline(PipelineConfig { roles: roles.to_vec(), hops }), roles.len())
+}
+
+#[test]
+fn ports_come_and_go_whoever_has_which_role() {
+    for roles in divisions() {
+        churn::story::<Split>(pipeline(&roles, HopConfig::default()), false);
+    }
+}
+
+#[test]
+fn ports_come_and_go_whatever_the_rings_and_units_are() {
+    let small = HopConfig { ring: 256, write_unit: 7, read_unit: 5, ..HopConfig::default() };
+    let large = HopConfig { write_unit: 200, read_unit: 256, full: QueueFull::Wait, ..HopConfig::default() };
+    let by_port = HopConfig { ring: 256, order: Order::Port, full: QueueFull::Wait, ..HopConfig::default() };
+    for hops in [small, large, by_port] {
+        for roles in [&divisions()[1], &divisions()[3]] {
+            churn::story::<Packed>(pipeline(roles, hops), true);
+        }
+    }
+}
+
+#[test]
+fn a_changed_map_loses_nothing_that_is_in_hops() {
+    for roles in [&divisions()[0], &divisions()[2]] {
+        swap::story::<Split>(pipeline(roles, HopConfig::default()), false);
+    }
+}
+
+#[test]
+fn a_frame_wakes_one_stage_after_the_other() {
+    for roles in divisions() {
+        let rig = || pipeline(&roles, HopConfig::default());
+        sleep::story::<Split>(rig(), rig(), RingKind::Split, true);
+        sleep::story::<Packed>(rig(), rig(), RingKind::Packed, false);
+    }
+}
+
+#[test]
+fn workers_that_run_to_completion_hand_flows_to_each_other() {
+    for hops in [HopConfig::default(), HopConfig { full: QueueFull::Wait, ..HopConfig::default() }] {
+        let rig = || Rig::in_model(&Model::Spreading(hops), 2);
+        churn::story::<Split>(rig(), false);
+        sleep::story::<Split>(rig(), rig(), RingKind::Split, true);
+    }
+}
+
+/// Stages of each kind are added while guests check the order of what they get. Returns the sums' state at the end.
+fn growing(hops: HopConfig) {
+    let [rx, work, tx] = [Role::Rx, Role::Work, Role::Tx].map(Roles::only);
+    let rig = pipeline(&[rx, work, tx], hops);
+    let names = ["a", "b", "c", "d"];
+    for name in &names[..3] {
+        rig.add(name);
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let _ending = Ending(&done);
+        let (rig, done) = (&rig, &done);
+        let live = move |n: u8| {
+            let guest = Guest::<Split>::plug_in(&rig.socket(names[usize::from(n)]), n, false);
+            let peers: Vec<u8> = (0..4).filter(|peer| *peer != n).collect();
+            s.spawn(move || guest.live(&peers, done));
+        };
+        (0..3).for_each(live);
+        for (number, role) in (3..).zip([Role::Work, Role::Tx, Role::Work, Role::Rx, Role::Work]) {
+            rig.wait_for_traffic(&names[..3], 2_000);
+            assert_eq!(rig.add_stage(role), number);
+        }
+        rig.add(names[3]);
+        live(3);
+        rig.wait_for_traffic(&names, 4_000);
+        done.store(true, Ordering::Relaxed);
+    });
+    let now = rig.engine.snapshot();
+    assert_sums_agree(&now);
+    let roles: Vec<&str> = now.workers.iter().map(|worker| worker.role.as_str()).collect();
+    assert_eq!(roles, ["rx", "work", "tx", "work", "tx", "work", "rx", "work"]);
+    let served = |role| now.workers.iter().filter(|w| w.role == role && w.packets > 0).count();
+    assert!(served("work") > 1, "a worker that was added has flows: {:#?}", now.workers);
+    assert_eq!((served("rx"), served("tx")), (2, 2), "what was added has the port that came later");
+    rig.engine.stop().unwrap();
+}
+
+#[test]
+fn stages_are_added_while_packets_flow_and_no_flow_overtakes_itself() {
+    growing(HopConfig::default());
+    growing(HopConfig { full: QueueFull::Wait, ring: 256, ..HopConfig::default() });
+}
+
+#[test]
+fn where_stages_wait_for_each_other_no_packet_is_lost_between_them() {
+    let rig = pipeline(&divisions()[1], HopConfig { full: QueueFull::Wait, ring: 256, ..HopConfig::default() });
+    let done = AtomicBool::new(false);
+    for name in ["a", "b"] {
+        rig.add(name);
+    }
+    std::thread::scope(|s| {
+        let _ending = Ending(&done);
+        for (n, name) in [(0, "a"), (1, "b")] {
+            let guest = Guest::<Split>::plug_in(&rig.socket(name), n, false);
+            let done = &done;
+            s.spawn(move || guest.live(&[1 - n], done));
+        }
+        rig.wait_for_traffic(&["a", "b"], 50_000);
+        done.store(true, Ordering::Relaxed);
+    });
+    let now = rig.engine.snapshot();
+    assert_sums_agree(&now);
+    let lost = now.ports.iter().filter_map(|port| port.drops.get("stage-full")).sum::<u64>();
+    assert_eq!(lost, 0, "{:#?}", now.ports);
+    rig.engine.stop().unwrap();
+}

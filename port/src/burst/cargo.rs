@@ -1,0 +1,264 @@
+//! Packets that lie in buffers of a pool: a burst owns them, and whoever sends a packet on may take them along.
+//!
+//! What came from another thread lies in buffers that nobody else has. They belong to the burst from
+//! [`Burst::push_cargo`] on, and whoever filled the burst gives back what is left of them ([`Burst::unload`]) when it
+//! is completed. A packet that goes on to yet another thread takes its buffers with it ([`Burst::take_cargo`]), so that
+//! it is not copied again; from then on the burst must not be asked for that packet, because its bytes are somebody
+//! else's. Taking must therefore be the last thing that is done with a packet, and is never done with one that several
+//! outputs want.
+
+use super::{BURST, Burst, Frame};
+use crate::PortId;
+use mem::Seg;
+use mem::copy::Kernel;
+use mem::pool::Buffer;
+use std::cell::Cell;
+
+/// Where the packets of a burst that came from another thread entered the switch, and where they go if that has been
+/// decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The port that they came in by.
+    pub from: PortId,
+    /// The queue pair there.
+    pub pair: u16,
+    /// The port that they leave by; of no meaning before that is known.
+    pub to: PortId,
+}
+
+impl Default for Route {
+    fn default() -> Self {
+        Self { from: PortId(0), pair: 0, to: PortId(0) }
+    }
+}
+
+/// The buffers of a burst, in order, and which of them are which packet's.
+#[derive(Default)]
+pub(super) struct Cargo {
+    buffers: Vec<Cell<Option<Buffer>>>,
+    /// By packet: the first buffer and how many there are. Short where no packet lies in buffers.
+    of: Vec<(u32, u32)>,
+}
+
+impl Cargo {
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.buffers.clear();
+        self.of.clear();
+    }
+
+    /// Packet `i` is no more; its buffers stay until they are given back.
+    pub(super) fn remove(&mut self, i: usize) {
+        if i < self.of.len() {
+            self.of.remove(i);
+        }
+    }
+}
+
+impl Burst {
+    /// Says where the packets come from and go to.
+    #[inline]
+    pub fn set_route(&mut self, route: Route) {
+        self.route = route;
+    }
+
+    /// What was said last of where packets come from and go to. Queues of ports say nothing.
+    #[inline]
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// Adds a packet that lies in these buffers, which the burst owns from now on. `false` when the burst is full: then
+    /// nothing is taken. All packets of one burst are added like this, or none.
+    #[inline]
+    pub fn push_cargo(&mut self, first: Buffer, more: impl Iterator<Item = Buffer>) -> Result<(), Buffer> {
+        let i = self.n;
+        if i == BURST {
+            return Err(first);
+        }
+        let (at, spilled) = (self.cargo.buffers.len(), self.spill.len());
+        let seg = first.seg();
+        let mut bytes = seg.len();
+        self.cargo.buffers.push(Cell::new(Some(first)));
+        for buffer in more {
+            bytes += buffer.len();
+            self.spill.push(buffer.seg());
+            self.cargo.buffers.push(Cell::new(Some(buffer)));
+        }
+        self.cargo.of.push((at as u32, (self.cargo.buffers.len() - at) as u32));
+        self.rest[i] = seg;
+        self.more[i] = (spilled as u32, self.spill.len() as u32);
+        self.len[i] = bytes as u32;
+        self.n += 1;
+        Ok(())
+    }
+
+    /// How many buffers [`Burst::take_cargo`] would take for packet `i`; none where it has to be copied.
+    #[inline]
+    pub fn cargo(&self, i: usize) -> usize {
+        let Some(&(at, n)) = self.cargo.of.get(i) else { return 0 };
+        let first = &self.cargo.buffers[at as usize];
+        // A handle is looked at by taking it out for a moment: a cell lends nothing.
+        let buffer = first.take();
+        let fits = buffer.as_ref().is_some_and(|buffer| self.can_go(i, buffer, n));
+        first.set(buffer);
+        if fits { n as usize } else { 0 }
+    }
+
+    /// Whether packet `i` is whole in its `n` buffers once its head is written back to the first one.
+    fn can_go(&self, i: usize, first: &Buffer, n: u32) -> bool {
+        let (from, to) = self.more[i];
+        if !self.loaded {
+            return true;
+        }
+        // A head that reached into the second buffer has eaten of it.
+        to - from == n - 1 && first.headroom() + first.len() - self.rest[i].len() >= self.head(i).len()
+    }
+
+    /// Takes the buffers of packet `i`, which hold it as the pipeline left it. The caller has asked [`Burst::cargo`], and
+    /// nobody asks this burst for the packet any more.
+    #[inline]
+    pub fn take_cargo(&self, i: usize, mut each: impl FnMut(Buffer)) {
+        let Some(&(at, n)) = self.cargo.of.get(i) else { return };
+        let buffers = &self.cargo.buffers[at as usize..(at + n) as usize];
+        for (k, cell) in buffers.iter().enumerate() {
+            let Some(mut buffer) = cell.take() else { continue };
+            if k == 0 && self.loaded {
+                put_back(&mut buffer, self.head(i), self.rest[i]);
+            }
+            each(buffer);
+        }
+    }
+
+    /// Takes every buffer that nobody took, to be given back.
+    #[inline]
+    pub fn unload(&self, mut each: impl FnMut(Buffer)) {
+        for buffer in &self.cargo.buffers {
+            if let Some(buffer) = buffer.take() {
+                each(buffer);
+            }
+        }
+    }
+}
+
+/// Writes `head` in front of `rest`, which is the end of the buffer's data, where it does not stand there already.
+#[inline]
+fn put_back(buffer: &mut Buffer, head: &[u8], rest: Seg) {
+    buffer.advance(buffer.len() - rest.len());
+    if let Some(place) = buffer.prepend(head.len())
+        && *place != *head
+    {
+        place.copy_from_slice(head);
+    }
+}
+
+impl Frame<'_> {
+    /// Copies the frame into buffers of the length of `to`, one call after the other: `skip` bytes are in those before.
+    /// How many bytes there are in this one.
+    pub fn copy_behind<K: Kernel>(&self, mut skip: usize, to: &mut [u8]) -> usize {
+        let head = self.head.get(skip..).unwrap_or_default();
+        let mut at = head.len().min(to.len());
+        to[..at].copy_from_slice(&head[..at]);
+        skip = skip.saturating_sub(self.head.len());
+        for seg in self.rest() {
+            let piece = seg.split_at(skip).1.split_at(to.len() - at).0;
+            skip = skip.saturating_sub(seg.len());
+            // SAFETY: the segment is pinned by the burst that lent this frame; the slice has the piece's length.
+            unsafe { piece.copy_out::<K>(&mut to[at..at + piece.len()]) };
+            at += piece.len();
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mem::copy::Portable;
+    use mem::pool::{Cache, Pages, Pool, PoolSpec};
+
+    const HEADROOM: usize = 64;
+
+    fn cache(size: u16) -> Cache {
+        Pool::new(PoolSpec { buffers: 32, size, pages: Pages::Ordinary }).unwrap().cache()
+    }
+
+    fn bytes(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i * 7 + i / 256) as u8).collect()
+    }
+
+    /// `frame` in buffers with 64 bytes of headroom.
+    fn load(cache: &mut Cache, burst: &mut Burst, frame: &[u8]) {
+        let data = cache.pool().spec().size as usize - HEADROOM;
+        let mut buffers = frame.chunks(data).map(|piece| {
+            let mut buffer = cache.alloc().unwrap();
+            buffer.reset(HEADROOM);
+            buffer.append(piece.len()).unwrap().copy_from_slice(piece);
+            buffer
+        });
+        let first = buffers.next().unwrap();
+        burst.push_cargo(first, buffers).unwrap();
+    }
+
+    fn read(burst: &Burst, i: usize) -> Vec<u8> {
+        let mut read = vec![0; burst.frame_len(i)];
+        assert_eq!(burst.frame(i).copy_to::<Portable>(&mut read), read.len());
+        read
+    }
+
+    fn taken(cache: &mut Cache, burst: &Burst, i: usize) -> Vec<u8> {
+        let mut all = vec![];
+        burst.take_cargo(i, |buffer| {
+            all.extend_from_slice(buffer.data());
+            cache.free(buffer);
+        });
+        all
+    }
+
+    #[test]
+    fn a_packet_in_buffers_is_read_like_any_other_and_taken_as_it_was_left() {
+        let mut cache = cache(500);
+        let mut burst = Burst::new();
+        for len in [1, 60, 128, 129, 436, 437, 2000] {
+            burst.begin(0);
+            load(&mut cache, &mut burst, &bytes(len));
+            burst.load_heads::<Portable>();
+            assert_eq!(read(&burst, 0), bytes(len));
+            assert!(burst.grow_head(0, 4));
+            burst.head_mut(0)[..4].copy_from_slice(&[9; 4]);
+            assert_eq!(burst.cargo(0), len.div_ceil(436));
+            let expected = [vec![9; 4], bytes(len)].concat();
+            assert_eq!(taken(&mut cache, &burst, 0), expected, "{len}");
+            assert_eq!(burst.cargo(0), 0, "nobody can take it twice");
+        }
+        assert_eq!(cache.counters().frees, cache.counters().allocations());
+    }
+
+    #[test]
+    fn a_head_that_has_no_room_or_lies_in_two_buffers_is_copied() {
+        let mut burst = Burst::new();
+        let mut tight = cache(HEADROOM as u16 + 100);
+        burst.begin(0);
+        load(&mut tight, &mut burst, &bytes(150));
+        burst.load_heads::<Portable>();
+        assert_eq!((burst.cargo(0), read(&burst, 0)), (0, bytes(150)));
+        burst.unload(|buffer| tight.free(buffer));
+        assert_eq!(tight.counters().frees, 2);
+    }
+
+    #[test]
+    fn what_is_copied_piece_by_piece_is_the_whole_frame() {
+        let (mut cache, mut burst) = (cache(300), Burst::new());
+        burst.begin(0);
+        load(&mut cache, &mut burst, &bytes(1000));
+        burst.load_heads::<Portable>();
+        for size in [1, 64, 128, 333, 1000, 1500] {
+            let (mut all, mut piece) = (vec![], vec![0; size]);
+            while all.len() < 1000 {
+                let n = burst.frame(0).copy_behind::<Portable>(all.len(), &mut piece);
+                all.extend_from_slice(&piece[..n]);
+            }
+            assert_eq!(all, bytes(1000), "{size}");
+        }
+    }
+}
