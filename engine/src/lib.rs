@@ -7,6 +7,7 @@
 #![cfg_attr(not(all(test, loom)), forbid(unsafe_code))]
 
 mod attachment;
+pub mod balance;
 #[doc(hidden)]
 pub mod bench;
 mod clock;

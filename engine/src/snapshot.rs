@@ -192,6 +192,11 @@ impl Registry {
         self.with(|ports| ports.get(&id).is_some_and(|entry| entry.name.is_some()))
     }
 
+    /// The name of the port with the number `id`; empty, if it is gone.
+    pub(crate) fn name(&self, id: PortId) -> String {
+        self.with(|ports| ports.get(&id).and_then(|entry| entry.name.clone()).unwrap_or_default())
+    }
+
     pub(crate) fn update(&self, id: PortId, status: PortStatus, details: Details) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
