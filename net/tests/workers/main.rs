@@ -10,6 +10,7 @@ mod hostile;
 mod hung;
 mod memory;
 mod models;
+mod moving;
 mod rig;
 mod sleep;
 mod swap;
