@@ -61,6 +61,8 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Ports(command) => verbs::ports(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
         Command::Workers(WorkersCommand::Show(args)) => verbs::workers(&client(), args.output),
+        Command::Placement(command) => verbs::placement(&client(), command),
+        Command::Rebalance(args) => verbs::rebalance(&client(), args),
         Command::Stop => verbs::stop(&client()),
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),

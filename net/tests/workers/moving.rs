@@ -54,6 +54,13 @@ fn talking<R: DriverRing>(packed: bool) -> (Rig, [PortId; 2], Talk<R>) {
     let rig = Rig::new();
     let ids = NAMES.map(|name| rig.add(name));
     let mut talk = Talk::new(&rig, packed);
+    for name in NAMES {
+        let running = |port: &engine::PortSnapshot| {
+            port.queues.iter().filter(|queue| queue.rx_running && queue.tx_running).count()
+                == usize::from(PAIRS)
+        };
+        rig.wait(name, "its queues", running);
+    }
     // Bridge and guests know each other, so that nothing is flooded from here on.
     let limit = Limit::new();
     while talk.guests.iter().any(|guest| guest.counts.received < 200) {
@@ -145,7 +152,9 @@ fn rules_say_where_queues_start_and_they_stay_there() {
     let name = |text: &str| QueueName::parse(text, |name| NAMES.contains(&name)).unwrap();
     let seats = Seats::arrange(2, &[(name("left.0"), 0)], &[name("right.1")]).unwrap();
     rig.engine.seat_queues(seats).unwrap();
-    NAMES.map(|name| rig.add(name));
+    for name in NAMES {
+        rig.add(name);
+    }
     let mut talk = Talk::<Split>::new(&rig, false);
     let limit = Limit::new();
     while talk.guests.iter().any(|guest| guest.counts.received < 200) {
