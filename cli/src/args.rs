@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// Show and change the forwarding tables
     #[command(subcommand)]
     Fdb(FdbCommand),
-    /// Show workers
+    /// Show workers, and add stages to a pipeline
     #[command(subcommand)]
     Workers(WorkersCommand),
     /// Show the machine, and where workers and queues are
@@ -326,6 +326,22 @@ pub(crate) struct FdbRemoveArgs {
 pub(crate) enum WorkersCommand {
     /// Show workers with their counters
     Show(ShowArgs),
+    /// Add a stage to a running pipeline, without losing a packet
+    ///
+    /// A worker stage has a share of the flows from now on; an Rx or Tx stage has the ports that start from now on. The
+    /// configuration file is not written.
+    Add(WorkersAddArgs),
+}
+
+/// Arguments of `workers add`; the words of a `[worker]` section.
+#[derive(Args, Debug)]
+pub(crate) struct WorkersAddArgs {
+    /// What it does
+    #[arg(long, value_parser = ["rx", "work", "tx"])]
+    pub(crate) role: String,
+    /// The CPU it is pinned to; wherever the kernel puts it, unless given
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) cpu: Option<usize>,
 }
 
 /// What to show of a placement.

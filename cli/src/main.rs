@@ -15,6 +15,7 @@ mod host;
 mod kinds;
 mod lab;
 mod manual;
+mod model;
 mod placement;
 mod plant;
 mod run;
@@ -31,7 +32,7 @@ mod verbs;
 mod wrappers;
 
 use api::client::Client;
-use args::{CheckArgs, Cli, Command, Output, WorkersCommand};
+use args::{CheckArgs, Cli, Command, Output};
 use clap::Parser;
 use std::path::Path;
 use std::process::ExitCode;
@@ -60,7 +61,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
-        Command::Workers(WorkersCommand::Show(args)) => verbs::workers(&client(), args.output),
+        Command::Workers(command) => verbs::workers(&client(), command),
         Command::Placement(command) => verbs::placement(&client(), command),
         Command::Rebalance(args) => verbs::rebalance(&client(), args),
         Command::Stop => verbs::stop(&client()),

@@ -3,7 +3,8 @@
 //! Calls may wait for a burst boundary of every worker, never longer; none of them is made by a worker.
 
 use crate::api::model::{FdbEntry, FdbFilter, Snapshot};
-use crate::topology::{PortSettings, StaticEntry};
+use crate::model::Role;
+use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
 use engine::balance::{Balance, QueueLoad};
 use std::time::Duration;
 use wire::MacAddress;
@@ -41,6 +42,8 @@ pub(crate) trait Plant: Send + Sync {
     fn add_port(&self, port: &PortSettings) -> Result<(), PlantError>;
     /// Stops a port and forgets what was learned from it and pinned to it. With [`PlantError::Held`] that is done.
     fn remove_port(&self, name: &str) -> Result<(), PlantError>;
+    /// Adds a stage to a running pipeline; its number.
+    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, PlantError>;
     /// Pins an address to a port, on that port's bridge.
     fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError>;
     /// Forgets one address of a bridge, learned or static. The VLAN is as in [`Plant::fdb`].

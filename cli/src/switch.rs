@@ -4,6 +4,7 @@
 //! before its first packet can come in, and leaves the engine before its bridge forgets it.
 
 use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
+use crate::model::{Role, SpreadIn};
 use crate::placement::{Placement, Rebalance};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
@@ -34,6 +35,8 @@ pub(crate) struct Switch {
     bridges: net::Switch,
     /// The addresses that a port may teach its bridge, by bridge, where a port says nothing of its own.
     quotas: BTreeMap<String, Option<u32>>,
+    /// Where ports with one queue pair are spread, if they say nothing of their own.
+    spread_in: SpreadIn,
     members: Mutex<Vec<Member>>,
 }
 
@@ -56,14 +59,17 @@ impl Switch {
             added.map_err(|e| Trouble::failed(place, e, "correct this [[bridge]] section"))?;
         }
         let workers = topology.workers.iter().map(worker_config).collect();
-        let engine = Engine::start(
+        let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
+        let engine = Engine::start_as(
             EngineConfig { workers, max_ports: MOST_PORTS, spread: spread(topology.switch.spread) },
+            model,
             &bridges,
         );
-        let remedy = "correct the [[worker]] sections, or give this process more threads and descriptors";
+        let remedy = "correct what is said of workers, or give this process more threads and descriptors";
         let engine = engine.map_err(|e| Trouble::failed("workers", e, remedy))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.macs_per_port));
-        let switch = Self { engine, bridges, quotas: quotas.collect(), members: Mutex::default() };
+        let spread_in = topology.model.spread_in;
+        let switch = Self { engine, bridges, quotas: quotas.collect(), spread_in, members: Mutex::default() };
         switch
             .place(topology)
             .map_err(|e| Trouble::failed("placement", e, "correct the [placement] section"))?;
@@ -118,11 +124,25 @@ impl Switch {
         let id = self.engine.reserve(&port.name).map_err(PlantError::said)?;
         let joined =
             self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(PlantError::said);
-        let started = joined.and_then(|()| self.engine.add_reserved(id, control).map_err(PlantError::said));
+        let started = joined.and_then(|()| self.start_port(id, port, control).map_err(PlantError::said));
         started.map(|()| id).inspect_err(|_| {
             // The first error says more; a port that never ran is held by nobody.
             let _ = self.pull_out(id);
         })
+    }
+
+    fn start_port(
+        &self,
+        id: PortId,
+        port: &PortSettings,
+        control: Box<dyn PortControl>,
+    ) -> Result<(), EngineError> {
+        // Who has several queue pairs spread packets when it chose one.
+        let usual = if port.queue_pairs == 1 { self.spread_in } else { SpreadIn::Queues };
+        match port.spread_in.unwrap_or(usual) {
+            SpreadIn::Software => self.engine.add_spread(id, control),
+            SpreadIn::Queues => self.engine.add_reserved(id, control),
+        }
     }
 
     /// Takes a port away from engine and bridge. What has gone already is what is wanted. Whatever the answer, `id`
@@ -177,6 +197,11 @@ impl Plant for Switch {
         let index = index.ok_or_else(|| PlantError::Refused(format!("port \"{name}\" does not run")))?;
         // Forgotten even if a worker holds it: under its number, another port may run soon.
         self.pull_out(members.remove(index).id)
+    }
+
+    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, PlantError> {
+        let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.bridges);
+        added.map_err(PlantError::said)
     }
 
     fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {

@@ -3,6 +3,7 @@
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
 use crate::kinds::PortKind;
+use crate::model::{ModelSettings, RoleSettings, SpreadIn};
 use crate::placement::Placement;
 use crate::wrappers::Wrappers;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use wire::MacAddress;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Topology {
     pub(crate) switch: SwitchSettings,
+    pub(crate) model: ModelSettings,
     pub(crate) workers: Vec<WorkerSettings>,
     /// Where workers and queues are; `None`: workers go where they say, and queues where there are fewest.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +82,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) cpu: Option<usize>,
     pub(crate) polling: Polling,
     pub(crate) queue_full: QueueFull,
+    /// Its part of the work; none where it does all of it.
+    pub(crate) roles: RoleSettings,
 }
 
 /// `[[bridge]]`
@@ -161,6 +165,9 @@ pub(crate) struct PortSettings {
     /// Addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mac_limit: Option<u32>,
+    /// Where packets are divided among workers; `None`: as `[worker]` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spread_in: Option<SpreadIn>,
     #[serde(flatten)]
     pub(crate) wrappers: Wrappers,
 }
@@ -179,6 +186,7 @@ impl PortSettings {
             broadcast_limit: None,
             unknown_limit: None,
             mac_limit: None,
+            spread_in: None,
             wrappers: Wrappers::default(),
         }
     }
@@ -214,8 +222,15 @@ impl Topology {
     fn branches(&self) -> Vec<(String, Vec<String>)> {
         let workers = self.workers.iter().enumerate();
         let workers = workers.map(|(i, worker)| (format!("worker {i}: {worker}"), Vec::new()));
+        let usual = self.model == ModelSettings::default();
+        let model = (!usual).then(|| (self.model.to_string(), Vec::new()));
         let placement = self.placement.iter().map(|placement| (placement.to_string(), placement.leaves()));
-        workers.chain(placement).chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b)))).collect()
+        model
+            .into_iter()
+            .chain(workers)
+            .chain(placement)
+            .chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b))))
+            .collect()
     }
 
     fn leaves(&self, bridge: &BridgeSettings) -> Vec<String> {
@@ -229,6 +244,9 @@ impl fmt::Display for WorkerSettings {
         match self.cpu {
             Some(cpu) => write!(f, "cpu {cpu}")?,
             None => f.write_str("any cpu")?,
+        }
+        if self.roles != RoleSettings::default() {
+            write!(f, ", {}", self.roles)?;
         }
         f.write_str(match self.polling {
             Polling::Adaptive => ", sleeps when idle",
@@ -291,6 +309,11 @@ impl fmt::Display for PortSettings {
         for (limit, what) in limits.iter().filter_map(|(limit, what)| Some((limit.as_ref()?, what))) {
             write!(f, ", at most {limit} {what}")?;
         }
+        f.write_str(match self.spread_in {
+            None => "",
+            Some(SpreadIn::Queues) => ", spread by queues",
+            Some(SpreadIn::Software) => ", spread in software",
+        })?;
         self.wrappers.fmt(f)
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::api::client::{Client, quote};
 use crate::api::model::{
-    FdbEntry, FdbReport, Flushed, Origin, PlacementReport, PortReport, RebalanceRequest, Status,
+    FdbEntry, FdbReport, Flushed, Origin, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded,
     WorkersReport,
 };
 use crate::args::{
     FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, Output, PlacementCommand, PortsAddArgs, PortsCommand,
-    PortsShowArgs, RebalanceArgs,
+    PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
 use crate::section;
 use crate::show::{self, placing, tables};
@@ -26,9 +26,26 @@ pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
     show::print(&client.get::<Status>("/v1/status")?, output, tables::status)
 }
 
-/// `linerate workers show`
-pub(crate) fn workers(client: &Client, output: Output) -> anyhow::Result<()> {
-    show::print(&client.get::<WorkersReport>("/v1/workers")?, output, tables::workers)
+/// `linerate workers ...`
+pub(crate) fn workers(client: &Client, command: &WorkersCommand) -> anyhow::Result<()> {
+    match command {
+        WorkersCommand::Show(args) => {
+            show::print(&client.get::<WorkersReport>("/v1/workers")?, args.output, tables::workers)
+        }
+        WorkersCommand::Add(args) => add_worker(client, args),
+    }
+}
+
+fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
+    let body = match args.cpu {
+        Some(cpu) => json!({ "role": args.role, "cpu": cpu }),
+        None => json!({ "role": args.role }),
+    };
+    let WorkerAdded { index, role, cpu } = client.post("/v1/workers", &body)?;
+    let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
+    show::line(&format!("added worker {index}: {}, {place}", role.name()))?;
+    show::aside("the configuration file was not changed");
+    Ok(())
 }
 
 /// `linerate ports ...`

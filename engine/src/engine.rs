@@ -329,10 +329,11 @@ impl Engine {
         let quits: Vec<_> = staff.stages.iter().map(|stage| stage.link.post(Command::Quit)).collect();
         let mut ended = Ok(());
         for (thread, stages) in std::mem::take(&mut staff.threads) {
-            let stuck = stages.filter(|&stage| !staff.stages[stage].link.wait(quits[stage])).last();
-            match stuck {
+            let hangs = |stage: &usize| !staff.stages[*stage].link.wait(quits[*stage]);
+            let stuck = stages.filter(hangs).collect::<Vec<_>>();
+            match stuck.first() {
                 None => drop(thread.join()),
-                Some(stage) => ended = Err(EngineError::WorkerHung(stage)),
+                Some(stage) => ended = Err(EngineError::WorkerHung(*stage)),
             }
         }
         ended

@@ -6,7 +6,7 @@ use crate::config::{EngineError, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
 use crate::hop::{Hops, store};
 use crate::link::{Bell, Link};
-use crate::model::{HopConfig, Role};
+use crate::model::{HopConfig, Order, Role};
 use crate::pipeline::Pipeline;
 use crate::sleeper::Sleeper;
 use crate::stage::{Deliver, Spreader, run_together};
@@ -77,7 +77,7 @@ impl Founder {
         let counters = Arc::new(WorkerCounters::new(self.max_ports));
         let pipeline: Box<dyn Pipeline> = match role {
             Role::All | Role::Work => judge(),
-            Role::Rx => Box::new(Spreader::new(Default::default(), self.spread, 1)),
+            Role::Rx => Box::new(Spreader::new(Order::default(), self.spread, 1)),
             Role::Tx => Box::new(Deliver),
         };
         let waits = role != Role::Tx && self.hops.is_some_and(|hops| hops.full == QueueFull::Wait);

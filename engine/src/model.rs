@@ -38,11 +38,7 @@ pub struct Roles {
 impl Roles {
     /// One role alone.
     pub const fn only(role: Role) -> Self {
-        Self {
-            rx: matches!(role, Role::Rx),
-            work: matches!(role, Role::Work),
-            tx: matches!(role, Role::Tx),
-        }
+        Self { rx: matches!(role, Role::Rx), work: matches!(role, Role::Work), tx: matches!(role, Role::Tx) }
     }
 
     /// The roles, in the order in which a packet meets them.

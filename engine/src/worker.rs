@@ -77,6 +77,11 @@ pub(crate) struct Worker {
     hops: Hops,
     /// Whether nothing is taken for now.
     paused: bool,
+    /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
+    deferred: Vec<Command>,
+    taken_upto: u64,
+    /// While hops to this stage are drained: by receive queue, packets that may still be in it.
+    draining: Option<Vec<u64>>,
     /// Where the last round stopped short because a hop was full.
     stopped_at: usize,
     /// By pick: the place of the queue that it takes, where an output has several.
@@ -124,6 +129,9 @@ impl Worker {
             workers: parts.workers,
             hops: parts.hops,
             paused: false,
+            deferred: Vec::new(),
+            taken_upto: 0,
+            draining: None,
             stopped_at: 0,
             places: [0; port::BURST],
         }
@@ -282,15 +290,23 @@ impl Worker {
     fn obey(&mut self) -> bool {
         self.finish();
         self.notify();
-        let mut commands = Vec::new();
-        let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
-        let mut stays = true;
-        for command in commands {
+        let mut commands = std::mem::take(&mut self.deferred);
+        if commands.is_empty() {
+            let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
+            self.taken_upto = upto;
+        }
+        let (mut stays, mut commands) = (true, commands.into_iter());
+        while let Some(command) = commands.next() {
+            if matches!(command, Command::Drain) && !self.drain() {
+                // The other stages on this thread have their turn before this one goes on.
+                self.deferred = std::iter::once(command).chain(commands).collect();
+                return stays;
+            }
             stays &= self.obey_one(command);
         }
         self.unpin();
-        self.obeyed = upto;
-        self.link.obeyed(upto);
+        self.obeyed = self.taken_upto;
+        self.link.obeyed(self.obeyed);
         stays
     }
 
@@ -323,7 +339,8 @@ impl Worker {
             Command::Inject(port, frame) => self.inject(port, &frame),
             Command::AddHop(sender) => self.hops.add(sender),
             Command::Route(port, at) => self.hops.route(port, at),
-            Command::Drain => self.drain(),
+            // Done before it comes here.
+            Command::Drain => {}
             Command::Pause(paused) => self.paused = paused,
             Command::Judge(pipeline) => self.pipeline = pipeline,
             Command::Quit => return false,

@@ -5,14 +5,16 @@
 
 use super::model::{
     BridgeStatus, FdbEntry, FdbFilter, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest,
-    Refusal, Snapshot, Status, Traffic, WorkersReport,
+    Refusal, Snapshot, Status, Traffic, WorkerAdded, WorkersReport,
 };
 use crate::config::{self, Mistakes};
+use crate::host::Host;
 use crate::placement::Placement;
 use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry, Topology};
 use engine::balance::Balance;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -88,8 +90,10 @@ impl Desk {
             pid: std::process::id(),
             uptime_ns: now.uptime_ns,
             cycles_per_second: now.cycles_per_second,
-            kernel: now.kernel,
+            kernel: now.kernel.clone(),
             workers: now.workers.len(),
+            model: topology.model.model,
+            roles: roles(&now),
             sleeping: now.workers.iter().filter(|worker| worker.sleeping).count(),
             bridges: topology.bridges.iter().map(bridge).collect(),
             ports: topology.ports.len(),
@@ -260,6 +264,15 @@ impl Desk {
         Ok(self.plant.rebalance(over, threshold, !wanted.dry_run)?)
     }
 
+    /// `POST /v1/workers`
+    pub(crate) fn add_worker(&self, json: &Value) -> Result<WorkerAdded, No> {
+        let mut topology = self.topology();
+        let (role, worker) = config::new_worker(json, &topology, &Host::here())?;
+        let index = self.plant.add_worker(role, &worker)?;
+        topology.workers.push(worker);
+        Ok(WorkerAdded { index, role, cpu: worker.cpu })
+    }
+
     /// `POST /v1/shutdown`
     pub(crate) fn shutdown(&self) {
         (self.stop)();
@@ -277,6 +290,15 @@ impl Desk {
             _ => Ok(()),
         }
     }
+}
+
+/// How many workers there are of each role, where they share the work.
+fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
+    let mut roles = BTreeMap::new();
+    for worker in &now.workers {
+        *roles.entry(worker.role.clone()).or_default() += 1;
+    }
+    if roles.len() < 2 { BTreeMap::new() } else { roles }
 }
 
 fn no_port(name: &str) -> No {

@@ -2,8 +2,9 @@
 //! hangs, one named [`STAYS`] is not removed.
 
 use crate::api::model::{FdbEntry, FdbFilter, Origin, PortSnapshot, Snapshot, WorkerSnapshot};
+use crate::model::Role;
 use crate::plant::{Plant, PlantError};
-use crate::topology::{PortSettings, StaticEntry};
+use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
 use engine::balance::{Balance, Move, QueueLoad};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -63,6 +64,13 @@ impl Plant for Fake {
         }
         self.ports.lock().unwrap().retain(|p| p.name != name);
         if name == HELD { Err(PlantError::Held(3)) } else { Ok(()) }
+    }
+
+    fn add_worker(&self, _role: Role, worker: &WorkerSettings) -> Result<usize, PlantError> {
+        match worker.cpu {
+            Some(_) => Err(PlantError::Refused("it stays".to_owned())),
+            None => Ok(1),
+        }
     }
 
     fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {

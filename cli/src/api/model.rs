@@ -1,5 +1,6 @@
 //! What the control API says: the JSON of each answer, shared by server and client.
 
+use crate::model::{ModelKind, Role};
 use crate::topology::{BridgeSettings, PortSettings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,11 @@ pub(crate) struct Status {
     pub(crate) kernel: String,
     pub(crate) workers: usize,
     pub(crate) sleeping: usize,
+    #[serde(default)]
+    pub(crate) model: ModelKind,
+    /// Workers by role, where they share the work.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) roles: BTreeMap<String, usize>,
     pub(crate) bridges: Vec<BridgeStatus>,
     pub(crate) ports: usize,
     pub(crate) connected: usize,
@@ -130,6 +136,14 @@ pub(crate) struct RebalanceRequest {
     /// The share of a core that must be gained; `None`: what the file says, or what is usual.
     #[serde(default)]
     pub(crate) threshold: Option<f64>,
+}
+
+/// `POST /v1/workers`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WorkerAdded {
+    pub(crate) index: usize,
+    pub(crate) role: Role,
+    pub(crate) cpu: Option<usize>,
 }
 
 /// Where an address comes from.

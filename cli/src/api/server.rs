@@ -121,7 +121,10 @@ fn router(desk: Arc<Desk>) -> Router {
         .route("/v1/fdb", get(fdb).post(pin).delete(flush))
         .route("/v1/fdb/{mac}", delete(forget))
         .route("/v1/snapshot", get(async |State(desk): State<Arc<Desk>>| Json(desk.snapshot())))
-        .route("/v1/workers", get(async |State(desk): State<Arc<Desk>>| Json(desk.workers())))
+        .route(
+            "/v1/workers",
+            get(async |State(desk): State<Arc<Desk>>| Json(desk.workers())).post(add_worker),
+        )
         .route("/v1/placement", get(async |State(desk): State<Arc<Desk>>| desk.placement().map(Json)))
         .route("/v1/rebalance", post(rebalance))
         .route("/v1/shutdown", post(shutdown))
@@ -142,6 +145,13 @@ async fn port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Answer
 async fn add_port(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
     match json(&body).and_then(|json| desk.add_port(&json)) {
         Ok(port) => (StatusCode::CREATED, Json(port)).into_response(),
+        Err(no) => no.into_response(),
+    }
+}
+
+async fn add_worker(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
+    match json(&body).and_then(|json| desk.add_worker(&json)) {
+        Ok(worker) => (StatusCode::CREATED, Json(worker)).into_response(),
         Err(no) => no.into_response(),
     }
 }

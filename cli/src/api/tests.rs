@@ -31,6 +31,7 @@ fn running() -> Running {
     let control = dir.path().join("c.sock");
     let topology = Topology {
         switch: SwitchSettings::default(),
+        model: crate::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
         bridges: vec![BridgeSettings::named("main")],

@@ -5,6 +5,7 @@ use super::mistake::{Notes, Place, Section};
 use crate::control::lock_path;
 use crate::host::Host;
 use crate::kinds::Claim;
+use crate::model::{ModelKind, SpreadIn};
 use crate::switch::MOST_PORTS;
 use crate::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, Vlan};
 use std::collections::HashMap;
@@ -13,6 +14,8 @@ use std::path::Path;
 
 /// Longest path of a Unix socket: `sun_path` has 108 bytes, one of them the terminating zero (unix(7)).
 const LONGEST_PATH: usize = 107;
+/// Most workers of a pipeline, each of which may have three roles.
+const MOST_WORKERS: usize = 40;
 /// Longest name of a switch, bridge or port.
 const LONGEST_NAME: usize = 32;
 
@@ -63,6 +66,7 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
         not_control(section, &claims[index], control, notes);
     }
     membership(topology, index, notes);
+    spread(topology, section, port, notes);
     vlan(section, port, notes);
 }
 
@@ -146,8 +150,42 @@ fn name(place: Place, name: &str, notes: &mut Notes) {
 }
 
 fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
-    for (i, cpu) in topology.workers.iter().enumerate().filter_map(|(i, w)| Some((i, w.cpu?))) {
-        let place = (Section::Worker(i), "cpu");
+    (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
+    if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MOST_WORKERS {
+        let reason = format!(
+            "there are {} workers, and a pipeline has {MOST_WORKERS} at most",
+            topology.workers.len()
+        );
+        notes.wrong((Section::Workers, ""), reason, "leave some of them out");
+    }
+}
+
+/// Judges the last worker, which is to join the others.
+pub(super) fn last_worker(topology: &Topology, host: &Host, notes: &mut Notes) {
+    if let Some(index) = topology.workers.len().checked_sub(1) {
+        worker(topology, index, host, notes);
+    }
+}
+
+/// Where a worker's CPU is written: in a section of its own, or in a list of its first role.
+fn cpu_place(topology: &Topology, i: usize, notes: &Notes) -> Place {
+    let roles = topology.workers[i].roles;
+    let key = if roles.rx {
+        "rx"
+    } else if roles.tx && !roles.work {
+        "tx"
+    } else {
+        "work"
+    };
+    match notes.line((Section::Workers, key)) {
+        Some(_) => (Section::Workers, key),
+        None => (Section::Worker(i), "cpu"),
+    }
+}
+
+fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
+    if let Some(cpu) = topology.workers[i].cpu {
+        let place = cpu_place(topology, i, notes);
         let before = topology.workers[..i].iter().position(|other| other.cpu == Some(cpu));
         if let Some(before) = before {
             let aside = notes.aside((Section::Worker(before), "cpu"));
@@ -265,6 +303,18 @@ fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], no
         let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let remedy = format!("give each port {article} {key} of its own");
         notes.wrong((Section::Port(index), key), reason, remedy);
+    }
+}
+
+/// Where a port asks to be spread in software, there is somebody who does it, and something to spread.
+fn spread(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Notes) {
+    if port.spread_in != Some(SpreadIn::Software) {
+        return;
+    }
+    let (place, model) = ((section, "spread_in"), topology.model);
+    if model.model == ModelKind::RunToCompletion && model.spread_in != SpreadIn::Software {
+        let reason = "`spread_in` is \"software\", and workers hand no packets to each other";
+        notes.wrong(place, reason, "write spread_in = \"software\" in [worker] as well, or remove it here");
     }
 }
 

@@ -10,6 +10,8 @@ pub(crate) enum Section {
     File,
     Switch,
     Worker(usize),
+    /// `[worker]`
+    Workers,
     Placement,
     Bridge(usize),
     Static(usize, usize),

@@ -13,10 +13,12 @@ mod sections;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 pub(crate) use fields::{Fields, one_of};
 pub(crate) use judge::Judging;
 pub(crate) use mistake::{Mistake, Mistakes};
+pub(crate) use workers::new_worker;
 
 use crate::host::Host;
 use crate::topology::{PortSettings, StaticEntry, Topology};

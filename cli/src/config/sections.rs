@@ -5,9 +5,9 @@ use super::fields::Fields;
 use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::kinds;
+use crate::model::SpreadIn;
 use crate::topology::{
-    BridgeSettings, Polling, PortSettings, QueueFull, Spread, StaticEntry, SwitchSettings, Topology, Vlan,
-    WorkerSettings,
+    BridgeSettings, PortSettings, Spread, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
 };
 use crate::wrappers::Wrappers;
 use std::ops::RangeInclusive;
@@ -23,7 +23,6 @@ const TABLE: RangeInclusive<i128> = 16..=16_777_216;
 const MTU: RangeInclusive<i128> = 68..=65_535;
 const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
 const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
-const CPU: RangeInclusive<i128> = 0..=65_535;
 
 /// The bridge of a file that names none.
 const ONLY_BRIDGE: &str = "main";
@@ -32,13 +31,15 @@ const ONLY_BRIDGE: &str = "main";
 pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
     let mut fields = Fields::open(root, Section::File, notes);
     let switch = fields.node("switch");
-    let (workers, bridges) = (sections(&mut fields, "worker"), sections(&mut fields, "bridge"));
+    let (worker, bridges) = (fields.node("worker"), sections(&mut fields, "bridge"));
     let ports = sections(&mut fields, "port");
     let placement = fields.node("placement");
     fields.finish();
+    let (model, workers) = super::workers::read(worker, notes);
     let mut topology = Topology {
         switch: switch.map(|node| read_switch(node, notes)).unwrap_or_default(),
-        workers: workers.iter().enumerate().map(|(i, node)| read_worker(node, i, notes)).collect(),
+        model,
+        workers,
         placement: placement.map(|node| super::placement::read(node, notes)),
         bridges: bridges.iter().enumerate().map(|(i, node)| read_bridge(node, i, notes)).collect(),
         ports: ports.iter().enumerate().map(|(i, node)| read_port(node, i, notes)).collect(),
@@ -90,21 +91,6 @@ fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
     let spread = fields.choice("spread", &spreads).unwrap_or_default();
     fields.finish();
     SwitchSettings { name, control, spread }
-}
-
-fn read_worker(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
-    let section = Section::Worker(index);
-    notes.call(section, format!("worker {index}"));
-    let mut fields = Fields::open(node, section, notes);
-    let polling = [("adaptive", Polling::Adaptive), ("busy", Polling::Busy)];
-    let queue_full = [("drop", QueueFull::Drop), ("wait", QueueFull::Wait)];
-    let worker = WorkerSettings {
-        cpu: fields.number("cpu", CPU, "as a CPU's number"),
-        polling: fields.choice("polling", &polling).unwrap_or_default(),
-        queue_full: fields.choice("queue_full", &queue_full).unwrap_or_default(),
-    };
-    fields.finish();
-    worker
 }
 
 fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
@@ -188,6 +174,8 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
         broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
         unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
         mac_limit: fields.number("mac_limit", 0..=*TABLE.end(), "addresses"),
+        spread_in: fields
+            .choice("spread_in", &[("queues", SpreadIn::Queues), ("software", SpreadIn::Software)]),
         wrappers: Wrappers::read(&mut fields),
     };
     fields.finish();

@@ -213,7 +213,7 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     only("[swich]\n", "1: unknown key `swich` (did you mean `switch`?)");
     port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
     let all = "name, kind, socket, mode, offloads, queue_pairs, mtu, bridge, vlan, broadcast_limit, \
-         unknown_limit, mac_limit, \
+         unknown_limit, mac_limit, spread_in, \
          capture, trace, fault";
     let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
     port_line("colour = 2", &expected);
@@ -221,8 +221,13 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
 
 #[test]
 fn a_section_with_too_few_brackets_is_a_mistake() {
-    let remedy = "write [[worker]], with two brackets on each side";
-    only("[worker]\ncpu = 0\n", &format!("1: `worker` is a table, not a list of sections ({remedy})"));
+    let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
+    let reason = "`cpu` is one worker's, and [worker] is about all of them";
+    only("[worker]\ncpu = 0\n", &format!("2: workers: {reason} ({remedy})"));
+    only(
+        "[bridge]\nname = \"x\"\n",
+        "1: `bridge` is a table, not a list of sections (write [[bridge]], with two brackets on each side)",
+    );
     only(
         "switch = 5\n",
         "1: switch: is an integer, not a table (write it as a section with keys of its own)",

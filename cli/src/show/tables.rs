@@ -11,7 +11,7 @@ pub(crate) fn status(status: &Status) -> String {
     let Traffic { rx_packets, rx_bytes, tx_packets, tx_bytes, replicated, drops } = &status.traffic;
     let mut text = format!(
         "switch    {} (linerate {}, process {}), up {}\n\
-         workers   {}, {} asleep; copies with {}\n\
+         workers   {}{}, {} asleep; copies with {}\n\
          ports     {}, {} connected\n\
          in        {} packets, {}\n\
          out       {} packets, {}; {} copies made by flooding\n\
@@ -21,6 +21,7 @@ pub(crate) fn status(status: &Status) -> String {
         status.pid,
         duration(status.uptime_ns),
         status.workers,
+        roles(&status.roles),
         status.sleeping,
         status.kernel,
         status.ports,
@@ -39,6 +40,12 @@ pub(crate) fn status(status: &Status) -> String {
             writeln!(text, "bridge    {}: {used} of {} addresses; ports {ports}", bridge.name, bridge.table);
     }
     text
+}
+
+/// ` (1 rx, 2 work)`; nothing where everybody does the same.
+fn roles(roles: &BTreeMap<String, usize>) -> String {
+    let each: Vec<String> = roles.iter().map(|(role, workers)| format!("{workers} {role}")).collect();
+    if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }
 }
 
 /// Losses by reason, in one line.
@@ -104,6 +111,7 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
     let titles = [
         ">WORKER",
         ">CPU",
+        "ROLE",
         "STATE",
         ">QUEUES",
         ">BUSY %",
@@ -117,6 +125,7 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
         vec![
             worker.index.to_string(),
             worker.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
+            worker.role.clone(),
             if worker.sleeping { "asleep" } else { "polling" }.to_owned(),
             worker.queues.to_string(),
             percent(worker.busy_cycles, worker.busy_cycles + worker.idle_cycles),

@@ -19,6 +19,7 @@ fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch,
 fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch, Vec<Trouble>), Trouble> {
     Switch::start(&Topology {
         switch: SwitchSettings::default(),
+        model: crate::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
         bridges: vec![BridgeSettings { statics, macs_per_port: Some(7), ..BridgeSettings::named("main") }],

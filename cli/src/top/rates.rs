@@ -33,6 +33,8 @@ pub(crate) struct PortRate {
 pub(crate) struct WorkerRate {
     pub(crate) index: usize,
     pub(crate) cpu: Option<usize>,
+    /// What it does of the work.
+    pub(crate) role: String,
     pub(crate) sleeping: bool,
     pub(crate) mpps: f64,
     /// Share of cycles in which there were packets, 0 to 1.
@@ -92,6 +94,7 @@ fn worker_rate(old: &WorkerSnapshot, new: &WorkerSnapshot, seconds: f64) -> Work
     WorkerRate {
         index: new.index,
         cpu: new.cpu,
+        role: new.role.clone(),
         sleeping: new.sleeping,
         mpps: per_second(old.packets, new.packets, seconds) / 1e6,
         busy: share(busy, busy + idle),

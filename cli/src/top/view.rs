@@ -33,9 +33,10 @@ const PORTS: [Column; 7] = [
     column(">OUT Gbit/s", 10, 1),
     column(">LOST/s", 7, 0),
 ];
-const WORKERS: [Column; 8] = [
+const WORKERS: [Column; 9] = [
     column(">WORKER", 6, 0),
     column(">CPU", 4, 0),
+    column("ROLE", 4, 3),
     column("STATE", 7, 3),
     column(">Mpps", 8, 0),
     column(">BUSY %", 6, 0),
@@ -167,6 +168,7 @@ fn worker_cells(worker: &WorkerRate) -> Vec<String> {
     vec![
         worker.index.to_string(),
         worker.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
+        worker.role.clone(),
         if asleep { "asleep" } else { "polling" }.to_owned(),
         format!("{:.3}", worker.mpps),
         format!("{:.1}", worker.busy * 100.0),

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Keys of a port that only a switch has.
-const OF_A_SWITCH: [&str; 5] = ["bridge", "vlan", "broadcast_limit", "unknown_limit", "mac_limit"];
+const OF_A_SWITCH: [&str; 6] =
+    ["bridge", "vlan", "broadcast_limit", "unknown_limit", "mac_limit", "spread_in"];
 /// Where each port stands: two ends of a pair may not meet on one bridge.
 const ENDS: [&str; 2] = ["send", "receive"];
 
@@ -124,6 +125,7 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
     }
     let mut topology = Topology {
         switch: SwitchSettings::default(),
+        model: crate::model::ModelSettings::default(),
         workers: Vec::new(),
         placement: None,
         bridges: ENDS.map(BridgeSettings::named).into(),

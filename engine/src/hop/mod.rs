@@ -40,8 +40,8 @@ const HEADROOM: usize = 64;
 const BUFFER: u16 = 17 * 128;
 /// Bytes of a packet in one buffer.
 const DATA: usize = BUFFER as usize - HEADROOM;
-/// Buffers that a thread may have beside those in rings: two bursts, one that is being sent, and a cache of the pool.
-const BESIDE: usize = 256;
+/// Buffers that a thread may have beside those in rings: two bursts of two stages, and a cache of the pool.
+const BESIDE: usize = 512;
 
 /// Both ends of a new hop.
 pub(crate) fn hop(pool: &Arc<Pool>, config: &HopConfig) -> std::io::Result<(Sender, Receiver)> {
@@ -55,7 +55,8 @@ pub(crate) fn hop(pool: &Arc<Pool>, config: &HopConfig) -> std::io::Result<(Send
 /// they are first used; huge ones that the administrator set aside are left to those who cannot do without.
 pub(crate) fn pool(config: &HopConfig, hops: usize, threads: usize) -> Result<Arc<Pool>, EngineError> {
     let ring = config.ring.next_power_of_two() + config.read_unit;
-    let buffers = (hops * ring + threads * BESIDE).max(config.buffers);
+    // As many again as in rings may be in bursts, where packets are longer than a buffer.
+    let buffers = (2 * hops * ring + threads * BESIDE).max(config.buffers);
     let spec = PoolSpec { buffers: buffers as u32, size: BUFFER, pages: Pages::Ordinary };
     Pool::new(spec).map_err(|e| EngineError::NoPool(e.to_string()))
 }

@@ -50,7 +50,8 @@ impl Receiver {
         buffer.seg().prefetch_read(0);
         buffer.seg().prefetch_read(64);
         let i = burst.len();
-        let rest = std::iter::from_fn(|| self.following()).take(usize::from(more)).map(|parcel| parcel.buffer);
+        let rest =
+            std::iter::from_fn(|| self.following()).take(usize::from(more)).map(|parcel| parcel.buffer);
         if burst.push_cargo(buffer, rest).is_ok() {
             burst.set_offload(i, offload);
             tally.packets += 1;

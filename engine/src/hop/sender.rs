@@ -50,9 +50,9 @@ impl Sender {
         (route, alone): (Route, bool),
         tally: &mut Tally,
     ) {
-        let sent = store::with(|cache| {
-            mem::with_kernel!(kernel, K => self.send_by::<K>(cache, burst, picks, route, alone))
-        });
+        let sent = store::with(
+            |cache| mem::with_kernel!(kernel, K => self.send_by::<K>(cache, burst, picks, route, alone)),
+        );
         let lost = picks.len() - sent.unwrap_or(0);
         tally.drop(DropReason::StageFull, lost as u64);
         if self.unit == 0 {

@@ -130,7 +130,9 @@ impl Rig {
         let mut cache = self.pool.cache();
         let there: Vec<_> = std::iter::from_fn(|| cache.alloc()).collect();
         assert_eq!(there.len(), all, "buffers are missing");
-        there.into_iter().for_each(|buffer| cache.free(buffer));
+        for buffer in there {
+            cache.free(buffer);
+        }
     }
 }
 

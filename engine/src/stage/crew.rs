@@ -35,10 +35,13 @@ pub(crate) fn run_together(mut stages: Vec<Worker>) {
 fn sleep(stages: &mut [Worker]) -> bool {
     let ready = stages.iter_mut().all(Worker::lie_down);
     if ready {
-        let mut beds: Vec<_> = stages.iter().map(|stage| PollFd::from_borrowed_fd(stage.bed(), PollFlags::IN)).collect();
+        let mut beds: Vec<_> =
+            stages.iter().map(|stage| PollFd::from_borrowed_fd(stage.bed(), PollFlags::IN)).collect();
         // An interrupted sleep is a wake-up like any other.
         let _ = poll(&mut beds, None);
     }
-    stages.iter_mut().for_each(|stage| stage.get_up(ready));
+    for stage in stages {
+        stage.get_up(ready);
+    }
     ready
 }

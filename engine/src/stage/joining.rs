@@ -28,9 +28,7 @@ pub(crate) struct Joiner {
 impl Joiner {
     /// Joins all stages of a layout, before any port is there.
     pub(crate) fn join_all(&self, links: &[Arc<Link>], layout: &Layout) -> io::Result<()> {
-        for (from, to) in layout.joints() {
-            self.join(links, from, to)?;
-        }
+        self.join(links, layout.joints())?;
         self.spread_over(links, layout);
         Ok(())
     }
@@ -43,57 +41,64 @@ impl Joiner {
         }
     }
 
-    /// A hop from one stage to another one, behind those that begin there.
-    fn join(&self, links: &[Arc<Link>], from: usize, to: usize) -> io::Result<()> {
-        let (sender, receiver) = hop(&self.pool, &self.hops)?;
-        let key = QueueKey { port: self.hop_key, pair: from as u16 };
-        links[to].post(Command::StartRx(key, Serial(0), Box::new(receiver)));
-        links[from].post(Command::AddHop(sender));
+    /// A hop for each pair of stages, behind those that begin at the first one; or none at all.
+    fn join(&self, links: &[Arc<Link>], pairs: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
+        let pairs: Vec<_> = pairs.collect();
+        let hops = pairs.iter().map(|_| hop(&self.pool, &self.hops)).collect::<io::Result<Vec<_>>>()?;
+        for ((from, to), (sender, receiver)) in pairs.into_iter().zip(hops) {
+            let key = QueueKey { port: self.hop_key, pair: from as u16 };
+            links[to].post(Command::StartRx(key, Serial(0), Box::new(receiver)));
+            links[from].post(Command::AddHop(sender));
+        }
         Ok(())
     }
 
     /// Adds the stage behind `link` to a running layout. Its number is that of the links before it.
+    ///
+    /// # Errors
+    /// There are no descriptors left. Then the stage stays without work.
     pub(crate) fn add(&self, placement: &mut Placement, role: Role, link: Arc<Link>) -> io::Result<()> {
         let stage = placement.links.len();
         placement.links.push(link);
+        let mut layout = placement.layout.clone();
         match role {
-            Role::Work => self.add_worker(placement, stage),
-            Role::Tx => {
-                placement.layout.outlets.push(stage);
-                let judges = placement.layout.judges.clone();
-                judges.iter().try_for_each(|judge| self.join(&placement.links, *judge, stage))
-            }
+            Role::Work => layout.judges.push(stage),
+            Role::Tx => layout.outlets.push(stage),
             Role::Rx | Role::All => {
-                let judges = placement.layout.judges.clone();
-                judges.iter().try_for_each(|judge| self.join(&placement.links, stage, *judge))?;
-                let pipeline = Spreader::new(self.hops.order, self.spread, judges.len());
-                placement.links[stage].post(Command::Judge(Box::new(pipeline)));
-                placement.layout.takers.push(stage);
-                placement.layout.spreaders.push(stage);
-                Ok(())
+                layout.takers.push(stage);
+                layout.spreaders.push(stage);
             }
         }
+        if role == Role::Work {
+            return self.add_judge(placement, layout, stage);
+        }
+        self.join(&placement.links, joints_of(&layout, stage))?;
+        placement.layout = layout;
+        self.spread_over(&placement.links, &placement.layout);
+        Ok(())
     }
 
-    fn add_worker(&self, placement: &mut Placement, stage: usize) -> io::Result<()> {
-        let spreaders = placement.layout.spreaders.clone();
-        let outlets = placement.layout.outlets.clone();
-        outlets.iter().try_for_each(|outlet| self.join(&placement.links, stage, *outlet))?;
+    fn add_judge(&self, placement: &mut Placement, layout: Layout, stage: usize) -> io::Result<()> {
         for (port, outlet) in &placement.outlets {
             placement.links[stage].post(Command::Route(*port, Some(*outlet as u8)));
         }
-        placement.pass(&spreaders, || Command::Pause(true));
+        placement.pass(&layout.spreaders, || Command::Pause(true));
         for workers in placement.drains() {
             placement.pass(&workers, || Command::Drain);
         }
-        let joined = spreaders.iter().try_for_each(|spreader| self.join(&placement.links, *spreader, stage));
+        let joined = self.join(&placement.links, joints_of(&layout, stage));
         if joined.is_ok() {
-            placement.layout.judges.push(stage);
+            placement.layout = layout;
             self.spread_over(&placement.links, &placement.layout);
         }
-        placement.pass(&spreaders, || Command::Pause(false));
+        placement.pass(&placement.layout.spreaders, || Command::Pause(false));
         joined
     }
+}
+
+/// What a stage is joined to, in the order of the layout.
+fn joints_of(layout: &Layout, stage: usize) -> impl Iterator<Item = (usize, usize)> {
+    layout.joints().filter(move |(from, to)| *from == stage || *to == stage)
 }
 
 impl Placement {

@@ -72,7 +72,10 @@ mod tests {
         let io = Roles { rx: true, work: false, tx: true };
         let roles = vec![io, Roles::only(Role::Work), Roles::only(Role::Work)];
         let layout = layout(&Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() }), 3);
-        assert_eq!((&layout.takers[..], &layout.judges[..], &layout.outlets[..]), (&[0][..], &[2, 3][..], &[1][..]));
+        assert_eq!(
+            (&layout.takers[..], &layout.judges[..], &layout.outlets[..]),
+            (&[0][..], &[2, 3][..], &[1][..])
+        );
         assert_eq!(layout.joints().collect::<Vec<_>>(), [(0, 2), (0, 3), (2, 1), (3, 1)]);
     }
 }

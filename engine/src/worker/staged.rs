@@ -1,9 +1,10 @@
 //! What a worker does as one stage of several: sending on by hops, holding back where they are full, and taking turns with
 //! other stages on its thread. A worker that runs to completion comes here only with packets for ports that are down.
 
-use super::{PATIENCE, Worker};
+use super::Worker;
 use crate::command::QueueKey;
 use crate::hop::store;
+use crate::model::HopConfig;
 use mem::ticks;
 use port::{DropReason, PortId, Route, Tally};
 use rustix::fd::BorrowedFd;
@@ -38,45 +39,34 @@ impl Worker {
         self.end_round(worked)
     }
 
-    /// Judges and sends all that is in hops to this stage now, and not what comes meanwhile without end.
-    pub(super) fn drain(&mut self) {
-        let mut at = 0;
-        // A queue that turns out to be broken is taken out of its place.
-        while at < self.rx.len() {
-            if self.rx[at].is_hop {
-                self.drain_hop(at);
-            }
-            at += 1;
-        }
+    /// Judges and sends all that is in hops to this stage now, and not what comes meanwhile without end. `false` where the
+    /// hops behind are full, and it has to be asked again: they may end on this very thread.
+    pub(super) fn drain(&mut self) -> bool {
+        let whole = || vec![HopConfig::MOST as u64; self.rx.len()];
+        let mut left = self.draining.take().unwrap_or_else(whole);
+        let hops = (0..self.rx.len()).filter(|&at| self.rx[at].is_hop).collect::<Vec<_>>();
+        let is_empty = hops.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
         self.finish();
         self.notify();
+        self.draining = (!is_empty).then_some(left);
+        is_empty
     }
 
-    fn drain_hop(&mut self, at: usize) {
+    /// Takes up to `left` packets out of one hop. Whether that was all that was in it.
+    fn drain_hop(&mut self, at: usize, left: &mut u64) -> bool {
         let hop = self.counters.max_ports();
-        let before = self.counters.ports[hop].rx_packets.get();
-        loop {
-            self.await_room();
-            let seen = self.counters.ports[hop].rx_packets.get();
-            self.poll(at);
-            let now = self.counters.ports[hop].rx_packets.get();
-            if now == seen || now - before > crate::model::HopConfig::MOST as u64 {
-                return;
+        while *left > 0 {
+            if self.hops.waits() && !self.hops.have_room() {
+                return false;
             }
+            let before = self.counters.ports[hop].rx_packets.get();
+            self.poll(at);
+            let taken = self.counters.ports[hop].rx_packets.get() - before;
+            *left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
             self.finish();
             self.notify();
         }
-    }
-
-    /// Waits until the hops behind have room, where that is wanted, and not for ever: they may end on this very thread.
-    fn await_room(&mut self) {
-        if !self.hops.waits() {
-            return;
-        }
-        let until = ticks() + (PATIENCE as f64 * self.ticks_per_ns) as u64;
-        while !self.hops.have_room() && ticks() < until {
-            std::hint::spin_loop();
-        }
+        true
     }
 
     /// A round, and the ticks since `last` on this worker's account. Whether there was any packet.

@@ -119,7 +119,8 @@ fn stages_are_added_while_packets_flow_and_no_flow_overtakes_itself() {
 
 #[test]
 fn where_stages_wait_for_each_other_no_packet_is_lost_between_them() {
-    let rig = pipeline(&divisions()[1], HopConfig { full: QueueFull::Wait, ring: 256, ..HopConfig::default() });
+    let rig =
+        pipeline(&divisions()[1], HopConfig { full: QueueFull::Wait, ring: 256, ..HopConfig::default() });
     let done = AtomicBool::new(false);
     for name in ["a", "b"] {
         rig.add(name);

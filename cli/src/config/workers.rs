@@ -1,0 +1,198 @@
+//! Reads what is said about workers: `[[worker]]` sections, or one `[worker]` for an execution model on chosen CPUs.
+
+use super::fields::Fields;
+use super::mistake::{Mistakes, Notes, Section};
+use super::node::{self, Node, Value};
+use crate::host::Host;
+use crate::model::{Full, ModelKind, ModelSettings, Order, Role, SpreadIn};
+use crate::topology::{Polling, QueueFull, Topology, WorkerSettings};
+use engine::HopConfig;
+use std::ops::RangeInclusive;
+
+const CPU: RangeInclusive<i128> = 0..=65_535;
+/// What only stages have.
+const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
+
+/// Workers and their model, as far as anything is written.
+pub(super) fn read(node: Option<&Node>, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
+    match node {
+        None => (ModelSettings::default(), Vec::new()),
+        Some(node) if matches!(node.value, Value::Table(_)) => read_table(node, notes),
+        Some(Node { value: Value::List(list), .. }) => {
+            let workers = list.iter().enumerate().map(|(i, node)| read_one(node, i, notes));
+            (ModelSettings::default(), workers.collect())
+        }
+        Some(node) => {
+            let reason = format!("`worker` is {}, not a list of sections", node.kind());
+            let remedy = "write [[worker]], with two brackets on each side, or one [worker] with a `model`";
+            notes.wrong((Section::File, "worker"), reason, remedy);
+            (ModelSettings::default(), Vec::new())
+        }
+    }
+}
+
+/// One `[[worker]]`.
+fn read_one(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
+    let section = Section::Worker(index);
+    notes.call(section, format!("worker {index}"));
+    let mut fields = Fields::open(node, section, notes);
+    let cpu = fields.number("cpu", CPU, "as a CPU's number");
+    let worker = WorkerSettings { cpu, ..habits(&mut fields) };
+    fields.finish();
+    worker
+}
+
+/// What a worker does when there is nothing to do or no room.
+fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
+    let polling = [("adaptive", Polling::Adaptive), ("busy", Polling::Busy)];
+    let queue_full = [("drop", QueueFull::Drop), ("wait", QueueFull::Wait)];
+    WorkerSettings {
+        polling: fields.choice("polling", &polling).unwrap_or_default(),
+        queue_full: fields.choice("queue_full", &queue_full).unwrap_or_default(),
+        ..WorkerSettings::default()
+    }
+}
+
+/// `[worker]`: one model for all.
+fn read_table(node: &Node, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
+    notes.call(Section::Workers, "workers".to_owned());
+    let mut fields = Fields::open(node, Section::Workers, notes);
+    let models = [("run-to-completion", ModelKind::RunToCompletion), ("pipeline", ModelKind::Pipeline)];
+    let model = fields.choice("model", &models).unwrap_or_default();
+    let habits = habits(&mut fields);
+    let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
+    fields.foreign("cpu", "`cpu` is one worker's, and [worker] is about all of them", remedy);
+    let (spread_in, workers) = match model {
+        ModelKind::Pipeline => {
+            let reason = "`spread_in` is of no use in a pipeline, which spreads every port";
+            fields.foreign("spread_in", reason, "remove it");
+            (SpreadIn::default(), staged(&mut fields, habits))
+        }
+        ModelKind::RunToCompletion => {
+            let places = [("queues", SpreadIn::Queues), ("software", SpreadIn::Software)];
+            let spread_in = fields.choice("spread_in", &places).unwrap_or_default();
+            (spread_in, whole(&mut fields, habits))
+        }
+    };
+    let has_stages = model == ModelKind::Pipeline || spread_in == SpreadIn::Software;
+    let settings = if has_stages {
+        hops(&mut fields)
+    } else {
+        let reason = |key| format!("`{key}` is of no use to workers that run to completion");
+        let remedy = "remove it, or choose model = \"pipeline\" or spread_in = \"software\"";
+        OF_STAGES.iter().for_each(|key| fields.foreign(key, reason(key), remedy));
+        ModelSettings::default()
+    };
+    fields.finish();
+    (ModelSettings { model, spread_in, ..settings }, workers)
+}
+
+/// How stages are joined.
+fn hops(fields: &mut Fields<'_, '_>) -> ModelSettings {
+    let default = ModelSettings::default();
+    let (rings, units) = (HopConfig::RINGS, HopConfig::UNITS);
+    let rings = *rings.start() as i128..=*rings.end() as i128;
+    let units = *units.start() as i128..=*units.end() as i128;
+    let ring = fields.number("ring", rings, "packets, a power of two").unwrap_or(default.ring);
+    if !ring.is_power_of_two() {
+        let remedy = format!("write {}", ring.next_power_of_two());
+        fields.wrong::<()>("ring", format!("`ring` is {ring}, which is no power of two"), remedy);
+    }
+    let orders = [("flow", Order::Flow), ("port", Order::Port), ("none", Order::None)];
+    ModelSettings {
+        ring,
+        write_unit: fields.number("write_unit", units.clone(), "packets"),
+        read_unit: fields.number("read_unit", units, "packets").unwrap_or(default.read_unit),
+        full: fields.choice("full", &[("drop", Full::Drop), ("wait", Full::Wait)]).unwrap_or_default(),
+        order: fields.choice("order", &orders).unwrap_or_default(),
+        ..default
+    }
+}
+
+/// Workers that run to completion, on the CPUs of `work`.
+fn whole(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
+    for key in ["rx", "tx"] {
+        let reason = format!("`{key}` is of no use to workers that run to completion");
+        fields.foreign(key, reason, "remove it, or choose model = \"pipeline\"");
+    }
+    let cpus = cpus(fields, "work").unwrap_or_default();
+    cpus.into_iter().map(|cpu| WorkerSettings { cpu: Some(cpu), ..habits }).collect()
+}
+
+/// Workers with roles: a CPU that is in several lists is one worker.
+fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
+    let mut workers: Vec<WorkerSettings> = Vec::new();
+    for role in Role::ALL {
+        let key = role.name();
+        let listed = cpus(fields, key);
+        if listed.as_ref().is_none_or(Vec::is_empty) {
+            let remedy = format!("add a line such as: {key} = [0]");
+            fields.wrong::<()>(
+                key,
+                format!("`{key}` names no CPU, and a pipeline has all three roles"),
+                remedy,
+            );
+        }
+        for cpu in listed.unwrap_or_default() {
+            let known = workers.iter_mut().find(|worker| worker.cpu == Some(cpu));
+            match known {
+                Some(worker) => worker.roles.add(role),
+                None => {
+                    let mut worker = WorkerSettings { cpu: Some(cpu), ..habits };
+                    worker.roles.add(role);
+                    workers.push(worker);
+                }
+            }
+        }
+    }
+    workers
+}
+
+/// A list of CPUs, each named once.
+fn cpus(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Vec<usize>> {
+    let node = fields.node(key)?;
+    let Value::List(list) = &node.value else {
+        return fields.not(key, node, "a list of CPUs, such as [0, 1]");
+    };
+    let mut cpus = Vec::new();
+    for node in list {
+        let Value::Integer(number) = node.value else { return fields.not(key, node, "a list of CPUs") };
+        let cpu = fields.within(key, number, &CPU, "as a CPU's number")?;
+        if cpus.contains(&cpu) {
+            return fields.wrong(key, format!("`{key}` lists CPU {cpu} twice"), "list it once".to_owned());
+        }
+        cpus.push(cpu);
+    }
+    Some(cpus)
+}
+
+/// A stage that is to join `running`: its role and the rest of what it is.
+pub(crate) fn new_worker(
+    json: &serde_json::Value,
+    running: &Topology,
+    host: &Host,
+) -> Result<(Role, WorkerSettings), Mistakes> {
+    let (section, mut notes) = (Section::Worker(running.workers.len()), Notes::default());
+    notes.call(section, "the new worker".to_owned());
+    let node = node::from_json(json);
+    let mut fields = Fields::open(&node, section, &mut notes);
+    if running.model.model != ModelKind::Pipeline {
+        let reason = "this switch's workers run to completion, and what is added is a stage of a pipeline";
+        fields.wrong::<()>("role", reason, "start it with model = \"pipeline\" in [worker]".to_owned());
+    }
+    let names = Role::ALL.map(|role| (role.name(), role));
+    fields.required("role", "work");
+    let role = fields.choice("role", &names).unwrap_or(Role::Work);
+    let cpu = fields.number("cpu", CPU, "as a CPU's number");
+    let like = running.workers.first().copied().unwrap_or_default();
+    fields.finish();
+    let mut worker = WorkerSettings { cpu, roles: Default::default(), ..like };
+    worker.roles.add(role);
+    let mut candidate = running.clone();
+    candidate.workers.push(worker);
+    super::judge::last_worker(&candidate, host, &mut notes);
+    super::finish(notes, (role, worker))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+use super::*;
+use crate::config::{Mistake, parse};
+use crate::model::RoleSettings;
+use serde_json::json;
+
+fn host() -> Host {
+    Host::of(&[0, 1, 2, 3], &[0, 1, 2])
+}
+
+#[track_caller]
+fn only(text: &str, expected: &str) {
+    let mistakes = parse(text, &host(), None).err().unwrap_or_default();
+    let told = |m: Mistake| format!("{}: {} ({})", m.line.unwrap_or(0), m.error, m.remedy);
+    assert_eq!(mistakes.into_iter().map(told).collect::<Vec<_>>(), [expected]);
+}
+
+const PIPELINE: &str = "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1, 2]\ntx = [0]\n";
+
+#[test]
+fn a_cpu_in_several_lists_is_one_worker_with_several_roles() {
+    let text = format!(
+        "{PIPELINE}ring = 512\nwrite_unit = 8\nread_unit = 32\nfull = \"wait\"\norder = \"port\"\npolling = \"busy\"\n"
+    );
+    let topology = parse(&text, &host(), None).unwrap();
+    let (io, work) = (
+        RoleSettings { rx: true, tx: true, ..Default::default() },
+        RoleSettings { work: true, ..Default::default() },
+    );
+    let found: Vec<_> = topology.workers.iter().map(|w| (w.cpu, w.roles, w.polling)).collect();
+    assert_eq!(
+        found,
+        [(Some(0), io, Polling::Busy), (Some(1), work, Polling::Busy), (Some(2), work, Polling::Busy)]
+    );
+    let model = topology.model.engine(topology.workers.iter().map(|w| w.roles));
+    let engine::Model::Pipeline(pipeline) = model else { panic!("{model:?}") };
+    let hops = pipeline.hops;
+    assert_eq!((hops.ring, hops.write_unit, hops.read_unit), (512, 8, 32));
+    assert_eq!((hops.full, hops.order), (engine::QueueFull::Wait, engine::Order::Port));
+    let shown = topology.to_string();
+    for line in [
+        "├─ pipeline: rings of 512, read by 32, written by 8, ports keep their order, waits when a stage is full\n",
+        "├─ worker 0: cpu 0, rx tx, always polls",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+}
+
+#[test]
+fn workers_that_run_to_completion_may_be_listed_and_spread_in_software() {
+    let topology = parse("[worker]\nwork = [0, 1]\nqueue_full = \"wait\"\n", &host(), None).unwrap();
+    assert_eq!(topology.workers.len(), 2);
+    assert_eq!(topology.model, ModelSettings::default());
+    let text = "[worker]\nwork = [0, 1]\nspread_in = \"software\"\nring = 256\n\
+        [[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nspread_in = \"queues\"\n";
+    let topology = parse(text, &host(), None).unwrap();
+    assert!(
+        matches!(topology.model.engine(std::iter::empty()), engine::Model::Spreading(hops) if hops.ring == 256)
+    );
+    assert_eq!(topology.ports[0].spread_in, Some(SpreadIn::Queues));
+    assert!(topology.to_string().contains("run-to-completion, spread in software: rings of 256"));
+    assert_eq!(parse("[worker]\n", &host(), None).unwrap().workers, [WorkerSettings::default()]);
+}
+
+#[test]
+fn a_pipeline_has_all_roles_on_cpus_that_are_there() {
+    only(
+        "[worker]\nmodel = \"pipeline\"\nrx = [0]\ntx = [1]\n",
+        "1: workers: `work` names no CPU, and a pipeline has all three roles (add a line such as: work = [0])",
+    );
+    only(&PIPELINE.replace("[1, 2]", "[1, 1]"), "4: workers: `work` lists CPU 1 twice (list it once)");
+    only(
+        &PIPELINE.replace("[1, 2]", "[1, 9]"),
+        "4: workers: CPU 9 does not exist on this machine (choose one of 0, 1, 2)",
+    );
+    only(
+        &PIPELINE.replace("tx = [0]", "tx = [3]"),
+        "5: workers: CPU 3 is outside this process's affinity mask \
+         (choose one of 0, 1, 2, or start linerate with a wider mask (taskset))",
+    );
+    only(
+        &PIPELINE.replace("[1, 2]", "1"),
+        "4: workers: `work` is an integer, not a list of CPUs, such as [0, 1] (write a list of CPUs, such as [0, 1])",
+    );
+}
+
+#[test]
+fn what_a_model_has_no_use_for_is_refused() {
+    only(
+        "[worker]\nring = 256\n",
+        "2: workers: `ring` is of no use to workers that run to completion \
+         (remove it, or choose model = \"pipeline\" or spread_in = \"software\")",
+    );
+    only(
+        "[worker]\nrx = [0]\n",
+        "2: workers: `rx` is of no use to workers that run to completion (remove it, or choose model = \"pipeline\")",
+    );
+    only(
+        &format!("{PIPELINE}spread_in = \"software\"\n"),
+        "6: workers: `spread_in` is of no use in a pipeline, which spreads every port (remove it)",
+    );
+    only(
+        "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nspread_in = \"software\"\n",
+        "4: port \"a\": `spread_in` is \"software\", and workers hand no packets to each other \
+         (write spread_in = \"software\" in [worker] as well, or remove it here)",
+    );
+    only(
+        &format!("{PIPELINE}ring = 300\n"),
+        "6: workers: `ring` is 300, which is no power of two (write 512)",
+    );
+    only(
+        "[worker]\nmodel = \"merged\"\n",
+        "2: workers: `model` is \"merged\", which it cannot be (write \"run-to-completion\" or \"pipeline\")",
+    );
+}
+
+#[test]
+fn a_stage_joins_a_pipeline_on_a_cpu_that_nobody_has() {
+    let running = parse(PIPELINE.replace("[1, 2]", "[1]").as_str(), &host(), None).unwrap();
+    let ask = |json| new_worker(&json, &running, &host()).map_err(|m| m.mistakes[0].error.clone());
+    let (role, worker) = ask(json!({ "role": "work", "cpu": 2 })).unwrap();
+    assert_eq!((role, worker.cpu, worker.roles.work), (Role::Work, Some(2), true));
+    assert_eq!(ask(json!({ "role": "tx" })).unwrap().1.cpu, None);
+    let refused = [
+        (json!({}), "the new worker: `role` is missing"),
+        (json!({ "role": "all" }), "the new worker: `role` is \"all\", which it cannot be"),
+        (json!({ "role": "rx", "cpu": 0 }), "the new worker: CPU 0 is already worker 0's (line 3)"),
+        (json!({ "role": "rx", "cpu": 9 }), "the new worker: CPU 9 does not exist on this machine"),
+        (json!({ "role": "rx", "cup": 1 }), "the new worker: unknown key `cup`"),
+    ];
+    for (json, expected) in refused {
+        let told = ask(json).unwrap_err();
+        assert_eq!(told.split(" (line").next(), expected.split(" (line").next());
+    }
+    let whole = parse("[worker]\n", &host(), None).unwrap();
+    let told = new_worker(&json!({ "role": "work" }), &whole, &host()).unwrap_err();
+    assert!(told.mistakes[0].error.contains("run to completion"), "{told}");
+}

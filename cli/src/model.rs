@@ -1,0 +1,189 @@
+//! How the work is divided among workers, as it is written: words of `[worker]`, and what the engine is told.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An execution model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ModelKind {
+    /// Each worker takes packets, judges them and sends them.
+    #[default]
+    RunToCompletion,
+    /// Stages on CPUs of their own, or not.
+    Pipeline,
+}
+
+/// Where packets of a port with one queue pair are divided among workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SpreadIn {
+    /// They are not: what has one queue has one worker.
+    #[default]
+    Queues,
+    /// In software, by flow.
+    Software,
+}
+
+/// What happens where the next stage does not keep pace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Full {
+    /// Packets are lost as `stage-full`.
+    #[default]
+    Drop,
+    /// No more is taken than there is room for.
+    Wait,
+}
+
+/// What keeps its order between stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    #[default]
+    Flow,
+    Port,
+    None,
+}
+
+/// A part of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    Rx,
+    Work,
+    Tx,
+}
+
+impl Role {
+    pub(crate) const ALL: [Self; 3] = [Self::Rx, Self::Work, Self::Tx];
+
+    /// The word in files, tables and JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        self.engine().name()
+    }
+
+    pub(crate) const fn engine(self) -> engine::Role {
+        match self {
+            Self::Rx => engine::Role::Rx,
+            Self::Work => engine::Role::Work,
+            Self::Tx => engine::Role::Tx,
+        }
+    }
+}
+
+/// The roles of one worker; none where it runs to completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct RoleSettings {
+    pub(crate) rx: bool,
+    pub(crate) work: bool,
+    pub(crate) tx: bool,
+}
+
+impl RoleSettings {
+    pub(crate) fn add(&mut self, role: Role) {
+        match role {
+            Role::Rx => self.rx = true,
+            Role::Work => self.work = true,
+            Role::Tx => self.tx = true,
+        }
+    }
+
+    pub(crate) fn engine(self) -> engine::Roles {
+        engine::Roles { rx: self.rx, work: self.work, tx: self.tx }
+    }
+}
+
+impl fmt::Display for RoleSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.engine().each().map(engine::Role::name).collect();
+        f.write_str(&names.join(" "))
+    }
+}
+
+/// `[worker]`, but for its CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ModelSettings {
+    pub(crate) model: ModelKind,
+    pub(crate) spread_in: SpreadIn,
+    /// Packets that are on their way from one stage to another, at most.
+    pub(crate) ring: usize,
+    /// Packets that are shown to the next stage at once; `None`: those of one burst.
+    pub(crate) write_unit: Option<usize>,
+    /// Packets that are taken from the stage before at once.
+    pub(crate) read_unit: usize,
+    pub(crate) full: Full,
+    pub(crate) order: Order,
+}
+
+impl Default for ModelSettings {
+    fn default() -> Self {
+        let hops = engine::HopConfig::default();
+        Self {
+            model: ModelKind::default(),
+            spread_in: SpreadIn::default(),
+            ring: hops.ring,
+            write_unit: None,
+            read_unit: hops.read_unit,
+            full: Full::default(),
+            order: Order::default(),
+        }
+    }
+}
+
+impl ModelSettings {
+    /// What the engine is told, for workers with these roles.
+    pub(crate) fn engine(&self, roles: impl Iterator<Item = RoleSettings>) -> engine::Model {
+        let hops = self.hops();
+        match (self.model, self.spread_in) {
+            (ModelKind::RunToCompletion, SpreadIn::Queues) => engine::Model::RunToCompletion,
+            (ModelKind::RunToCompletion, SpreadIn::Software) => engine::Model::Spreading(hops),
+            (ModelKind::Pipeline, _) => {
+                let roles = roles.map(RoleSettings::engine).collect();
+                engine::Model::Pipeline(engine::PipelineConfig { roles, hops })
+            }
+        }
+    }
+
+    fn hops(&self) -> engine::HopConfig {
+        engine::HopConfig {
+            ring: self.ring,
+            write_unit: self.write_unit.unwrap_or(0),
+            read_unit: self.read_unit,
+            full: match self.full {
+                Full::Drop => engine::QueueFull::Drop,
+                Full::Wait => engine::QueueFull::Wait,
+            },
+            order: match self.order {
+                Order::Flow => engine::Order::Flow,
+                Order::Port => engine::Order::Port,
+                Order::None => engine::Order::None,
+            },
+            ..engine::HopConfig::default()
+        }
+    }
+}
+
+impl fmt::Display for ModelSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.model, self.spread_in) {
+            (ModelKind::Pipeline, _) => "pipeline",
+            (ModelKind::RunToCompletion, SpreadIn::Queues) => return f.write_str("run-to-completion"),
+            (ModelKind::RunToCompletion, SpreadIn::Software) => "run-to-completion, spread in software",
+        })?;
+        write!(f, ": rings of {}, read by {}", self.ring, self.read_unit)?;
+        match self.write_unit {
+            Some(unit) => write!(f, ", written by {unit}")?,
+            None => f.write_str(", written by bursts")?,
+        }
+        f.write_str(match self.order {
+            Order::Flow => ", flows keep their order",
+            Order::Port => ", ports keep their order",
+            Order::None => ", order is not kept",
+        })?;
+        f.write_str(match self.full {
+            Full::Drop => ", drops when a stage is full",
+            Full::Wait => ", waits when a stage is full",
+        })
+    }
+}
