@@ -8,6 +8,7 @@
 //! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
 
 mod seating;
+mod shared;
 mod staged;
 
 pub(crate) use seating::NotMoved;
@@ -17,6 +18,7 @@ use crate::clock::Clock;
 use crate::command::{Answers, Command, QueueKey, Retired, Serial};
 use crate::link::Link;
 use crate::stage::Layout;
+use crate::stall::Stall;
 use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,6 +29,10 @@ pub(crate) struct Placement {
     clock: Clock,
     rx: HashMap<QueueKey, Placed>,
     tx: HashMap<QueueKey, Serial>,
+    /// Receive queues that several workers serve.
+    stalls: HashMap<QueueKey, Arc<Stall>>,
+    /// Such queues that a stuck worker may still serve although they were stopped.
+    kept: Vec<Arc<Stall>>,
     pub(crate) seating: Seating,
     /// What workers were told of where a port's receive queues are.
     told: HashMap<PortId, Answers>,
@@ -52,6 +58,8 @@ impl Placement {
             clock,
             rx: HashMap::new(),
             tx: HashMap::new(),
+            stalls: HashMap::new(),
+            kept: Vec::new(),
             seating: Seating::default(),
             told: HashMap::new(),
             running: HashSet::new(),
@@ -84,6 +92,7 @@ impl Placement {
     /// Drops what stuck workers let go of since, and returns the ports that nobody holds any more.
     pub(crate) fn released(&mut self) -> Vec<PortId> {
         self.links.iter().for_each(|link| drop(link.retired()));
+        self.kept.retain(|stall| Arc::strong_count(stall) > 1);
         let ports: Vec<_> = self.open.keys().copied().collect();
         ports.into_iter().filter(|&port| self.holder(port).is_none()).collect()
     }
@@ -155,8 +164,12 @@ impl Attach for Attachment<'_> {
         let key = self.key(pair);
         let (at, worker) = self.placement.place(key);
         let serial = self.placement.next_serial();
-        self.placement.rx.insert(key, Placed { worker, at, serial, bound: queue.is_bound() });
+        let placed = Placed { worker, at, serial, bound: queue.is_bound() };
+        self.placement.rx.insert(key, placed);
         self.tell_answers();
+        if self.placement.layout.steals {
+            return self.share(key, placed, queue);
+        }
         let number = self.placement.links[worker].post(Command::StartRx(key, serial, queue));
         self.wait(&[(worker, number)]);
     }
@@ -165,6 +178,9 @@ impl Attach for Attachment<'_> {
         let key = self.key(pair);
         let Placed { worker, serial, .. } = self.placement.rx.remove(&key)?;
         self.placement.running.remove(&serial);
+        if self.placement.layout.steals {
+            return self.unshare(key);
+        }
         let link = self.placement.links[worker].clone();
         let number = link.post(Command::StopRx(key));
         if !self.wait(&[(worker, number)]) {
@@ -232,6 +248,7 @@ impl Attach for Attachment<'_> {
         if self.is_held() || !self.placement.has_queues(port) {
             return;
         }
+        self.refresh_shared();
         let commands = self.placement.post_all(|| Command::Refresh(port));
         self.wait(&commands);
     }

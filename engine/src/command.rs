@@ -2,6 +2,8 @@
 
 use crate::hop::Sender;
 use crate::pipeline::Pipeline;
+use crate::stall::Stall;
+use crate::worker::Peer;
 use port::{PortFault, PortId, RxQueue, TxQueue};
 use std::sync::Arc;
 
@@ -30,6 +32,12 @@ pub(crate) enum Command {
     Inject(PortId, Box<[u8]>),
     /// Receive queues of this port are elsewhere from now on.
     MoveAnswers(PortId, Answers),
+    /// A queue that several workers serve.
+    Share(Arc<Stall>),
+    /// A queue that is touched no more.
+    Unshare(QueueKey),
+    /// Where queues are shared: this worker's place among all, and those.
+    Meet(usize, Arc<[Peer]>),
     /// Say how much each receive queue has brought.
     Weigh,
     /// Another hop begins here, behind those that there are.

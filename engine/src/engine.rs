@@ -6,13 +6,14 @@ use crate::clock::Clock;
 use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, Pipelines, WorkerConfig};
 use crate::control::{Control, Latest, Request};
-use crate::founder::{Founder, Staff};
+use crate::founder::{Founder, Staff, Stage};
 use crate::hop;
 use crate::link::{Bell, Link};
 use crate::model::{Model, Role};
 use crate::placement::Seats;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
 use crate::stage::{Joiner, Layout};
+use crate::worker::Peer;
 use mem::ticks;
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
@@ -90,6 +91,7 @@ impl Engine {
             spread: config.spread,
             hops,
             pool,
+            steals: layout.steals,
             lanes: if layout.routed { 1 } else { layout.judges.len() },
         };
         let mut engine = Self {
@@ -111,6 +113,9 @@ impl Engine {
         if let Some(joiner) = &joiner {
             joiner.join_all(&links, &layout)?;
         }
+        if layout.steals {
+            engine.introduce();
+        }
         let control = Control {
             placement: Placement::new(links, layout, engine.founder.clock),
             ports: BTreeMap::new(),
@@ -124,6 +129,16 @@ impl Engine {
         };
         engine.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);
         Ok(engine)
+    }
+
+    /// Workers that share queues learn of each other.
+    fn introduce(&self) {
+        let staff = self.staff();
+        let peer = |stage: &Stage| Peer { link: stage.link.clone(), counters: stage.counters.clone() };
+        let peers: Arc<[Peer]> = staff.stages.iter().map(peer).collect();
+        for (me, stage) in staff.stages.iter().enumerate() {
+            stage.link.post(Command::Meet(me, peers.clone()));
+        }
     }
 
     /// A panic elsewhere leaves the lists as they were: they only grow.

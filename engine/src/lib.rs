@@ -29,6 +29,7 @@ pub mod placement;
 mod sleeper;
 mod snapshot;
 mod stage;
+mod stall;
 mod worker;
 
 pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};

@@ -70,6 +70,9 @@ pub struct WorkerSnapshot {
     pub queues: usize,
     /// Whether it sleeps now.
     pub sleeping: bool,
+    /// Bursts that it took from queues of other workers.
+    #[serde(default)]
+    pub steals: u64,
     /// What it does of the work: `all`, `rx`, `work` or `tx`. Stages on one thread have one CPU.
     #[serde(default)]
     pub role: String,
@@ -314,6 +317,7 @@ pub(crate) fn worker_snapshot(
         bursts: c.bursts.get(),
         queues: c.queues.get() as usize,
         sleeping: c.sleeping.load(Ordering::Relaxed),
+        steals: c.steals.get(),
         role: role.name().to_owned(),
         pool: PoolSnapshot {
             hits: c.pool_hits.get(),

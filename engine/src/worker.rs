@@ -7,6 +7,9 @@
 
 mod send;
 mod staged;
+mod stealing;
+
+pub(crate) use stealing::Peer;
 
 use crate::command::{Command, Event, QueueKey, Retired, Serial, Weight, Weights};
 use crate::config::{Polling, WorkerConfig};
@@ -75,6 +78,8 @@ pub(crate) struct Worker {
     workers: usize,
     /// Where this is one stage of several: the next ones.
     hops: Hops,
+    /// Where queues are shared: those, and with whom.
+    shared: stealing::Shared,
     /// Whether nothing is taken for now.
     paused: bool,
     /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
@@ -128,6 +133,7 @@ impl Worker {
             steering: Steering::new(parts.spread),
             workers: parts.workers,
             hops: parts.hops,
+            shared: stealing::Shared::default(),
             paused: false,
             deferred: Vec::new(),
             taken_upto: 0,
@@ -334,6 +340,9 @@ impl Worker {
             Command::MoveAnswers(port, answers) => {
                 self.tx[port.0 as usize].move_answers(answers, self.workers);
             }
+            Command::Share(stall) => self.share(stall),
+            Command::Unshare(key) => self.unshare(key),
+            Command::Meet(me, peers) => self.meet(me, peers),
             Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),

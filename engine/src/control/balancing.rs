@@ -86,6 +86,9 @@ impl Control {
 
     fn queue_samples(&self, told: &HashMap<usize, Weights>) -> Vec<QueueSample> {
         let packets = |worker: usize, key| {
+            if let Some(packets) = self.placement.shared_packets(key) {
+                return Some(packets);
+            }
             let weights = told.get(&worker)?.queues.iter().find(|weight| weight.key == key)?;
             Some(weights.packets)
         };

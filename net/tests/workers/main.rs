@@ -13,4 +13,5 @@ mod models;
 mod moving;
 mod rig;
 mod sleep;
+mod stealing;
 mod swap;

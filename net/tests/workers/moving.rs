@@ -50,10 +50,9 @@ impl<R: DriverRing> Talk<R> {
 }
 
 /// A switch with both guests, whose rings all run.
-fn talking<R: DriverRing>(packed: bool) -> (Rig, [PortId; 2], Talk<R>) {
-    let rig = Rig::new();
+fn talking<R: DriverRing>(rig: &Rig, packed: bool) -> ([PortId; 2], Talk<R>) {
     let ids = NAMES.map(|name| rig.add(name));
-    let mut talk = Talk::new(&rig, packed);
+    let mut talk = Talk::new(rig, packed);
     for name in NAMES {
         let running = |port: &engine::PortSnapshot| {
             port.queues.iter().filter(|queue| queue.rx_running && queue.tx_running).count()
@@ -67,7 +66,7 @@ fn talking<R: DriverRing>(packed: bool) -> (Rig, [PortId; 2], Talk<R>) {
         limit.check("first frames");
         talk.step(1);
     }
-    (rig, ids, talk)
+    (ids, talk)
 }
 
 fn workers(rig: &Rig) -> Vec<(String, u16, usize)> {
@@ -75,8 +74,8 @@ fn workers(rig: &Rig) -> Vec<(String, u16, usize)> {
     queues.into_iter().map(|queue| (queue.port, queue.pair, queue.worker)).collect()
 }
 
-fn story<R: DriverRing>(packed: bool) {
-    let (rig, ids, talk) = talking::<R>(packed);
+pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
+    let (ids, talk) = talking::<R>(&rig, packed);
     let done = AtomicBool::new(false);
     let talk = std::thread::scope(|s| {
         let _ending = Ending(&done);
@@ -105,17 +104,18 @@ fn story<R: DriverRing>(packed: bool) {
 
 #[test]
 fn queues_that_move_lose_and_reorder_nothing_over_split_rings() {
-    story::<Split>(false);
+    story::<Split>(Rig::new(), false);
 }
 
 #[test]
 fn queues_that_move_lose_and_reorder_nothing_over_packed_rings() {
-    story::<Packed>(true);
+    story::<Packed>(Rig::new(), true);
 }
 
 #[test]
 fn load_is_measured_and_a_worker_with_too_much_of_it_is_relieved() {
-    let (rig, ids, talk) = talking::<Split>(false);
+    let rig = Rig::new();
+    let (ids, talk) = talking::<Split>(&rig, false);
     for (id, pair) in ids.iter().flat_map(|id| (0..PAIRS).map(move |pair| (*id, pair))) {
         rig.engine.move_queue(id, pair, 0).unwrap();
     }
