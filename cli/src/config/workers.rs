@@ -57,7 +57,11 @@ fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
 fn read_table(node: &Node, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
     notes.call(Section::Workers, "workers".to_owned());
     let mut fields = Fields::open(node, Section::Workers, notes);
-    let models = [("run-to-completion", ModelKind::RunToCompletion), ("pipeline", ModelKind::Pipeline)];
+    let models = [
+        ("run-to-completion", ModelKind::RunToCompletion),
+        ("stealing", ModelKind::Stealing),
+        ("pipeline", ModelKind::Pipeline),
+    ];
     let model = fields.choice("model", &models).unwrap_or_default();
     let habits = habits(&mut fields);
     let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
@@ -67,6 +71,11 @@ fn read_table(node: &Node, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSetti
             let reason = "`spread_in` is of no use in a pipeline, which spreads every port";
             fields.foreign("spread_in", reason, "remove it");
             (SpreadIn::default(), staged(&mut fields, habits))
+        }
+        ModelKind::Stealing => {
+            let reason = "`spread_in` is of no use where workers take each other's bursts";
+            fields.foreign("spread_in", reason, "remove it, or choose model = \"run-to-completion\"");
+            (SpreadIn::default(), whole(&mut fields, habits))
         }
         ModelKind::RunToCompletion => {
             let places = [("queues", SpreadIn::Queues), ("software", SpreadIn::Software)];
