@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use linerate_tests::iperf::{iperf, received};
+use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::testpmd::{Ring, Testpmd, VirtioUser};
@@ -16,6 +18,7 @@ const ENOUGH: u64 = 20_000;
 const NAMES: [&str; 2] = ["red", "blue"];
 /// Flows, each numbered by itself, so that the meter sees whether any of them overtakes itself.
 const FLOWS: u16 = 24;
+const ADDRESSES: [&str; 2] = ["10.63.0.1", "10.63.0.2"];
 
 /// `[worker]` sections for two CPUs.
 const MODELS: [(&str, &str); 7] = [
@@ -129,6 +132,39 @@ fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
     let refused = switch.tell(&["workers", "add", "--role", "work", "--cpu", "1"]).unwrap_err();
     assert!(refused.contains("CPU 1 is already worker"), "{refused}");
     switch.stop();
+}
+
+/// The kernel leaves checksums and segments of a TCP stream to be done, so most packets are longer than a buffer of a hop.
+#[test]
+#[ignore = "needs root and iperf3; run by `cargo xtask test`"]
+fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
+    for (model, workers) in [MODELS[1], MODELS[2], MODELS[3]] {
+        println!("{model}");
+        let (folder, ends) = (folder(), [Netns::new(), Netns::new()]);
+        let mut text = format!("[worker]\n{workers}\n[[bridge]]\nname = \"lan\"\n");
+        for (name, netns) in NAMES.iter().zip(&ends) {
+            let (place, netns) = ("kind = \"tap\"\ninterface = \"eth0\"", netns.name());
+            // Writing to a String cannot fail.
+            let _ = write!(text, "[[port]]\nname = \"{name}\"\n{place}\nnetns = \"{netns}\"\n");
+        }
+        let switch = Switch::start_from(folder.path(), &text);
+        for (netns, address) in ends.iter().zip(ADDRESSES) {
+            netns.wait_link("eth0", true, PATIENCE);
+            netns.configure("eth0", &[&format!("{address}/24")]);
+        }
+        NAMES.iter().for_each(|name| switch.wait_state(name, "connected", PATIENCE));
+        ends[0].ping(ADDRESSES[1], 5, &[]);
+        for more in [&["--bytes", "64M"][..], &["--bytes", "64M", "--reverse"]] {
+            let report = iperf(folder.path(), &ends[0], &ends[1], ADDRESSES[1], more);
+            assert!(received(&report) >= 32 << 20, "{model}: {report}");
+        }
+        let counted = switch.settled(&NAMES);
+        assert_sums_agree(&counted);
+        let [bytes, packets] =
+            [counted[0].rx_bytes + counted[1].rx_bytes, counted[0].rx_packets + counted[1].rx_packets];
+        assert!(bytes / packets > 4_000, "{model}: few large packets: {counted:?}");
+        switch.stop();
+    }
 }
 
 /// DPDK's guest has a port at either end, and frames go round between them.

@@ -34,6 +34,12 @@ impl Receiver {
         self.taken.extend(self.ring.drain(self.unit));
     }
 
+    /// Parcels in the ring.
+    #[cfg(test)]
+    pub(super) fn waiting(&mut self) -> usize {
+        self.ring.ready(usize::MAX)
+    }
+
     /// The parcels behind the first of a packet: they were published with it.
     #[inline]
     fn following(&mut self) -> Option<Parcel> {

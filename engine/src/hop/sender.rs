@@ -30,10 +30,16 @@ impl Sender {
         Self { ring, staged: Vec::with_capacity(most), unit, alarm, rings: false }
     }
 
-    /// Parcels that there is room for, if at least `wanted`.
+    /// Parcels that there is room for, if at least `wanted` are; otherwise as many as there are after a fresh look.
     #[inline]
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         self.ring.room(wanted + self.staged.len()) - self.staged.len()
+    }
+
+    /// Parcels that the receiver does not see yet.
+    #[cfg(test)]
+    pub(super) fn staged(&self) -> usize {
+        self.staged.len()
     }
 
     /// Parcels that the ring holds.
@@ -77,7 +83,11 @@ impl Sender {
             let there = if alone { burst.cargo(i) } else { 0 };
             let parcels = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
             if parcels > room {
-                continue;
+                // What was seen last may be long ago.
+                room = self.room(parcels);
+                if parcels > room {
+                    continue;
+                }
             }
             let loaded = match there {
                 0 => self.load::<K>(cache, burst, i, route, parcels),

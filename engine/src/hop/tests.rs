@@ -85,7 +85,8 @@ impl Rig {
     /// Sends a burst of `n` packets; notes which found room.
     fn send(&mut self, n: usize, route: Route) {
         self.source.fill(self.next..self.next + n);
-        let mut left = self.sender.room(usize::MAX / 2);
+        // What is there, and not what the sender has seen of it.
+        let mut left = self.sender.capacity() - self.sender.staged() - self.receiver.waiting();
         for number in self.next..self.next + n {
             let parcels = frame(number).len().div_ceil(DATA);
             if parcels <= left {

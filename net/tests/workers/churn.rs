@@ -2,6 +2,7 @@
 
 use crate::guest::{Ending, Guest};
 use crate::rig::{Rig, assert_sums_agree};
+use engine::Snapshot;
 use ring::driver::{DriverRing, Packed, Split};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +13,8 @@ const COMING: [u8; 6] = [10, 11, 12, 13, 14, 15];
 /// Frames that must arrive between two changes.
 const ENOUGH: u64 = 2_000;
 
-pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
+/// What was counted at the end.
+pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
     let done = AtomicBool::new(false);
     let calm: Vec<_> = CALM.iter().map(|name| rig.add(name)).collect();
     let guests = std::thread::scope(|s| {
@@ -58,8 +60,10 @@ pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
     for id in calm {
         rig.remove(id);
     }
-    assert_sums_agree(&rig.engine.snapshot());
+    let now = rig.engine.snapshot();
+    assert_sums_agree(&now);
     rig.engine.stop().unwrap();
+    now
 }
 
 fn comes_and_goes<R: DriverRing>(mut guest: Guest<R>, gone: &AtomicBool) {
