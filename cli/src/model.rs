@@ -172,7 +172,9 @@ impl fmt::Display for ModelSettings {
         f.write_str(match (self.model, self.spread_in) {
             (ModelKind::Pipeline, _) => "pipeline",
             (ModelKind::RunToCompletion, SpreadIn::Queues) => return f.write_str("run-to-completion"),
-            (ModelKind::Stealing, _) => return f.write_str("stealing: idle workers take bursts from busy ones"),
+            (ModelKind::Stealing, _) => {
+                return f.write_str("stealing: idle workers take bursts from busy ones");
+            }
             (ModelKind::RunToCompletion, SpreadIn::Software) => "run-to-completion, spread in software",
         })?;
         write!(f, ": rings of {}, read by {}", self.ring, self.read_unit)?;

@@ -2,7 +2,7 @@
 //! `config`, what it does by the switch.
 
 use crate::value::{Decimal, Span};
-use engine::placement::{Pattern, Plan, QueueName, SeatError, Seats};
+use engine::placement::{Pattern, Plan, QueueName, SeatError, Seats, Stages};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +38,9 @@ pub(crate) struct Placement {
     pub(crate) interval: Span,
     /// What moving queues must gain: the share of a core by which the worker with the most to do gets less.
     pub(crate) threshold: Decimal,
+    /// How many stages a pipeline has; `None`: `[worker]` lists their CPUs, or there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stages: Option<Stages>,
     /// What came of it on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plan: Option<Plan>,
@@ -54,6 +57,7 @@ impl Default for Placement {
             rebalance: Rebalance::default(),
             interval: Span(Duration::from_secs(5)),
             threshold: Decimal(0.1),
+            stages: None,
             plan: None,
         }
     }

@@ -81,7 +81,7 @@ impl Switch {
     fn place(&self, topology: &Topology) -> Result<(), PlantError> {
         let Some(placement) = &topology.placement else { return Ok(()) };
         let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
-        let seats = placement.seats(topology.workers.len(), is_port).map_err(PlantError::said)?;
+        let seats = placement.seats(topology.takers(), is_port).map_err(PlantError::said)?;
         self.engine.seat_queues(seats).map_err(PlantError::said)?;
         self.engine.watch_load(rebalancing(placement)).map_err(PlantError::said)
     }

@@ -3,7 +3,7 @@
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
 use crate::kinds::PortKind;
-use crate::model::{ModelSettings, RoleSettings, SpreadIn};
+use crate::model::{ModelKind, ModelSettings, RoleSettings, SpreadIn};
 use crate::placement::Placement;
 use crate::wrappers::Wrappers;
 use serde::{Deserialize, Serialize};
@@ -218,6 +218,18 @@ impl fmt::Display for Topology {
 }
 
 impl Topology {
+    /// How many workers take ports' packets: all, or the Rx stages of a pipeline.
+    pub(crate) fn takers(&self) -> usize {
+        let stages = self.placement.as_ref().and_then(|placement| placement.stages);
+        match self.model.model {
+            ModelKind::Pipeline => {
+                let listed = || self.workers.iter().filter(|worker| worker.roles.rx).count();
+                stages.map_or_else(listed, |stages| stages.rx)
+            }
+            _ => self.workers.len(),
+        }
+    }
+
     /// The tree below the switch: workers and their placement, then bridges with their ports and static entries.
     fn branches(&self) -> Vec<(String, Vec<String>)> {
         let workers = self.workers.iter().enumerate();

@@ -4,16 +4,19 @@ use super::fields::Fields;
 use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::host::Host;
+use crate::model::{ModelKind, Role, RoleSettings};
 use crate::placement::{Placement, Rebalance};
-use crate::topology::{PortSettings, Topology};
+use crate::topology::{PortSettings, Topology, WorkerSettings};
 use crate::value::{Decimal, Span};
 use engine::machine;
-use engine::placement::{Pattern, PlanError, QueueName, SeatError, Stages, Wish, plan};
+use engine::placement::{Pattern, PlanError, QueueName, SeatError, Stage, Stages, Thread, Wish, plan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// As many as any machine has.
 const NODE: std::ops::RangeInclusive<i128> = 0..=65_535;
+/// More than that are no help to anybody.
+const STAGES: std::ops::RangeInclusive<i128> = 1..=32;
 /// Between two looks at the load.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
@@ -32,10 +35,28 @@ pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
         rebalance: fields.choice("rebalance", &rebalance).unwrap_or_default(),
         interval: interval(&mut fields).unwrap_or(default.interval),
         threshold: fields.decimal("threshold", 0.01..=1.0, "of a core").map_or(default.threshold, Decimal),
+        stages: stages_of(&mut fields),
         plan: None,
     };
     fields.finish();
     placement
+}
+
+/// Whether it says how many stages a pipeline has.
+pub(super) fn has_stages(node: &Node) -> bool {
+    matches!(&node.value, Value::Table(entries) if entries.iter().any(|entry| entry.key == "stages"))
+}
+
+/// `stages = { rx = 1, work = 2, tx = 1 }`.
+fn stages_of(fields: &mut Fields<'_, '_>) -> Option<Stages> {
+    let node = fields.node("stages")?;
+    if !matches!(node.value, Value::Table(_)) {
+        return fields.not("stages", node, "how many there are: { rx = 1, work = 2, tx = 1 }");
+    }
+    let mut inner = Fields::open_inner(node, Section::Placement, fields.notes);
+    let [rx, worker, tx] = ["rx", "work", "tx"].map(|key| inner.number(key, STAGES, "stages").unwrap_or(1));
+    inner.report_unknown();
+    Some(Stages { rx, worker, tx, ..Stages::default() })
 }
 
 /// `cpus = [2, 3]` or `cpus = "2-3,8"`.
@@ -118,9 +139,7 @@ pub(super) fn judge(topology: &Topology, notes: &mut Notes) {
             notes.wrong_at(Section::Placement, notes.line((Section::Placement, key)), reason, remedy);
         }
     }
-    if sound
-        && let Err(error) = placement.seats(topology.workers.len(), |name| is_port(&topology.ports, name))
-    {
+    if sound && let Err(error) = placement.seats(topology.takers(), |name| is_port(&topology.ports, name)) {
         let key = if matches!(error, SeatError::NoSuchWorker(..)) { "queues" } else { "isolated" };
         let remedy = match error {
             SeatError::NoSuchWorker(..) => "name a worker that is there, or add a [[worker]] section",
@@ -135,11 +154,23 @@ pub(super) fn judge(topology: &Topology, notes: &mut Notes) {
 
 /// A pattern that joins stages needs some.
 fn joins_stages(topology: &Topology, placement: &Placement, notes: &mut Notes) {
-    let whole = matches!(placement.pattern, Pattern::Separate | Pattern::Auto);
-    if !whole && !stages(topology).is_pipeline() {
-        let pattern = placement.pattern;
-        let reason = format!("`pattern` \"{pattern}\" joins stages, and these workers run to completion");
-        let remedy = "write \"separate\" or \"auto\"";
+    let (pattern, is_pipeline) = (placement.pattern, topology.model.model == ModelKind::Pipeline);
+    if placement.stages.is_some() && !is_pipeline {
+        let reason = "`stages` are a pipeline's, and these workers run to completion";
+        let remedy = "remove it, or write model = \"pipeline\" in [worker]";
+        return notes.wrong((Section::Placement, "stages"), reason, remedy);
+    }
+    let whole = matches!(pattern, Pattern::Separate | Pattern::Auto);
+    let (why, remedy) = match (placement.stages, is_pipeline) {
+        (Some(_), _) => return,
+        (None, true) => {
+            let remedy = "write stages = { rx = 1, work = 1, tx = 1 } here, in place of the lists";
+            ("[worker] lists the CPUs of these", remedy)
+        }
+        (None, false) => ("these workers run to completion", "write \"separate\" or \"auto\""),
+    };
+    if !whole {
+        let reason = format!("`pattern` \"{pattern}\" joins stages, and {why}");
         notes.wrong((Section::Placement, "pattern"), reason, remedy);
     }
 }
@@ -155,8 +186,11 @@ fn beyond(queue: &QueueName, ports: &[PortSettings]) -> Option<String> {
     Some(format!("port \"{}\" has {} queue pairs, not a pair {pair}", port.name, port.queue_pairs))
 }
 
-/// What is to be placed: workers that nobody gave a CPU.
+/// What is to be placed: stages, or workers that nobody gave a CPU.
 fn stages(topology: &Topology) -> Stages {
+    if let Some(stages) = topology.placement.as_ref().and_then(|placement| placement.stages) {
+        return stages;
+    }
     let free = topology.workers.iter().filter(|worker| worker.cpu.is_none()).count();
     Stages { run_to_completion: free, ..Stages::default() }
 }
@@ -167,14 +201,19 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
     let near = near(&topology.ports, host);
     let taken: Vec<usize> = topology.workers.iter().filter_map(|worker| worker.cpu).collect();
     let Some(placement) = &mut topology.placement else { return };
-    if notes.is_spoiled((Section::Placement, "cpus")) || notes.is_spoiled((Section::Placement, "pattern")) {
+    if ["cpus", "pattern", "stages"].iter().any(|key| notes.is_spoiled((Section::Placement, key))) {
         return;
     }
     let (pattern, cpus, near) = (placement.pattern, placement.cpus.clone(), placement.node.or(near));
     match plan(&host.machine, &Wish { stages, pattern, cpus, taken, near }) {
         Ok(plan) => {
-            let free = topology.workers.iter_mut().filter(|worker| worker.cpu.is_none());
-            free.zip(&plan.threads).for_each(|(worker, thread)| worker.cpu = Some(thread.cpu));
+            if placement.stages.is_some() {
+                let like = topology.workers.first().copied().unwrap_or_default();
+                topology.workers = plan.threads.iter().map(|thread| staged(thread, like)).collect();
+            } else {
+                let free = topology.workers.iter_mut().filter(|worker| worker.cpu.is_none());
+                free.zip(&plan.threads).for_each(|(worker, thread)| worker.cpu = Some(thread.cpu));
+            }
             placement.plan = Some(plan);
         }
         Err(error) => {
@@ -191,6 +230,20 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
             notes.wrong((Section::Placement, "cpus"), error, remedy);
         }
     }
+}
+
+/// A worker of a pipeline, as it was placed.
+fn staged(thread: &Thread, like: WorkerSettings) -> WorkerSettings {
+    let mut worker = WorkerSettings { cpu: Some(thread.cpu), roles: RoleSettings::default(), ..like };
+    for role in &thread.roles {
+        match role.stage {
+            Stage::Rx => worker.roles.add(Role::Rx),
+            Stage::Worker => worker.roles.add(Role::Work),
+            Stage::Tx => worker.roles.add(Role::Tx),
+            Stage::RunToCompletion => {}
+        }
+    }
+    worker
 }
 
 /// The NUMA node of the first interface whose device tells one.

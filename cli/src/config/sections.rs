@@ -35,7 +35,8 @@ pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
     let ports = sections(&mut fields, "port");
     let placement = fields.node("placement");
     fields.finish();
-    let (model, workers) = super::workers::read(worker, notes);
+    let (model, workers) =
+        super::workers::read(worker, placement.is_some_and(super::placement::has_stages), notes);
     let mut topology = Topology {
         switch: switch.map(|node| read_switch(node, notes)).unwrap_or_default(),
         model,

@@ -79,3 +79,35 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
         only(&placed(&format!("{lines}\n")), &expected);
     }
 }
+
+#[test]
+fn stages_of_a_pipeline_are_placed_by_pattern() {
+    let host = Host::of(&[0, 1, 2, 3], &[0, 1, 2, 3]);
+    let text = |lines: &str| {
+        format!("{PORT}[worker]\nmodel = \"pipeline\"\npolling = \"busy\"\n[placement]\n{lines}")
+    };
+    let workers = |lines: &str| {
+        let topology = parse(&text(lines), &host, None).unwrap();
+        assert_eq!(topology.takers(), 1);
+        let told = topology.workers.iter().map(|w| format!("{}@{}", w.roles, w.cpu.unwrap()));
+        told.collect::<Vec<_>>().join(", ")
+    };
+    let stages = "stages = { rx = 1, work = 2, tx = 1 }\n";
+    assert_eq!(workers(&format!("pattern = \"io\"\n{stages}")), "rx tx@1, work@2, work@3");
+    assert_eq!(workers(&format!("pattern = \"all\"\n{stages}")), "rx work tx@1, work@2");
+    assert_eq!(workers(&format!("pattern = \"separate\"\n{stages}")), "rx@1, work@2, work@3, tx@0");
+    assert_eq!(workers("stages = {}\npattern = \"quasi-io\"\n"), "rx@1, tx@1, work@2");
+    only(
+        "[placement]\nstages = { rx = 1 }\n",
+        "2: placement: `stages` are a pipeline's, and these workers run to completion (remove it, or write model = \"pipeline\" in [worker])",
+    );
+    let lists = text(stages).replace("polling = \"busy\"", "rx = [0]");
+    only(
+        &lists,
+        "6: workers: `rx` lists CPUs, and `stages` in [placement] has them chosen (remove one of the two)",
+    );
+    only(
+        "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n[placement]\npattern = \"io\"\n",
+        "7: placement: `pattern` \"io\" joins stages, and [worker] lists the CPUs of these (write stages = { rx = 1, work = 1, tx = 1 } here, in place of the lists)",
+    );
+}

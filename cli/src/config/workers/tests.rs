@@ -109,7 +109,7 @@ fn what_a_model_has_no_use_for_is_refused() {
     );
     only(
         "[worker]\nmodel = \"merged\"\n",
-        "2: workers: `model` is \"merged\", which it cannot be (write \"run-to-completion\" or \"pipeline\")",
+        "2: workers: `model` is \"merged\", which it cannot be (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
     );
 }
 
