@@ -32,9 +32,9 @@ pub(crate) enum SpreadIn {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Full {
     /// Packets are lost as `stage-full`.
-    #[default]
     Drop,
     /// No more is taken than there is room for.
+    #[default]
     Wait,
 }
 

@@ -112,7 +112,7 @@ impl Default for HopConfig {
             ring: 1024,
             write_unit: 0,
             read_unit: port::BURST,
-            full: QueueFull::Drop,
+            full: QueueFull::Wait,
             order: Order::Flow,
             buffers: 0,
         }

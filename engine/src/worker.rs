@@ -296,6 +296,10 @@ impl Worker {
     fn obey(&mut self) -> bool {
         self.finish();
         self.notify();
+        if self.hops.are_dirty() {
+            // What was taken is handed on first: whoever is told that this stage obeyed looks for it further on.
+            return true;
+        }
         let mut commands = std::mem::take(&mut self.deferred);
         if commands.is_empty() {
             let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };

@@ -26,9 +26,15 @@ const MODELS: [(&str, &str); 7] = [
     ("spread in software", "work = [0, 1]\nspread_in = \"software\""),
     ("one CPU for everything", "model = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]"),
     ("Rx and Tx together", "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\nwrite_unit = 16"),
-    ("Rx apart", "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [1]\nfull = \"wait\""),
-    ("everything twice", "model = \"pipeline\"\nrx = [0, 1]\nwork = [0, 1]\ntx = [0, 1]\nring = 256"),
-    ("by port", "model = \"pipeline\"\nrx = [0]\nwork = [0, 1]\ntx = [1]\norder = \"port\"\nread_unit = 8"),
+    ("Rx apart", "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [1]"),
+    (
+        "everything twice",
+        "model = \"pipeline\"\nrx = [0, 1]\nwork = [0, 1]\ntx = [0, 1]\nring = 256\nfull = \"drop\"",
+    ),
+    (
+        "by port",
+        "model = \"pipeline\"\nrx = [0]\nwork = [0, 1]\ntx = [1]\norder = \"port\"\nread_unit = 8\nfull = \"drop\"",
+    ),
 ];
 
 fn number(value: &Value, key: &str) -> u64 {
@@ -108,8 +114,7 @@ fn at_work(switch: &Switch, role: &str) -> usize {
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
 fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
     let folder = folder();
-    let switch =
-        start(folder.path(), "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\nfull = \"wait\"");
+    let switch = start(folder.path(), "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]");
     let mut generator = generator(folder.path(), "20kpps", 6);
     let flows = wait::until(PATIENCE, || (switch.counters("blue").tx_packets >= ENOUGH).then_some(()));
     assert!(flows.is_some(), "nothing passes: {}", generator.output());
@@ -152,7 +157,9 @@ fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
             netns.wait_link("eth0", true, PATIENCE);
             netns.configure("eth0", &[&format!("{address}/24")]);
         }
-        NAMES.iter().for_each(|name| switch.wait_state(name, "connected", PATIENCE));
+        for name in NAMES {
+            switch.wait_state(name, "connected", PATIENCE);
+        }
         ends[0].ping(ADDRESSES[1], 5, &[]);
         for more in [&["--bytes", "64M"][..], &["--bytes", "64M", "--reverse"]] {
             let report = iperf(folder.path(), &ends[0], &ends[1], ADDRESSES[1], more);
@@ -160,6 +167,8 @@ fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
         }
         let counted = switch.settled(&NAMES);
         assert_sums_agree(&counted);
+        let lost = |name| switch.port(name)["drops"]["stage-full"].clone();
+        assert_eq!(NAMES.map(lost), [Value::Null, Value::Null], "{model}: lost between stages");
         let [bytes, packets] =
             [counted[0].rx_bytes + counted[1].rx_bytes, counted[0].rx_packets + counted[1].rx_packets];
         assert!(bytes / packets > 4_000, "{model}: few large packets: {counted:?}");

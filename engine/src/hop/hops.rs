@@ -61,16 +61,12 @@ impl Hops {
         self.waits
     }
 
-    /// Whether every hop has room for what two bursts become, and for what floods make of them as far as half of the ring
-    /// goes.
+    /// Whether every hop has room for two bursts: the one that waits to be judged and the one that would be taken.
     pub(crate) fn have_room(&mut self) -> bool {
-        self.senders.iter_mut().all(|sender| {
-            let wanted = (sender.capacity() / 2).max(2 * BURST);
-            sender.room(wanted) >= wanted
-        })
+        self.senders.iter_mut().all(|sender| sender.room(2 * BURST) >= 2 * BURST)
     }
 
-    /// Whether anything was sent since the last `notify`.
+    /// Whether anything was sent since the last `notify`, or has found no room yet.
     #[inline(always)]
     pub(crate) fn are_dirty(&self) -> bool {
         self.dirty
@@ -84,6 +80,9 @@ impl Hops {
     /// Rings receivers that sleep. The caller has executed a sequentially consistent fence since `publish`.
     pub(crate) fn notify(&mut self) {
         self.dirty = false;
-        self.senders.iter_mut().for_each(Sender::notify);
+        for sender in &mut self.senders {
+            sender.notify();
+            self.dirty |= sender.has_staged();
+        }
     }
 }

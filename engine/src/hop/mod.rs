@@ -27,7 +27,7 @@ pub(crate) use hops::Hops;
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
-use crate::config::EngineError;
+use crate::config::{EngineError, QueueFull};
 use crate::model::HopConfig;
 use alarm::Alarm;
 use mem::pool::{Pages, Pool, PoolSpec};
@@ -47,7 +47,8 @@ const BESIDE: usize = 512;
 pub(crate) fn hop(pool: &Arc<Pool>, config: &HopConfig) -> std::io::Result<(Sender, Receiver)> {
     let (producer, consumer) = ring::spsc::ring(config.ring);
     let alarm = Arc::new(Alarm::new()?);
-    let sender = Sender::new(producer, alarm.clone(), config.write_unit);
+    let holds = config.full == QueueFull::Wait;
+    let sender = Sender::new(producer, alarm.clone(), config.write_unit, holds);
     Ok((sender, Receiver::new(consumer, alarm, config.read_unit, pool.clone())))
 }
 

@@ -76,8 +76,13 @@ impl RxQueue for Receiver {
         }
         let Some(route) = self.taken.front().map(Parcel::route) else { return Ok(()) };
         burst.set_route(route);
-        while burst.len() < BURST && self.taken.front().is_some_and(|parcel| parcel.route() == route) {
+        let most = self.unit.min(BURST);
+        while burst.len() < most && self.taken.front().is_some_and(|parcel| parcel.route() == route) {
             self.load(burst, tally);
+            // Long packets are several parcels each, so a unit of those is less than one of packets.
+            if self.taken.is_empty() && burst.len() < most {
+                self.take();
+            }
         }
         Ok(())
     }

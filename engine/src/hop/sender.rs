@@ -1,4 +1,8 @@
 //! The end of a hop that packets go into.
+//!
+//! What is sent is staged first, in private memory, and then published: a unit at a time, and whole packets only, because
+//! a receiver that sees the first parcel of a packet relies on the others. Where stages wait for each other, packets are
+//! staged also when the ring is full, and published as there is room; nothing else is taken until all of them are.
 
 use super::alarm::Alarm;
 use super::parcel::Parcel;
@@ -7,6 +11,7 @@ use mem::copy::{Choice, Kernel};
 use mem::pool::{Buffer, Cache};
 use port::{Burst, DropReason, Route, Tally};
 use ring::spsc::Producer;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Most parcels of one packet: the longest frame that any port takes has 65,550 bytes.
@@ -15,25 +20,32 @@ const LONGEST: usize = 65_550_usize.div_ceil(DATA);
 /// Where a stage puts what another one is to have.
 pub(crate) struct Sender {
     ring: Producer<Parcel>,
-    /// Parcels that the receiver does not see yet. There is room for all of them in the ring.
-    staged: Vec<Parcel>,
+    /// Parcels that the receiver does not see yet.
+    staged: VecDeque<Parcel>,
     /// Published when there are so many; 0: when all packets of a burst are here.
     unit: usize,
+    /// Whether more is staged than there is room for in the ring.
+    holds: bool,
     alarm: Arc<Alarm>,
     /// Whether anything was published since the receiver was last rung for.
     rings: bool,
 }
 
 impl Sender {
-    pub(super) fn new(ring: Producer<Parcel>, alarm: Arc<Alarm>, unit: usize) -> Self {
-        let most = ring.capacity();
-        Self { ring, staged: Vec::with_capacity(most), unit, alarm, rings: false }
+    pub(super) fn new(ring: Producer<Parcel>, alarm: Arc<Alarm>, unit: usize, holds: bool) -> Self {
+        let staged = VecDeque::with_capacity(ring.capacity());
+        Self { ring, staged, unit, holds, alarm, rings: false }
     }
 
     /// Parcels that there is room for, if at least `wanted` are; otherwise as many as there are after a fresh look.
     #[inline]
     pub(super) fn room(&mut self, wanted: usize) -> usize {
-        self.ring.room(wanted + self.staged.len()) - self.staged.len()
+        self.ring.room(wanted.saturating_add(self.staged.len())).saturating_sub(self.staged.len())
+    }
+
+    /// Whether the receiver does not see everything yet.
+    pub(super) fn has_staged(&self) -> bool {
+        !self.staged.is_empty()
     }
 
     /// Parcels that the receiver does not see yet.
@@ -43,6 +55,7 @@ impl Sender {
     }
 
     /// Parcels that the ring holds.
+    #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.ring.capacity()
     }
@@ -76,11 +89,13 @@ impl Sender {
         route: Route,
         alone: bool,
     ) -> usize {
-        let mut room = self.room(picks.len());
+        let mut room = if self.holds { usize::MAX } else { self.room(picks.len()) };
         let mut sent = 0;
         for &pick in picks {
             let i = usize::from(pick);
-            let there = if alone { burst.cargo(i) } else { 0 };
+            // A pipeline that names a packet twice has it sent once: its bytes are somebody else's by then.
+            let Some(there) = burst.cargo(i) else { continue };
+            let there = if alone { there } else { 0 };
             let parcels = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
             if parcels > room {
                 // What was seen last may be long ago.
@@ -109,7 +124,7 @@ impl Sender {
         let (staged, offload, mut left) = (&mut self.staged, burst.offload(i), parcels as u16);
         burst.take_cargo(i, |buffer| {
             left -= 1;
-            staged.push(Parcel::new(buffer, offload, route, left));
+            staged.push_back(Parcel::new(buffer, offload, route, left));
         });
         true
     }
@@ -132,7 +147,7 @@ impl Sender {
         if let Some(to) = buffer.append(burst.frame_len(i)) {
             burst.frame(i).copy_to::<K>(to);
         }
-        self.staged.push(Parcel::new(buffer, burst.offload(i), route, 0));
+        self.staged.push_back(Parcel::new(buffer, burst.offload(i), route, 0));
         true
     }
 
@@ -161,17 +176,28 @@ impl Sender {
                 at += burst.frame(i).copy_behind::<K>(at, to);
             }
             let left = (parcels - 1 - k) as u16;
-            self.staged.push(Parcel::new(buffer, burst.offload(i), route, left));
+            self.staged.push_back(Parcel::new(buffer, burst.offload(i), route, left));
         }
         true
     }
 
-    /// Shows the receiver what is here.
+    /// Shows the receiver what is here, as far as there is room.
     pub(super) fn publish(&mut self) {
-        if !self.staged.is_empty() {
-            self.ring.push_all(&mut self.staged.drain(..));
+        if self.staged.is_empty() {
+            return;
+        }
+        let room = self.ring.room(self.staged.len());
+        let fits = if room >= self.staged.len() { self.staged.len() } else { self.whole(room) };
+        if fits > 0 {
+            self.ring.push_all(&mut self.staged.drain(..fits));
             self.rings = true;
         }
+    }
+
+    /// How many of the first `room` parcels are whole packets.
+    #[cold]
+    fn whole(&self, room: usize) -> usize {
+        (0..room).rev().find(|&last| self.staged[last].more == 0).map_or(0, |last| last + 1)
     }
 
     /// Rings the receiver if it sleeps. The caller has executed a sequentially consistent fence since `publish`.

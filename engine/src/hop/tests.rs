@@ -72,21 +72,33 @@ struct Rig {
     next: usize,
     expected: VecDeque<(usize, Route)>,
     lost: u64,
+    holds: bool,
 }
 
 impl Rig {
     fn new(config: HopConfig) -> Self {
         let pool = pool(&config, 1, 1).unwrap();
         store::open(&pool);
+        let holds = config.full == QueueFull::Wait;
         let (sender, receiver) = hop(&pool, &config).unwrap();
-        Self { pool, sender, receiver, source: Source::new(), next: 0, expected: VecDeque::new(), lost: 0 }
+        Self {
+            pool,
+            sender,
+            receiver,
+            source: Source::new(),
+            next: 0,
+            expected: VecDeque::new(),
+            lost: 0,
+            holds,
+        }
     }
 
     /// Sends a burst of `n` packets; notes which found room.
     fn send(&mut self, n: usize, route: Route) {
         self.source.fill(self.next..self.next + n);
         // What is there, and not what the sender has seen of it.
-        let mut left = self.sender.capacity() - self.sender.staged() - self.receiver.waiting();
+        let there = self.sender.staged() + self.receiver.waiting();
+        let mut left = if self.holds { usize::MAX } else { self.sender.capacity() - there };
         for number in self.next..self.next + n {
             let parcels = frame(number).len().div_ceil(DATA);
             if parcels <= left {
@@ -145,6 +157,20 @@ fn a_hop_that_is_full_loses_what_has_no_room_and_counts_it() {
     }
     assert_eq!(rig.lost as usize + rig.expected.len(), 6 * 64);
     assert!(rig.lost > 0);
+    rig.end();
+}
+
+#[test]
+fn where_stages_wait_what_has_no_room_is_held_back_whole_and_comes_later() {
+    let mut rig = Rig::new(HopConfig { full: QueueFull::Wait, buffers: 8000, ..config(256, 0, 64) });
+    for _ in 0..6 {
+        rig.send(64, route(1, 2));
+    }
+    assert!(rig.lost == 0 && rig.sender.has_staged() && rig.sender.room(1) == 0);
+    while rig.receive() {
+        rig.sender.publish();
+    }
+    assert!(!rig.sender.has_staged());
     rig.end();
 }
 

@@ -48,8 +48,9 @@ impl Worker {
         let is_empty = hops.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
         self.finish();
         self.notify();
-        self.draining = (!is_empty).then_some(left);
-        is_empty
+        let is_done = is_empty && !self.hops.are_dirty();
+        self.draining = (!is_done).then_some(left);
+        is_done
     }
 
     /// Takes up to `left` packets out of one hop. Whether that was all that was in it.
@@ -90,7 +91,9 @@ impl Worker {
     /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
     pub(crate) fn lie_down(&mut self) -> bool {
         self.notify();
-        let sleeps = !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none()) && self.arm_all();
+        let sleeps = !self.hops.are_dirty()
+            && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none())
+            && self.arm_all();
         if sleeps {
             self.falls_asleep();
         }

@@ -32,14 +32,16 @@ fn pipeline(roles: &[Roles], hops: HopConfig) -> Rig {
 
 #[test]
 fn ports_come_and_go_whoever_has_which_role() {
+    let drops = HopConfig { full: QueueFull::Drop, ..HopConfig::default() };
     for roles in divisions() {
-        churn::story::<Split>(pipeline(&roles, HopConfig::default()), false);
+        churn::story::<Split>(pipeline(&roles, drops), false);
     }
 }
 
 #[test]
 fn ports_come_and_go_whatever_the_rings_and_units_are() {
-    let small = HopConfig { ring: 256, write_unit: 7, read_unit: 5, ..HopConfig::default() };
+    let small =
+        HopConfig { ring: 256, write_unit: 7, read_unit: 5, full: QueueFull::Drop, ..HopConfig::default() };
     let large = HopConfig { write_unit: 200, read_unit: 256, full: QueueFull::Wait, ..HopConfig::default() };
     let by_port = HopConfig { ring: 256, order: Order::Port, full: QueueFull::Wait, ..HopConfig::default() };
     for hops in [small, large, by_port] {
@@ -67,7 +69,8 @@ fn a_frame_wakes_one_stage_after_the_other() {
 
 #[test]
 fn workers_that_run_to_completion_hand_flows_to_each_other() {
-    for hops in [HopConfig::default(), HopConfig { full: QueueFull::Wait, ..HopConfig::default() }] {
+    for full in [QueueFull::Drop, QueueFull::Wait] {
+        let hops = HopConfig { full, ..HopConfig::default() };
         let rig = || Rig::in_model(&Model::Spreading(hops), 2);
         churn::story::<Split>(rig(), false);
         sleep::story::<Split>(rig(), rig(), RingKind::Split, true);
@@ -113,7 +116,7 @@ fn growing(hops: HopConfig) {
 
 #[test]
 fn stages_are_added_while_packets_flow_and_no_flow_overtakes_itself() {
-    growing(HopConfig::default());
+    growing(HopConfig { full: QueueFull::Drop, ..HopConfig::default() });
     growing(HopConfig { full: QueueFull::Wait, ring: 256, ..HopConfig::default() });
 }
 

@@ -58,9 +58,10 @@ impl Rig {
         self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
         let options = Options { queue_pairs: PAIRS, mtu: Some(MTU), ..Options::default() };
         let control = Box::new(VhostUser::listen(self.socket(name), options).unwrap());
-        match self.spreads {
-            true => self.engine.add_spread(id, control).unwrap(),
-            false => self.engine.add_reserved(id, control).unwrap(),
+        if self.spreads {
+            self.engine.add_spread(id, control).unwrap();
+        } else {
+            self.engine.add_reserved(id, control).unwrap();
         }
         id
     }

@@ -93,16 +93,17 @@ impl Burst {
         Ok(())
     }
 
-    /// How many buffers [`Burst::take_cargo`] would take for packet `i`; none where it has to be copied.
+    /// How many buffers [`Burst::take_cargo`] would take for packet `i`: zero where it has to be copied, `None` where
+    /// somebody has taken it.
     #[inline]
-    pub fn cargo(&self, i: usize) -> usize {
-        let Some(&(at, n)) = self.cargo.of.get(i) else { return 0 };
+    pub fn cargo(&self, i: usize) -> Option<usize> {
+        let Some(&(at, n)) = self.cargo.of.get(i) else { return Some(0) };
         let first = &self.cargo.buffers[at as usize];
         // A handle is looked at by taking it out for a moment: a cell lends nothing.
-        let buffer = first.take();
-        let fits = buffer.as_ref().is_some_and(|buffer| self.can_go(i, buffer, n));
-        first.set(buffer);
-        if fits { n as usize } else { 0 }
+        let buffer = first.take()?;
+        let fits = self.can_go(i, &buffer, n);
+        first.set(Some(buffer));
+        Some(if fits { n as usize } else { 0 })
     }
 
     /// Whether packet `i` is whole in its `n` buffers once its head is written back to the first one.
@@ -226,10 +227,10 @@ mod tests {
             assert_eq!(read(&burst, 0), bytes(len));
             assert!(burst.grow_head(0, 4));
             burst.head_mut(0)[..4].copy_from_slice(&[9; 4]);
-            assert_eq!(burst.cargo(0), len.div_ceil(436));
+            assert_eq!(burst.cargo(0), Some(len.div_ceil(436)));
             let expected = [vec![9; 4], bytes(len)].concat();
             assert_eq!(taken(&mut cache, &burst, 0), expected, "{len}");
-            assert_eq!(burst.cargo(0), 0, "nobody can take it twice");
+            assert_eq!(burst.cargo(0), None, "nobody can take it twice");
         }
         assert_eq!(cache.counters().frees, cache.counters().allocations());
     }
@@ -241,7 +242,7 @@ mod tests {
         burst.begin(0);
         load(&mut tight, &mut burst, &bytes(150));
         burst.load_heads::<Portable>();
-        assert_eq!((burst.cargo(0), read(&burst, 0)), (0, bytes(150)));
+        assert_eq!((burst.cargo(0), read(&burst, 0)), (Some(0), bytes(150)));
         burst.unload(|buffer| tight.free(buffer));
         assert_eq!(tight.counters().frees, 2);
     }
