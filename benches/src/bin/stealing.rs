@@ -111,8 +111,7 @@ impl Pipelines for Work {
 /// Millions of packets a second with queues at these workers.
 fn rate(cpus: [usize; 2], model: &Model, work: u32, homes: [usize; QUEUES as usize]) -> Result<f64> {
     let worker = |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, ..WorkerConfig::default() };
-    let config =
-        EngineConfig { workers: cpus.map(worker).to_vec(), max_ports: 8, spread: Spread::default() };
+    let config = EngineConfig { workers: cpus.map(worker).to_vec(), max_ports: 8, spread: Spread::default() };
     let engine = Engine::start_as(config, model.clone(), &Work(work))?;
     let rule = |(n, home): (usize, usize)| (QueueName { port: format!("p{n}"), pair: None }, home);
     let rules: Vec<_> = homes.into_iter().enumerate().map(rule).collect();
