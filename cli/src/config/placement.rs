@@ -18,7 +18,7 @@ const NODE: std::ops::RangeInclusive<i128> = 0..=65_535;
 /// More than that are no help to anybody.
 const STAGES: std::ops::RangeInclusive<i128> = 1..=32;
 /// Between two looks at the load.
-const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 
 /// Reads the section.
 pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
@@ -100,12 +100,11 @@ fn queues(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<String, usize>> {
     };
     let mut queues = BTreeMap::new();
     for entry in entries {
-        match worker(&entry.node) {
-            Some(worker) => drop(queues.insert(entry.key.clone(), worker)),
-            None => {
-                let reason = format!("`queues` gives \"{}\" to what is no worker's number", entry.key);
-                fields.notes.wrong_at(Section::Placement, entry.line, reason, format!("write {WANTED}"));
-            }
+        if let Some(worker) = worker(&entry.node) {
+            queues.insert(entry.key.clone(), worker);
+        } else {
+            let reason = format!("`queues` gives \"{}\" to what is no worker's number", entry.key);
+            fields.notes.wrong_at(Section::Placement, entry.line, reason, format!("write {WANTED}"));
         }
     }
     Some(queues)
