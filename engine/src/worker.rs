@@ -5,6 +5,7 @@
 //! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
 //! nobody is waited for.
 
+mod rest;
 mod send;
 mod staged;
 mod stealing;
@@ -23,7 +24,6 @@ use mem::copy::Choice;
 use mem::ticks;
 use port::{Burst, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Empty rounds before an adaptive worker considers sleeping, at least.
 const IDLE_ROUNDS: u32 = 256;
@@ -408,48 +408,6 @@ impl Worker {
         self.pipeline.process(&mut self.bursts[index], port, now, &mut self.outputs);
         self.send_all(index, from);
         self.notify();
-    }
-
-    /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.
-    #[cold]
-    fn sleep(&mut self) -> bool {
-        self.notify();
-        if self.rx.iter().any(|slot| slot.queue.kick_fd().is_none()) || !self.arm_all() {
-            self.disarm_all();
-            return false;
-        }
-        self.falls_asleep();
-        self.sleeper.sleep();
-        self.wakes();
-        self.disarm_all();
-        true
-    }
-
-    fn falls_asleep(&self) {
-        self.counters.sleeping.store(true, Ordering::Relaxed);
-        self.counters.sleeps.add(1);
-    }
-
-    fn wakes(&self) {
-        self.counters.sleeping.store(false, Ordering::Relaxed);
-        self.counters.wakes.add(1);
-    }
-
-    /// Asks every queue for kicks. `false` when one has packets, and sleeping would delay them.
-    fn arm_all(&mut self) -> bool {
-        let mut at = 0;
-        while at < self.rx.len() {
-            match self.rx[at].queue.arm() {
-                Ok(false) => at += 1,
-                Ok(true) => return false,
-                Err(fault) => self.lose_rx(at, fault),
-            }
-        }
-        true
-    }
-
-    fn disarm_all(&mut self) {
-        self.rx.iter_mut().for_each(|slot| slot.queue.disarm());
     }
 }
 

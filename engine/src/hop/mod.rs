@@ -20,7 +20,7 @@ mod parcel;
 mod receiver;
 mod sender;
 pub(crate) mod store;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub(crate) use hops::Hops;

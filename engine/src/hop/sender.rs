@@ -49,13 +49,13 @@ impl Sender {
     }
 
     /// Parcels that the receiver does not see yet.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn staged(&self) -> usize {
         self.staged.len()
     }
 
     /// Parcels that the ring holds.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn capacity(&self) -> usize {
         self.ring.capacity()
     }

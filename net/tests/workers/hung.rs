@@ -2,7 +2,10 @@
 
 use crate::guest::{Ending, Guest, Limit};
 use crate::rig::{Rig, assert_sums_agree, config};
-use engine::{Engine, EngineError, Now, Outputs, Pipeline, Pipelines};
+use engine::{
+    Engine, EngineConfig, EngineError, HopConfig, Model, Now, Outputs, Pipeline, PipelineConfig, Pipelines,
+    Role, Roles, WorkerConfig,
+};
 use port::{Burst, PortId};
 use ring::driver::Split;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,9 +74,19 @@ impl Pipeline for GatedPipeline {
     }
 }
 
-fn gated() -> (Rig, Arc<Gate>) {
+/// Workers that run to completion, or stages on as many threads as there are roles.
+fn gated(roles: &[Role]) -> (Rig, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let rig = Rig::with(|bridge| Engine::start(config(), &Gated(bridge, gate.clone())).unwrap());
+    let rig = Rig::with(|bridge| {
+        let pipelines = Gated(bridge, gate.clone());
+        if roles.is_empty() {
+            return Engine::start(config(), &pipelines).unwrap();
+        }
+        let workers = vec![WorkerConfig::default(); roles.len()];
+        let roles = roles.iter().map(|role| Roles::only(*role)).collect();
+        let model = Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() });
+        Engine::start_as(EngineConfig { workers, ..config() }, model, &pipelines).unwrap()
+    });
     (rig, gate)
 }
 
@@ -98,7 +111,16 @@ fn send_until_closed(mut guest: Guest<Split>) {
 
 #[test]
 fn a_port_that_a_hung_worker_holds_is_kept_until_it_answers() {
-    let (rig, gate) = gated();
+    held(&[]);
+}
+
+#[test]
+fn a_port_whose_packets_a_hung_stage_holds_is_kept_until_it_answers() {
+    held(&[Role::Rx, Role::Work, Role::Tx]);
+}
+
+fn held(roles: &[Role]) {
+    let (rig, gate) = gated(roles);
     let ids = ["held", "other"].map(|name| rig.add(name));
     let done = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -130,7 +152,7 @@ fn a_port_that_a_hung_worker_holds_is_kept_until_it_answers() {
         rig.wait_for_traffic(&["new", "other"], 2_000);
         done.store(true, Ordering::Relaxed);
     });
-    assert_sums_agree(&rig.engine.snapshot());
+    assert_sums_agree(&rig.settled());
     rig.engine.stop().unwrap();
 }
 
@@ -162,7 +184,7 @@ fn a_queue_of_a_worker_that_hangs_is_lost_to_its_port_with_the_reason_and_to_nob
 
 #[test]
 fn an_engine_ends_without_a_worker_that_does_not_answer() {
-    let (rig, gate) = gated();
+    let (rig, gate) = gated(&[]);
     let id = rig.add("held");
     std::thread::scope(|s| {
         let guest = Guest::<Split>::plug_in(&rig.socket("held"), 0, false);

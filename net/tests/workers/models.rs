@@ -104,7 +104,7 @@ fn growing(hops: HopConfig) {
         rig.wait_for_traffic(&names, 4_000);
         done.store(true, Ordering::Relaxed);
     });
-    let now = rig.engine.snapshot();
+    let now = rig.settled();
     assert_sums_agree(&now);
     let roles: Vec<&str> = now.workers.iter().map(|worker| worker.role.as_str()).collect();
     assert_eq!(roles, ["rx", "work", "tx", "work", "tx", "work", "rx", "work"]);
@@ -153,7 +153,7 @@ fn where_stages_wait_for_each_other_no_packet_is_lost_between_them() {
         rig.wait_for_traffic(&["a", "b"], 50_000);
         done.store(true, Ordering::Relaxed);
     });
-    let now = rig.engine.snapshot();
+    let now = rig.settled();
     assert_sums_agree(&now);
     assert_eq!(lost_between(&now), 0, "{:#?}", now.ports);
     rig.engine.stop().unwrap();

@@ -96,6 +96,20 @@ impl Rig {
         }
     }
 
+    /// The counters when nothing is on its way any more: what a stage has taken from a guest may still be in hops when the
+    /// guest has its buffers back.
+    pub(crate) fn settled(&self) -> Snapshot {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let now = self.engine.snapshot();
+            let (entered, left, lost) = sums(&now);
+            if entered == left + lost || Instant::now() > end {
+                return now;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Waits until the port is as wanted.
     pub(crate) fn wait(
         &self,

@@ -67,7 +67,7 @@ pub(crate) fn story<R: DriverRing>(near: Rig, far: Rig, ring: RingKind, event_id
     a.drain(50);
     b.drain(50);
     for rig in [near, far] {
-        assert_sums_agree(&rig.engine.snapshot());
+        assert_sums_agree(&rig.settled());
         rig.engine.stop().unwrap();
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
     SENDERS.iter().chain(&["swapper"]).for_each(|name| {
         rig.add(name);
     });
-    let swapper = std::thread::scope(|s| {
+    let mut swapper = std::thread::scope(|s| {
         let _ending = Ending(&done);
         for n in 0..2u8 {
             let guest = Guest::<R>::plug_in(&rig.socket(SENDERS[usize::from(n)]), n, packed);
@@ -53,10 +53,12 @@ pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
         guest.drain(50);
         guest
     });
+    rig.settled();
+    swapper.drain(5);
     let port = rig.port("swapper").unwrap();
     assert_eq!((port.fault, port.connects), (None, 1));
     assert_eq!((port.rx_packets, port.tx_packets), (swapper.counts.sent, swapper.counts.received));
-    assert_sums_agree(&rig.engine.snapshot());
+    assert_sums_agree(&rig.settled());
     rig.engine.stop().unwrap();
 }
 
