@@ -55,6 +55,11 @@ pub(crate) enum Command {
     /// Show workers, and add stages to a pipeline
     #[command(subcommand)]
     Workers(WorkersCommand),
+    /// Show the machine, and where workers and queues are
+    #[command(subcommand)]
+    Placement(PlacementCommand),
+    /// Measure load, and move receive queues so that the busiest worker has less to do
+    Rebalance(RebalanceArgs),
     /// End the running switch
     Stop,
     /// Start a switch with two guests of our own and show what passes between them
@@ -345,6 +350,33 @@ pub(crate) struct WorkersAddArgs {
     /// The CPU it is pinned to; wherever the kernel puts it, unless given
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cpu: Option<usize>,
+}
+
+/// What to show of a placement.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlacementCommand {
+    /// Show which worker of the running switch is where, and which queues it serves
+    Show(ShowArgs),
+    /// Show the CPUs, cores, nodes and caches of this machine, and which of them may be used; no switch is asked
+    Machine(ShowArgs),
+}
+
+/// Arguments of `rebalance`.
+#[derive(Args, Debug)]
+pub(crate) struct RebalanceArgs {
+    /// Only say what would be moved, and what that would gain
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How long load is measured, from 10ms to 8s
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) over: crate::value::Span,
+    /// What must be gained: the share of a core, 0.01 to 1, by which the busiest worker has less to do
+    /// [default: as in `[placement]`, or 0.1]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) threshold: Option<f64>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
 }
 
 /// The kinds of port, by their names.

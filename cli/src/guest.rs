@@ -91,7 +91,7 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
 /// Pins this thread, for figures that mean something.
 pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Trouble> {
     let Some(cpu) = cpu else { return Ok(()) };
-    let allowed = Host::here().allowed;
+    let allowed = Host::here().allowed();
     if !allowed.contains(&cpu) {
         let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
         return Err(Trouble::bad(format!("--cpu {cpu}"), "this CPU cannot be used", remedy));

@@ -1,40 +1,47 @@
 //! What this machine offers: its CPUs, and the usual place of the control socket.
 
+use engine::machine::{self, Machine};
 use std::path::{Path, PathBuf};
 
-/// The CPUs of this machine, as far as this process is concerned.
+/// This machine, as far as this process is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// CPUs that are switched on.
-    pub(crate) online: Vec<usize>,
-    /// CPUs that this process may run on.
-    pub(crate) allowed: Vec<usize>,
+    pub(crate) machine: Machine,
 }
 
 impl Host {
     /// Asks the kernel.
     pub(crate) fn here() -> Self {
-        let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-        let allowed = allowed();
-        let online = cpu_list(&list).filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| allowed.clone());
-        Self { online, allowed }
+        Self { machine: Machine::here() }
     }
-}
 
-fn allowed() -> Vec<usize> {
-    use rustix::thread::{CpuSet, sched_getaffinity};
-    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
-}
-
-/// Reads the kernel's list format, such as `0-3,8`.
-fn cpu_list(text: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    /// CPUs that are switched on.
+    pub(crate) fn online(&self) -> Vec<usize> {
+        self.machine.cpus.iter().map(|cpu| cpu.number).collect()
     }
-    Some(cpus)
+
+    /// CPUs that this process may run on.
+    pub(crate) fn allowed(&self) -> Vec<usize> {
+        self.machine.allowed().map(|cpu| cpu.number).collect()
+    }
+
+    /// The NUMA node of the device behind an interface, where one is known.
+    pub(crate) fn node_of(&self, interface: &str) -> Option<usize> {
+        let node = machine::node_of_interface(Path::new("/sys"), interface)?;
+        self.machine.nodes.iter().any(|known| known.number == node).then_some(node)
+    }
+
+    /// A machine whose CPUs are cores of one package.
+    #[cfg(test)]
+    pub(crate) fn of(online: &[usize], allowed: &[usize]) -> Self {
+        let cpu = |&number: &usize| machine::Cpu {
+            number,
+            core: number,
+            allowed: allowed.contains(&number),
+            ..Default::default()
+        };
+        Self { machine: Machine { cpus: online.iter().map(cpu).collect(), ..Machine::default() } }
+    }
 }
 
 /// Lets this process open as many files as it may: each guest brings about a dozen descriptors, and the usual limit
@@ -61,15 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_list_of_cpus_is_read_with_ranges_and_single_numbers() {
-        assert_eq!(cpu_list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
-        assert_eq!(cpu_list("\n"), Some(vec![]));
-        assert_eq!(cpu_list("0-x"), None);
-    }
-
-    #[test]
     fn this_process_may_run_on_some_cpu_that_is_online() {
         let host = Host::here();
-        assert!(host.allowed.iter().any(|cpu| host.online.contains(cpu)), "{host:?}");
+        assert!(host.allowed().iter().any(|cpu| host.online().contains(cpu)), "{host:?}");
     }
 }

@@ -17,6 +17,7 @@ mod kinds;
 mod lab;
 mod manual;
 mod model;
+mod placement;
 mod plant;
 mod run;
 mod section;
@@ -62,6 +63,8 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Ports(command) => verbs::ports(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
         Command::Workers(command) => verbs::workers(&client(), command),
+        Command::Placement(command) => verbs::placement(&client(), command),
+        Command::Rebalance(args) => verbs::rebalance(&client(), args),
         Command::Stop => verbs::stop(&client()),
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),

@@ -10,6 +10,8 @@ pub(crate) enum ModelKind {
     /// Each worker takes packets, judges them and sends them.
     #[default]
     RunToCompletion,
+    /// The same, and one that has nothing to do takes bursts from the fullest queue of another.
+    Stealing,
     /// Stages on CPUs of their own, or not.
     Pipeline,
 }
@@ -137,6 +139,7 @@ impl ModelSettings {
         let hops = self.hops();
         match (self.model, self.spread_in) {
             (ModelKind::RunToCompletion, SpreadIn::Queues) => engine::Model::RunToCompletion,
+            (ModelKind::Stealing, _) => engine::Model::Stealing,
             (ModelKind::RunToCompletion, SpreadIn::Software) => engine::Model::Spreading(hops),
             (ModelKind::Pipeline, _) => {
                 let roles = roles.map(RoleSettings::engine).collect();
@@ -169,6 +172,9 @@ impl fmt::Display for ModelSettings {
         f.write_str(match (self.model, self.spread_in) {
             (ModelKind::Pipeline, _) => "pipeline",
             (ModelKind::RunToCompletion, SpreadIn::Queues) => return f.write_str("run-to-completion"),
+            (ModelKind::Stealing, _) => {
+                return f.write_str("stealing: idle workers take bursts from busy ones");
+            }
             (ModelKind::RunToCompletion, SpreadIn::Software) => "run-to-completion, spread in software",
         })?;
         write!(f, ": rings of {}, read by {}", self.ring, self.read_unit)?;

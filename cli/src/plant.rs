@@ -5,6 +5,8 @@
 use crate::api::model::{FdbEntry, FdbFilter, Snapshot};
 use crate::model::Role;
 use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
+use engine::balance::{Balance, QueueLoad};
+use std::time::Duration;
 use wire::MacAddress;
 
 /// Why the plant did not do all that was asked.
@@ -48,4 +50,10 @@ pub(crate) trait Plant: Send + Sync {
     fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), PlantError>;
     /// Forgets the learned addresses that are named, or all. Returns how many.
     fn flush(&self, wanted: &FdbFilter) -> Result<u64, PlantError>;
+    /// Every receive queue with its worker.
+    fn queues(&self) -> Result<Vec<QueueLoad>, PlantError>;
+    /// What was found last, where load is watched.
+    fn latest_balance(&self) -> Option<Balance>;
+    /// Measures load, which this call waits for, and says what to move or moves it.
+    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, PlantError>;
 }

@@ -5,11 +5,13 @@
 
 use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
 use crate::model::{Role, SpreadIn};
+use crate::placement::{Placement, Rebalance};
 use crate::plant::{Plant, PlantError};
 use crate::topology::{
     self, BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
 use crate::trouble::Trouble;
+use engine::balance::{Balance, QueueLoad, Rebalancing};
 use engine::{Engine, EngineConfig, EngineError, Now, Spread, WorkerConfig};
 use net::bridge::{BridgeConfig, PortConfig, Rate, Selection};
 use port::awaited::Awaited;
@@ -68,8 +70,20 @@ impl Switch {
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.macs_per_port));
         let spread_in = topology.model.spread_in;
         let switch = Self { engine, bridges, quotas: quotas.collect(), spread_in, members: Mutex::default() };
+        switch
+            .place(topology)
+            .map_err(|e| Trouble::failed("placement", e, "correct the [placement] section"))?;
         let awaited = switch.populate(topology)?;
         Ok((switch, awaited))
+    }
+
+    /// Tells the engine which queues have their worker, and what is done about load.
+    fn place(&self, topology: &Topology) -> Result<(), PlantError> {
+        let Some(placement) = &topology.placement else { return Ok(()) };
+        let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
+        let seats = placement.seats(topology.takers(), is_port).map_err(PlantError::said)?;
+        self.engine.seat_queues(seats).map_err(PlantError::said)?;
+        self.engine.watch_load(rebalancing(placement)).map_err(PlantError::said)
     }
 
     fn populate(&self, topology: &Topology) -> Result<Vec<Trouble>, Trouble> {
@@ -216,6 +230,18 @@ impl Plant for Switch {
             Ok(sum + self.bridges.flush(bridge, selection).map_err(PlantError::said)? as u64)
         })
     }
+
+    fn queues(&self) -> Result<Vec<QueueLoad>, PlantError> {
+        self.engine.queues().map_err(PlantError::said)
+    }
+
+    fn latest_balance(&self) -> Option<Balance> {
+        self.engine.latest_balance()
+    }
+
+    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, PlantError> {
+        self.engine.rebalance(over, threshold, moves).map_err(PlantError::said)
+    }
 }
 
 /// A port with what is around it.
@@ -252,6 +278,15 @@ pub(crate) fn not_made(port: &PortSettings, why: &PlantError) -> Trouble {
     let (reason, remedy) =
         why.split_once("; ").unwrap_or((&why, "do what the reason asks for, or remove the port"));
     Trouble::bad(place(port), reason, remedy)
+}
+
+fn rebalancing(placement: &Placement) -> Option<Rebalancing> {
+    let moves = match placement.rebalance {
+        Rebalance::Off => return None,
+        Rebalance::DryRun => false,
+        Rebalance::Auto => true,
+    };
+    Some(Rebalancing { interval: placement.interval.0, threshold: placement.threshold.0, moves })
 }
 
 fn spread(spread: topology::Spread) -> Spread {

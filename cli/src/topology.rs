@@ -3,7 +3,8 @@
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
 use crate::kinds::PortKind;
-use crate::model::{ModelSettings, RoleSettings, SpreadIn};
+use crate::model::{ModelKind, ModelSettings, RoleSettings, SpreadIn};
+use crate::placement::Placement;
 use crate::wrappers::Wrappers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,6 +17,9 @@ pub(crate) struct Topology {
     pub(crate) switch: SwitchSettings,
     pub(crate) model: ModelSettings,
     pub(crate) workers: Vec<WorkerSettings>,
+    /// Where workers and queues are; `None`: workers go where they say, and queues where there are fewest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) placement: Option<Placement>,
     pub(crate) bridges: Vec<BridgeSettings>,
     pub(crate) ports: Vec<PortSettings>,
 }
@@ -214,15 +218,29 @@ impl fmt::Display for Topology {
 }
 
 impl Topology {
-    /// The tree below the switch: workers, then bridges with their ports and static entries.
+    /// How many workers take ports' packets: all, or the Rx stages of a pipeline.
+    pub(crate) fn takers(&self) -> usize {
+        let stages = self.placement.as_ref().and_then(|placement| placement.stages);
+        match self.model.model {
+            ModelKind::Pipeline => {
+                let listed = || self.workers.iter().filter(|worker| worker.roles.rx).count();
+                stages.map_or_else(listed, |stages| stages.rx)
+            }
+            _ => self.workers.len(),
+        }
+    }
+
+    /// The tree below the switch: workers and their placement, then bridges with their ports and static entries.
     fn branches(&self) -> Vec<(String, Vec<String>)> {
         let workers = self.workers.iter().enumerate();
         let workers = workers.map(|(i, worker)| (format!("worker {i}: {worker}"), Vec::new()));
         let usual = self.model == ModelSettings::default();
         let model = (!usual).then(|| (self.model.to_string(), Vec::new()));
+        let placement = self.placement.iter().map(|placement| (placement.to_string(), placement.leaves()));
         model
             .into_iter()
             .chain(workers)
+            .chain(placement)
             .chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b))))
             .collect()
     }

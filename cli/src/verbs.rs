@@ -2,16 +2,19 @@
 
 use crate::api::client::{Client, quote};
 use crate::api::model::{
-    FdbEntry, FdbReport, Flushed, Origin, PortReport, Status, WorkerAdded, WorkersReport,
+    FdbEntry, FdbReport, Flushed, Origin, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded,
+    WorkersReport,
 };
 use crate::args::{
-    FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, Output, PortsAddArgs, PortsCommand, PortsShowArgs,
-    WorkersAddArgs, WorkersCommand,
+    FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, Output, PlacementCommand, PortsAddArgs, PortsCommand,
+    PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
 use crate::section;
-use crate::show::{self, tables};
+use crate::show::{self, placing, tables};
 use crate::topology::{PortSettings, StaticEntry};
 use crate::trouble::Trouble;
+use engine::balance::Balance;
+use engine::machine::Machine;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
@@ -157,6 +160,33 @@ fn filter(selection: &FdbSelection) -> String {
     let given = [("bridge", bridge), ("port", port), ("vlan", &vlan.map(|vlan| vlan.to_string()))];
     let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_ref()?))));
     given.collect::<Vec<_>>().join("&")
+}
+
+/// `linerate placement ...`
+pub(crate) fn placement(client: &Client, command: &PlacementCommand) -> anyhow::Result<()> {
+    match command {
+        PlacementCommand::Machine(args) => show::print(&Machine::here(), args.output, placing::machine),
+        PlacementCommand::Show(args) => {
+            let report = client.get::<PlacementReport>("/v1/placement")?;
+            show::print(&report, args.output, placing::placement)
+        }
+    }
+}
+
+/// `linerate rebalance`
+pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result<()> {
+    let over_ms = u64::try_from(args.over.0.as_millis()).unwrap_or(u64::MAX);
+    let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold: args.threshold };
+    let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;
+    show::print(&found, args.output, placing::balance)?;
+    let failed = found.moves.iter().filter(|step| step.failure.is_some()).count();
+    if failed > 0 {
+        let reason = format!("{failed} queues were not moved, for the reasons above");
+        return Err(
+            Trouble::failed("rebalance", reason, "see `linerate placement show`, and try again").into()
+        );
+    }
+    Ok(())
 }
 
 /// `linerate stop`: returns when the switch has gone.

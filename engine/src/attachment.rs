@@ -1,18 +1,24 @@
 //! The engine as one port's control side sees it: queues go to workers and come back.
 //!
-//! A port's home is the worker with the fewest receive queues when its first queue starts. The receive queue of pair n
-//! lives on the worker that is n further, so that whoever knows the home knows where each pair is answered. A transmit queue lives on every
-//! worker: with a single worker it is handed over as it is and needs no lock; with several it is forked.
+//! Which worker a receive queue goes to is `seating`'s to say. A transmit queue lives on every worker: with a single worker it
+//! is handed over as it is and needs no lock; with several it is forked. Each of them is told where the port's receive queues
+//! are, and told again before one of them starts elsewhere.
 //!
 //! A worker that is stuck keeps what it has. What it was told to let go of is *open* until it has obeyed, and as long
 //! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
 
+mod seating;
+mod shared;
 mod staged;
 
+pub(crate) use seating::NotMoved;
+use seating::{Placed, Seating};
+
 use crate::clock::Clock;
-use crate::command::{Command, QueueKey, Retired, Serial};
+use crate::command::{Answers, Command, QueueKey, Retired, Serial};
 use crate::link::Link;
 use crate::stage::Layout;
+use crate::stall::Stall;
 use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,9 +27,15 @@ use std::sync::Arc;
 pub(crate) struct Placement {
     pub(crate) links: Vec<Arc<Link>>,
     clock: Clock,
-    rx: HashMap<QueueKey, (usize, Serial)>,
+    rx: HashMap<QueueKey, Placed>,
     tx: HashMap<QueueKey, Serial>,
-    homes: HashMap<PortId, usize>,
+    /// Receive queues that several workers serve.
+    stalls: HashMap<QueueKey, Arc<Stall>>,
+    /// Such queues that a stuck worker may still serve although they were stopped.
+    kept: Vec<Arc<Stall>>,
+    pub(crate) seating: Seating,
+    /// What workers were told of where a port's receive queues are.
+    told: HashMap<PortId, Answers>,
     /// Starts that were not stopped yet.
     running: HashSet<Serial>,
     starts: u64,
@@ -46,11 +58,19 @@ impl Placement {
             clock,
             rx: HashMap::new(),
             tx: HashMap::new(),
-            homes: HashMap::new(),
+            stalls: HashMap::new(),
+            kept: Vec::new(),
+            seating: Seating::default(),
+            told: HashMap::new(),
             running: HashSet::new(),
             starts: 0,
             open: HashMap::new(),
         }
+    }
+
+    /// The bursts' clock.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Whether a queue started under `serial` has not been stopped since.
@@ -72,6 +92,7 @@ impl Placement {
     /// Drops what stuck workers let go of since, and returns the ports that nobody holds any more.
     pub(crate) fn released(&mut self) -> Vec<PortId> {
         self.links.iter().for_each(|link| drop(link.retired()));
+        self.kept.retain(|stall| Arc::strong_count(stall) > 1);
         let ports: Vec<_> = self.open.keys().copied().collect();
         ports.into_iter().filter(|&port| self.holder(port).is_none()).collect()
     }
@@ -80,36 +101,6 @@ impl Placement {
         self.starts += 1;
         self.running.insert(Serial(self.starts));
         Serial(self.starts)
-    }
-
-    /// Of the workers that answer, the one with the fewest receive queues: its place among those that take any.
-    fn least_loaded(&self) -> usize {
-        let load = |worker: usize| self.rx.values().filter(|placed| placed.0 == worker).count();
-        let takers = &self.layout.takers;
-        let order = |at: &usize| (self.links[takers[*at]].is_out_of_service(), load(takers[*at]));
-        (0..takers.len()).min_by_key(order).unwrap_or(0)
-    }
-
-    /// Where the receive queue of pair 0 of `port` lives. It is settled as long as the port has queues.
-    fn home(&mut self, port: PortId) -> usize {
-        if !self.has_queues(port) {
-            self.homes.remove(&port);
-        }
-        let settled = self.homes.get(&port).copied();
-        settled.unwrap_or_else(|| {
-            let home = self.least_loaded();
-            self.homes.insert(port, home);
-            home
-        })
-    }
-
-    /// The worker for a receive queue: its place by the port's home, or another one while that does not answer.
-    fn place(&mut self, key: QueueKey) -> usize {
-        let at = (self.home(key.port) + usize::from(key.pair)) % self.layout.takers.len();
-        let answers = !self.links[self.layout.takers[at]].is_out_of_service();
-        let at = if answers { at } else { self.least_loaded() };
-        let spreads = self.spread.contains(&key.port).then(|| self.layout.spreaders.get(at)).flatten();
-        *spreads.unwrap_or(&self.layout.takers[at])
     }
 
     /// Leaves every worker what `command` makes for it; the numbers to wait for.
@@ -171,17 +162,25 @@ impl Attach for Attachment<'_> {
             return;
         }
         let key = self.key(pair);
-        let worker = self.placement.place(key);
+        let (at, worker) = self.placement.place(key);
         let serial = self.placement.next_serial();
-        self.placement.rx.insert(key, (worker, serial));
+        let placed = Placed { worker, at, serial, bound: queue.is_bound() };
+        self.placement.rx.insert(key, placed);
+        self.tell_answers();
+        if self.placement.layout.steals {
+            return self.share(key, placed, queue);
+        }
         let number = self.placement.links[worker].post(Command::StartRx(key, serial, queue));
         self.wait(&[(worker, number)]);
     }
 
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
         let key = self.key(pair);
-        let (worker, serial) = self.placement.rx.remove(&key)?;
+        let Placed { worker, serial, .. } = self.placement.rx.remove(&key)?;
         self.placement.running.remove(&serial);
+        if self.placement.layout.steals {
+            return self.unshare(key);
+        }
         let link = self.placement.links[worker].clone();
         let number = link.post(Command::StopRx(key));
         if !self.wait(&[(worker, number)]) {
@@ -200,11 +199,13 @@ impl Attach for Attachment<'_> {
             return;
         }
         let key = self.key(pair);
-        let (home, serial) = (self.placement.home(self.port), self.placement.next_serial());
+        let serial = self.placement.next_serial();
         self.placement.tx.insert(key, serial);
+        let answers = self.placement.answers(self.port);
         if self.placement.layout.routed {
             return self.start_outlet(key, serial, queue);
         }
+        self.placement.told.insert(self.port, answers.clone());
         let workers = self.placement.layout.outlets.clone();
         let mut handles = vec![queue];
         for _ in 1..workers.len() {
@@ -213,7 +214,7 @@ impl Attach for Attachment<'_> {
         }
         let given = workers.iter().map(|&worker| self.placement.links[worker].clone()).zip(handles);
         let commands: Vec<_> = given
-            .map(|(link, handle)| (link.post(Command::StartTx(key, serial, handle, home)), link))
+            .map(|(link, handle)| (link.post(Command::StartTx(key, serial, handle, answers.clone())), link))
             .collect();
         for (number, link) in commands {
             // A stuck worker sends nothing, so it may have its handle later.
@@ -247,6 +248,7 @@ impl Attach for Attachment<'_> {
         if self.is_held() || !self.placement.has_queues(port) {
             return;
         }
+        self.refresh_shared();
         let commands = self.placement.post_all(|| Command::Refresh(port));
         self.wait(&commands);
     }

@@ -76,7 +76,7 @@ impl SteppedWorker {
     pub fn start(&mut self, port: PortId, rx: Box<dyn RxQueue>, tx: Box<dyn TxQueue>) {
         let key = QueueKey { port, pair: 0 };
         self.worker.obey_one(Command::StartRx(key, Serial(0), rx));
-        self.worker.obey_one(Command::StartTx(key, Serial(0), tx, 0));
+        self.worker.obey_one(Command::StartTx(key, Serial(0), tx, [0].into()));
     }
 
     /// Polls every queue once. The last burst of a round is judged and sent at the start of the next one.

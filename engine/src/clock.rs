@@ -17,6 +17,11 @@ impl Clock {
         Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64)
     }
 
+    /// So many ticks in nanoseconds.
+    pub(crate) fn ns(self, ticks: u64) -> u64 {
+        (ticks as f64 / self.ticks_per_ns) as u64
+    }
+
     /// When it stood at zero, in nanoseconds since the Unix epoch.
     pub(crate) fn epoch(self) -> u64 {
         // A machine whose clock stands before 1970 has no time of day.

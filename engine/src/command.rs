@@ -2,7 +2,10 @@
 
 use crate::hop::Sender;
 use crate::pipeline::Pipeline;
+use crate::stall::Stall;
+use crate::worker::Peer;
 use port::{PortFault, PortId, RxQueue, TxQueue};
+use std::sync::Arc;
 
 /// One direction of one queue pair of one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,15 +19,27 @@ pub(crate) struct QueueKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Serial(pub(crate) u64);
 
+/// By pair of a port: the worker that has its receive queue, by its place among those that take packets.
+pub(crate) type Answers = Arc<[u16]>;
+
 /// From control to a worker. Obeyed at a burst boundary, in order.
 pub(crate) enum Command {
     StartRx(QueueKey, Serial, Box<dyn RxQueue>),
     StopRx(QueueKey),
-    /// The number is the port's home: the worker that has the receive queue of pair 0; pair n's is n workers further.
-    StartTx(QueueKey, Serial, Box<dyn TxQueue>, usize),
+    StartTx(QueueKey, Serial, Box<dyn TxQueue>, Answers),
     StopTx(QueueKey),
     Refresh(PortId),
     Inject(PortId, Box<[u8]>),
+    /// Receive queues of this port are elsewhere from now on.
+    MoveAnswers(PortId, Answers),
+    /// A queue that several workers serve.
+    Share(Arc<Stall>),
+    /// A queue that is touched no more.
+    Unshare(QueueKey),
+    /// Where queues are shared: this worker's place among all, and those.
+    Meet(usize, Arc<[Peer]>),
+    /// Say how much each receive queue has brought.
+    Weigh,
     /// Another hop begins here, behind those that there are.
     AddHop(Sender),
     /// Packets for this port go by the hop at that place, or nowhere.
@@ -51,4 +66,19 @@ pub(crate) struct Event {
     pub(crate) serial: Serial,
     pub(crate) fault: PortFault,
     pub(crate) retired: Option<Retired>,
+}
+
+/// From a worker to control: how long it had packets, in ticks, and what its receive queues brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weights {
+    pub(crate) busy_ticks: u64,
+    pub(crate) queues: Vec<Weight>,
+}
+
+/// What a receive queue has brought since it was started here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Weight {
+    pub(crate) key: QueueKey,
+    pub(crate) serial: Serial,
+    pub(crate) packets: u64,
 }

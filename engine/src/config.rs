@@ -92,6 +92,9 @@ pub enum EngineError {
     /// A role that nobody has, or a thread that has none.
     #[error("{0}")]
     Roles(String),
+    /// A receive queue stays where it is.
+    #[error("the queue was not moved: {0}")]
+    NotMoved(String),
     /// The engine is ending.
     #[error("the engine is stopping")]
     Stopping,

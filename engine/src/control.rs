@@ -3,12 +3,19 @@
 //! It waits for what ports wait for (sockets, deadlines), for requests from outside and for faults that workers
 //! report. It never blocks on a port: a port's `handle` does what can be done now and returns.
 
+mod balancing;
+
+pub(crate) use balancing::Latest;
+
 use crate::attachment::{Attachment, Placement};
-use crate::command::Event;
+use crate::balance::{Rebalancing, Sample};
+use crate::command::{Event, QueueKey};
 use crate::link::{Bell, Link};
 use crate::model::Role;
+use crate::placement::Seats;
 use crate::snapshot::Registry;
 use crate::stage::Joiner;
+use balancing::Balancing;
 use port::{PortControl, PortId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -25,6 +32,14 @@ pub(crate) enum Request {
     Stage(Role, Arc<Link>, Sender<std::io::Result<()>>),
     /// The answer names the worker that may still use what belongs to the port.
     Remove(PortId, Sender<Option<usize>>),
+    /// Rules for receive queues that start from now on.
+    Seat(Seats),
+    /// Load is watched from now on, or no longer.
+    Rebalance(Option<Rebalancing>),
+    /// What was counted until now.
+    Weigh(Sender<Sample>),
+    /// Receive queues are to be elsewhere; the answer says, for each, why it was not moved.
+    Move(Vec<(QueueKey, usize)>, Sender<Vec<Option<String>>>),
     Quit,
 }
 
@@ -37,6 +52,8 @@ pub(crate) struct Control {
     pub(crate) registry: Arc<Registry>,
     /// Where there are stages.
     pub(crate) joiner: Option<Joiner>,
+    pub(crate) balancing: Option<Balancing>,
+    pub(crate) latest: Arc<Latest>,
 }
 
 impl Control {
@@ -48,6 +65,7 @@ impl Control {
             let now = Instant::now();
             self.faults(now);
             self.released();
+            self.balance(now);
             for port in ready {
                 self.with_port(port, |control, engine| control.handle(now, engine));
             }
@@ -61,7 +79,8 @@ impl Control {
 
     /// Waits for anything to do; the ports that are readable or due.
     fn wait(&self) -> Vec<PortId> {
-        let deadline = self.ports.values().filter_map(|p| p.deadline()).min();
+        let look = self.balancing.as_ref().map(|balancing| balancing.due);
+        let deadline = self.ports.values().filter_map(|p| p.deadline()).chain(look).min();
         let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let mut fds = vec![PollFd::new(self.bell.fd(), PollFlags::IN)];
         let waiting: Vec<_> = self.ports.iter().filter_map(|(id, p)| Some((*id, p.poll_fd()?))).collect();
@@ -124,6 +143,7 @@ impl Control {
                 self.with_port(port, |control, engine| control.close(engine));
                 self.ports.remove(&port);
                 self.placement.spread.remove(&port);
+                self.placement.seating.forget(port);
                 let holder = self.placement.holder(port);
                 match holder {
                     Some(_) => self.registry.hide(port),
@@ -132,12 +152,21 @@ impl Control {
                 // Whoever asked may have given up waiting.
                 let _ = reply.send(holder);
             }
+            Request::Seat(seats) => self.placement.seating.obey(seats),
+            Request::Rebalance(wanted) => self.rebalance_as(wanted),
+            Request::Weigh(reply) => drop(reply.send(self.sample())),
+            Request::Move(moves, reply) => {
+                // A queue that was found broken is the port's to mend first.
+                self.faults(Instant::now());
+                let _ = reply.send(self.transfer(&moves));
+            }
             Request::Quit => return false,
         }
         true
     }
 
     fn add(&mut self, port: PortId, control: Box<dyn PortControl>) {
+        self.placement.seating.call(port, self.registry.name(port));
         self.ports.insert(port, control);
         self.with_port(port, |control, engine| control.handle(Instant::now(), engine));
     }

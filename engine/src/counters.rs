@@ -128,6 +128,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) bursts: Counter,
     pub(crate) packets: Counter,
     pub(crate) queues: Counter,
+    /// Bursts from queues of others.
+    pub(crate) steals: Counter,
     pub(crate) pool_hits: Counter,
     pub(crate) pool_refills: Counter,
     pub(crate) pool_spills: Counter,
@@ -149,6 +151,7 @@ impl WorkerCounters {
             bursts: Counter::default(),
             packets: Counter::default(),
             queues: Counter::default(),
+            steals: Counter::default(),
             pool_hits: Counter::default(),
             pool_refills: Counter::default(),
             pool_spills: Counter::default(),

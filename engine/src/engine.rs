@@ -1,16 +1,19 @@
 //! Starting and stopping: threads, pinning, and the way in for ports.
 
 use crate::attachment::Placement;
+use crate::balance::{Balance, QueueLoad, Rebalancing, Sample, balance};
 use crate::clock::Clock;
-use crate::command::Command;
+use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, Pipelines, WorkerConfig};
-use crate::control::{Control, Request};
-use crate::founder::{Founder, Staff};
+use crate::control::{Control, Latest, Request};
+use crate::founder::{Founder, Staff, Stage};
 use crate::hop;
 use crate::link::{Bell, Link};
 use crate::model::{Model, Role};
+use crate::placement::Seats;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
 use crate::stage::{Joiner, Layout};
+use crate::worker::Peer;
 use mem::ticks;
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
@@ -35,6 +38,7 @@ pub struct Engine {
     requests: Sender<Request>,
     bell: Bell,
     control: Option<JoinHandle<()>>,
+    latest: Arc<Latest>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -87,6 +91,7 @@ impl Engine {
             spread: config.spread,
             hops,
             pool,
+            steals: layout.steals,
             lanes: if layout.routed { 1 } else { layout.judges.len() },
         };
         let mut engine = Self {
@@ -98,6 +103,7 @@ impl Engine {
             requests,
             bell: bell.clone(),
             control: None,
+            latest: Arc::default(),
             config,
         };
         for (thread, roles) in roles.iter().enumerate() {
@@ -107,6 +113,9 @@ impl Engine {
         if let Some(joiner) = &joiner {
             joiner.join_all(&links, &layout)?;
         }
+        if layout.steals {
+            engine.introduce();
+        }
         let control = Control {
             placement: Placement::new(links, layout, engine.founder.clock),
             ports: BTreeMap::new(),
@@ -115,9 +124,21 @@ impl Engine {
             bell,
             registry: engine.registry.clone(),
             joiner,
+            balancing: None,
+            latest: engine.latest.clone(),
         };
         engine.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);
         Ok(engine)
+    }
+
+    /// Workers that share queues learn of each other.
+    fn introduce(&self) {
+        let staff = self.staff();
+        let peer = |stage: &Stage| Peer { link: stage.link.clone(), counters: stage.counters.clone() };
+        let peers: Arc<[Peer]> = staff.stages.iter().map(peer).collect();
+        for (me, stage) in staff.stages.iter().enumerate() {
+            stage.link.post(Command::Meet(me, peers.clone()));
+        }
     }
 
     /// A panic elsewhere leaves the lists as they were: they only grow.
@@ -222,6 +243,65 @@ impl Engine {
             Some(worker) => Err(EngineError::WorkerHung(worker)),
             None => Ok(()),
         }
+    }
+
+    /// Which worker has which receive queue, by rules that hold for queues that start from now on.
+    pub fn seat_queues(&self, seats: Seats) -> Result<(), EngineError> {
+        self.request(Request::Seat(seats))
+    }
+
+    /// Watches load from now on, and moves receive queues where that is wanted; `None`: no longer.
+    pub fn watch_load(&self, wanted: Option<Rebalancing>) -> Result<(), EngineError> {
+        self.request(Request::Rebalance(wanted))
+    }
+
+    /// What was found last, where load is watched.
+    pub fn latest_balance(&self) -> Option<Balance> {
+        self.latest.get()
+    }
+
+    /// Every receive queue with its worker, and what it brought since it was started there.
+    pub fn queues(&self) -> Result<Vec<QueueLoad>, EngineError> {
+        let sample = self.weigh()?;
+        let (found, _) =
+            balance((&Sample::default(), &sample), 1.0, |_| true, |port| self.registry.name(port));
+        Ok(found.queues.into_iter().map(|queue| QueueLoad { load: 0.0, ..queue }).collect())
+    }
+
+    /// Measures load for a while, which this call waits for, and says which receive queues other workers should have so
+    /// that the busiest worker has less to do by `threshold` (a share of a core). With `moves` that is done, and no packet
+    /// is lost by it.
+    pub fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, EngineError> {
+        let before = self.weigh()?;
+        std::thread::sleep(over);
+        let now = self.weigh()?;
+        let (mut found, steps) =
+            balance((&before, &now), threshold, |_| false, |port| self.registry.name(port));
+        if moves && !steps.is_empty() {
+            let (reply, failures) = channel();
+            self.request(Request::Move(steps, reply))?;
+            let failures = failures.recv().map_err(|_| EngineError::Stopping)?;
+            found.moves.iter_mut().zip(failures).for_each(|(step, failure)| step.failure = failure);
+            found.done = true;
+        }
+        Ok(found)
+    }
+
+    fn weigh(&self) -> Result<Sample, EngineError> {
+        let (reply, sample) = channel();
+        self.request(Request::Weigh(reply))?;
+        sample.recv().map_err(|_| EngineError::Stopping)
+    }
+
+    /// Moves the receive queue of one pair to another worker, by its place among those that take packets.
+    ///
+    /// # Errors
+    /// The words of whoever refused; the queue stays where it was.
+    pub fn move_queue(&self, id: PortId, pair: u16, to: usize) -> Result<(), EngineError> {
+        let (reply, failures) = channel();
+        self.request(Request::Move(vec![(QueueKey { port: id, pair }, to)], reply))?;
+        let failure = failures.recv().map_err(|_| EngineError::Stopping)?.pop().flatten();
+        failure.map_or(Ok(()), |why| Err(EngineError::NotMoved(why)))
     }
 
     fn request(&self, request: Request) -> Result<(), EngineError> {

@@ -35,6 +35,8 @@ pub(crate) struct Founder {
     pub(crate) pool: Option<Arc<Pool>>,
     /// Workers among which a port's queue pairs are divided.
     pub(crate) lanes: usize,
+    /// Whether idle workers take bursts of others.
+    pub(crate) steals: bool,
 }
 
 /// One stage as the engine knows it.
@@ -106,7 +108,7 @@ impl Founder {
     ) -> Result<JoinHandle<()>, EngineError> {
         let (pinned, is_pinned) = channel();
         let over: Vec<_> = stages.iter().map(|parts| Over(parts.link.clone())).collect();
-        let pool = self.pool.clone();
+        let (pool, steals) = (self.pool.clone(), self.steals);
         let body = move || {
             let _over = over;
             let result = pin(index, config);
@@ -115,7 +117,7 @@ impl Founder {
             let _ = pinned.send(result);
             if runs {
                 port::prepare_thread();
-                run(config, stages, pool.as_ref());
+                run(config, stages, pool.as_ref(), steals);
             }
         };
         let thread = Builder::new().name(format!("worker-{index}")).spawn(body)?;
@@ -124,7 +126,7 @@ impl Founder {
 }
 
 /// Runs until every stage was told to quit.
-fn run(config: WorkerConfig, stages: Vec<Parts>, pool: Option<&Arc<Pool>>) {
+fn run(config: WorkerConfig, stages: Vec<Parts>, pool: Option<&Arc<Pool>>, steals: bool) {
     let mut stages: Vec<_> = stages.into_iter().map(|parts| Worker::new(config, parts)).collect();
     match pool {
         Some(pool) => {
@@ -132,6 +134,7 @@ fn run(config: WorkerConfig, stages: Vec<Parts>, pool: Option<&Arc<Pool>>) {
             run_together(stages);
         }
         // Without hops there is one stage on a thread.
+        None if steals => stages.drain(..).for_each(Worker::run_stealing),
         None => stages.drain(..).for_each(Worker::run),
     }
 }

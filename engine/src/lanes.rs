@@ -1,9 +1,10 @@
 //! The transmit queues of one port as one worker has them, and which of them a packet takes.
 //!
 //! A flow belongs to the worker that its hash names. Of the port's pairs it takes one whose receive queue that worker
-//! has, so that the answer comes to the same worker; where there is none, its hash chooses among all.
+//! has, so that the answer comes to the same worker; where there is none, its hash chooses among all. Where receive queues
+//! are is control's to say, and what it says is obeyed at a burst boundary.
 
-use crate::command::Serial;
+use crate::command::{Answers, Serial};
 use port::{Capabilities, TxQueue};
 
 /// A transmit queue and what it is called.
@@ -23,11 +24,16 @@ pub(crate) struct TxSlots {
 }
 
 impl TxSlots {
-    /// Adds a queue of a port that has this home among `workers` workers.
-    pub(crate) fn add(&mut self, slot: TxSlot, home: usize, workers: usize) {
+    /// Adds a queue of a port whose receive queues are there among `workers` workers.
+    pub(crate) fn add(&mut self, slot: TxSlot, answers: Answers, workers: usize) {
         let at = self.queues.partition_point(|other| other.pair < slot.pair);
         self.queues.insert(at, slot);
-        (self.lanes.home, self.lanes.workers) = (home, workers);
+        self.move_answers(answers, workers);
+    }
+
+    /// The port's receive queues are there from now on.
+    pub(crate) fn move_answers(&mut self, answers: Answers, workers: usize) {
+        (self.lanes.answers, self.lanes.workers) = (answers, workers);
         self.lay();
     }
 
@@ -56,7 +62,7 @@ impl TxSlots {
 /// Places of queues, by the worker that is answered there.
 #[derive(Debug, Default)]
 struct Lanes {
-    home: usize,
+    answers: Answers,
     workers: usize,
     /// By worker; all places where a worker has none.
     places: Vec<Vec<usize>>,
@@ -64,7 +70,10 @@ struct Lanes {
 
 impl Lanes {
     fn lay(&mut self, pairs: &[u16]) {
-        let worker_of = |pair: u16| (self.home + usize::from(pair)) % self.workers;
+        let worker_of = |pair: u16| {
+            let pair = usize::from(pair);
+            self.answers.get(pair).map_or(pair % self.workers, |at| usize::from(*at))
+        };
         let of = |worker| -> Vec<usize> {
             let own = (0..pairs.len()).filter(|&at| worker_of(pairs[at]) == worker).collect::<Vec<_>>();
             if own.is_empty() { (0..pairs.len()).collect() } else { own }
@@ -84,7 +93,8 @@ mod tests {
     use super::*;
 
     fn lanes(home: usize, workers: usize, pairs: &[u16]) -> Lanes {
-        let mut lanes = Lanes { home, workers, places: vec![] };
+        let answers = (0..8).map(|pair| ((home + pair) % workers) as u16).collect();
+        let mut lanes = Lanes { answers, workers, places: vec![] };
         lanes.lay(pairs);
         lanes
     }
@@ -95,10 +105,23 @@ mod tests {
             let (one, other) =
                 (lanes(0, workers, &[0, 1, 2, 3, 4]), lanes(3 % workers, workers, &[0, 1, 2, 3]));
             for hash in 0..100 {
-                let answered = |lanes: &Lanes| (lanes.home + lanes.choose(hash)) % workers;
+                let answered = |lanes: &Lanes| lanes.answers[lanes.choose(hash)];
                 assert_eq!(answered(&one), answered(&other), "hash {hash}, {workers} workers");
             }
         }
+    }
+
+    #[test]
+    fn a_flow_follows_the_receive_queue_that_moved() {
+        let mut lanes = lanes(0, 2, &[0, 1]);
+        assert_eq!((lanes.choose(0), lanes.choose(1)), (0, 1));
+        lanes.answers = [1, 0].into();
+        lanes.lay(&[0, 1]);
+        assert_eq!((lanes.choose(0), lanes.choose(1)), (1, 0));
+        lanes.answers = [1, 1].into();
+        lanes.lay(&[0, 1]);
+        let all: Vec<_> = (0..8).map(|hash| lanes.choose(hash)).collect();
+        assert!(all.contains(&0) && all.contains(&1), "a worker without any uses all: {all:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 #![cfg_attr(not(all(test, loom)), forbid(unsafe_code))]
 
 mod attachment;
+pub mod balance;
 #[doc(hidden)]
 pub mod bench;
 mod clock;
@@ -20,12 +21,15 @@ mod founder;
 mod hop;
 mod lanes;
 mod link;
+pub mod machine;
 mod mailbox;
 mod model;
 mod pipeline;
+pub mod placement;
 mod sleeper;
 mod snapshot;
 mod stage;
+mod stall;
 mod worker;
 
 pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};

@@ -7,7 +7,7 @@
 //! obeyed, it says so in the mailbox first and rings control then: control may have given up waiting, and would look
 //! too early, and never again, if the bell came before the word.
 
-use crate::command::{Command, Event, Retired};
+use crate::command::{Command, Event, Retired, Weights};
 use crate::mailbox::Mailbox;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -49,6 +49,7 @@ pub(crate) struct Link {
     pub(crate) mailbox: Mailbox<Command>,
     pub(crate) bell: Bell,
     retired: Mutex<Vec<Retired>>,
+    weights: Mutex<Weights>,
     events: Mutex<Sender<Event>>,
     control: Bell,
     ended: AtomicBool,
@@ -63,6 +64,7 @@ impl Link {
             mailbox: Mailbox::new(),
             bell: Bell::new()?,
             retired: Mutex::new(Vec::new()),
+            weights: Mutex::default(),
             events: Mutex::new(events),
             control,
             ended: AtomicBool::new(false),
@@ -135,6 +137,16 @@ impl Link {
     /// The worker's side, only while it obeys a command: lets go of a queue. [`Link::obeyed`] announces it.
     pub(crate) fn retire(&self, queue: Retired) {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+    }
+
+    /// Control's side: what the worker has told last of its queues; [`Command::Weigh`] asks.
+    pub(crate) fn weights(&self) -> Weights {
+        std::mem::take(&mut *self.weights.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The worker's side, only while it obeys a command. [`Link::obeyed`] announces it.
+    pub(crate) fn tell(&self, weights: Weights) {
+        *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
     }
 
     /// The worker's side, only when a queue is broken.

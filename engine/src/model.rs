@@ -8,7 +8,9 @@ pub enum Model {
     /// Each worker takes packets, judges them and sends them.
     #[default]
     RunToCompletion,
-    /// The same, and ports that ask for it have their packets handed to the worker of each flow
+    /// The same, and a worker that has nothing to do takes whole bursts from the fullest queue of another one.
+    Stealing,
+    /// Run to completion, and ports that ask for it have their packets handed to the worker of each flow
     /// ([`crate::Engine::add_spread`]): receive-side scaling in software, for ports with one queue pair.
     Spreading(HopConfig),
     /// Stages joined by hops.
@@ -142,7 +144,7 @@ impl Model {
     /// How stages are joined, where there are any.
     pub(crate) fn hops(&self) -> Option<HopConfig> {
         match self {
-            Model::RunToCompletion => None,
+            Model::RunToCompletion | Model::Stealing => None,
             Model::Spreading(hops) | Model::Pipeline(PipelineConfig { hops, .. }) => Some(hops.sound()),
         }
     }
@@ -150,7 +152,7 @@ impl Model {
     /// The roles of each of `threads` threads.
     pub(crate) fn roles(&self, threads: usize) -> Vec<Vec<Role>> {
         match self {
-            Model::RunToCompletion => vec![vec![Role::All]; threads],
+            Model::RunToCompletion | Model::Stealing => vec![vec![Role::All]; threads],
             Model::Spreading(_) => vec![vec![Role::All, Role::Rx]; threads],
             Model::Pipeline(config) => {
                 let none = Roles::default();

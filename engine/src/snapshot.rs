@@ -70,6 +70,9 @@ pub struct WorkerSnapshot {
     pub queues: usize,
     /// Whether it sleeps now.
     pub sleeping: bool,
+    /// Bursts that it took from queues of other workers.
+    #[serde(default)]
+    pub steals: u64,
     /// What it does of the work: `all`, `rx`, `work` or `tx`. Stages on one thread have one CPU.
     #[serde(default)]
     pub role: String,
@@ -192,6 +195,11 @@ impl Registry {
         self.with(|ports| ports.get(&id).is_some_and(|entry| entry.name.is_some()))
     }
 
+    /// The name of the port with the number `id`; empty, if it is gone.
+    pub(crate) fn name(&self, id: PortId) -> String {
+        self.with(|ports| ports.get(&id).and_then(|entry| entry.name.clone()).unwrap_or_default())
+    }
+
     pub(crate) fn update(&self, id: PortId, status: PortStatus, details: Details) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
@@ -309,6 +317,7 @@ pub(crate) fn worker_snapshot(
         bursts: c.bursts.get(),
         queues: c.queues.get() as usize,
         sleeping: c.sleeping.load(Ordering::Relaxed),
+        steals: c.steals.get(),
         role: role.name().to_owned(),
         pool: PoolSnapshot {
             hits: c.pool_hits.get(),

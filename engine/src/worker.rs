@@ -8,8 +8,11 @@
 mod rest;
 mod send;
 mod staged;
+mod stealing;
 
-use crate::command::{Command, Event, QueueKey, Retired, Serial};
+pub(crate) use stealing::Peer;
+
+use crate::command::{Command, Event, QueueKey, Retired, Serial, Weight, Weights};
 use crate::config::{Polling, WorkerConfig};
 use crate::counters::WorkerCounters;
 use crate::hop::Hops;
@@ -36,8 +39,16 @@ struct RxSlot {
     serial: Serial,
     queue: Box<dyn RxQueue>,
     dirty: bool,
+    /// What it has brought. Nobody else's, so that counting costs one addition per burst; control asks for it.
+    packets: u64,
     /// Whether it is the end of a hop, so that bursts say themselves where they came from.
     is_hop: bool,
+}
+
+impl RxSlot {
+    fn weight(&self) -> Weight {
+        Weight { key: self.key, serial: self.serial, packets: self.packets }
+    }
 }
 
 pub(crate) struct Worker {
@@ -69,6 +80,8 @@ pub(crate) struct Worker {
     workers: usize,
     /// Where this is one stage of several: the next ones.
     hops: Hops,
+    /// Where queues are shared: those, and with whom.
+    shared: stealing::Shared,
     /// Whether nothing is taken for now.
     paused: bool,
     /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
@@ -123,6 +136,7 @@ impl Worker {
             steering: Steering::new(parts.spread),
             workers: parts.workers,
             hops: parts.hops,
+            shared: stealing::Shared::default(),
             paused: false,
             deferred: Vec::new(),
             taken_upto: 0,
@@ -216,6 +230,7 @@ impl Worker {
             self.counters.ports[port.0 as usize].count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
+            self.rx[at].packets += tally.packets;
             self.pending = Some((filled, at));
             self.next = 1 - filled;
         } else {
@@ -321,13 +336,13 @@ impl Worker {
                     self.link.retire(Retired::Rx(slot.serial, slot.queue));
                 }
             }
-            Command::StartTx(key, serial, queue, home) => {
+            Command::StartTx(key, serial, queue, answers) => {
                 let capabilities = queue.capabilities();
                 if queue.keeps_back() {
                     self.keeping.push(key.port);
                 }
                 let slot = TxSlot { pair: key.pair, serial, queue, capabilities };
-                self.tx[key.port.0 as usize].add(slot, home, self.workers);
+                self.tx[key.port.0 as usize].add(slot, answers, self.workers);
             }
             Command::StopTx(key) => {
                 let slots = &mut self.tx[key.port.0 as usize];
@@ -337,6 +352,13 @@ impl Worker {
                     self.link.retire(Retired::Tx(serial, queue));
                 }
             }
+            Command::MoveAnswers(port, answers) => {
+                self.tx[port.0 as usize].move_answers(answers, self.workers);
+            }
+            Command::Share(stall) => self.share(stall),
+            Command::Unshare(key) => self.unshare(key),
+            Command::Meet(me, peers) => self.meet(me, peers),
+            Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
             Command::AddHop(sender) => self.hops.add(sender),
@@ -350,11 +372,16 @@ impl Worker {
         true
     }
 
+    fn weights(&self) -> Weights {
+        let queues = self.rx.iter().map(RxSlot::weight).collect();
+        Weights { busy_ticks: self.counters.busy_ticks.get(), queues }
+    }
+
     fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
         self.sleeper.watch(queue.kick_fd());
         queue.disarm();
         let is_hop = usize::from(key.port.0) == self.counters.max_ports();
-        self.rx.push(RxSlot { key, serial, queue, dirty: true, is_hop });
+        self.rx.push(RxSlot { key, serial, queue, dirty: true, packets: 0, is_hop });
         self.counters.queues.set(self.rx.len() as u64);
     }
 

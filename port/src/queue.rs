@@ -67,6 +67,11 @@ pub trait RxQueue: Send {
 
     /// The next available entry, as `GET_VRING_BASE` reports it.
     fn base(&self) -> u32;
+
+    /// Whether only the thread that first uses it may use it, so that no other worker can take it over.
+    fn is_bound(&self) -> bool {
+        false
+    }
 }
 
 /// Where packets leave.

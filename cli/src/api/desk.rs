@@ -4,18 +4,24 @@
 //! never judge against the same past. What the plant has done is in the topology even if an error is left to tell.
 
 use super::model::{
-    BridgeStatus, FdbEntry, FdbFilter, FdbReport, Flushed, PortReport, Refusal, Snapshot, Status, Traffic,
-    WorkerAdded, WorkersReport,
+    BridgeStatus, FdbEntry, FdbFilter, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest,
+    Refusal, Snapshot, Status, Traffic, WorkerAdded, WorkersReport,
 };
 use crate::config::{self, Mistakes};
 use crate::host::Host;
+use crate::placement::Placement;
 use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry, Topology};
+use engine::balance::Balance;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use wire::MacAddress;
+
+/// How long a request may measure: clients wait ten seconds for an answer.
+const MEASURED: std::ops::RangeInclusive<u64> = 10..=8000;
 
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,6 +221,47 @@ impl Desk {
             cycles_per_second: now.cycles_per_second,
             workers: now.workers,
         }
+    }
+
+    /// `GET /v1/placement`
+    pub(crate) fn placement(&self) -> Result<PlacementReport, No> {
+        let queues = self.plant.queues()?;
+        let topology = self.topology();
+        let placement = topology.placement.as_ref();
+        let plan = placement.and_then(|placement| placement.plan.as_ref());
+        Ok(PlacementReport {
+            rules: placement.map(ToString::to_string),
+            notes: plan.map(|plan| plan.notes.clone()).unwrap_or_default(),
+            workers: self.plant.snapshot().workers,
+            queues,
+            latest: self.plant.latest_balance(),
+        })
+    }
+
+    /// `POST /v1/rebalance`: waits while load is measured, and holds up no other request.
+    pub(crate) fn rebalance(&self, json: Value) -> Result<Balance, No> {
+        let bad = |reason: String, remedy: &str| No::Bad(Refusal::new(reason, remedy));
+        let wanted: RebalanceRequest = serde_json::from_value(json).map_err(|e| {
+            bad(
+                format!("this is no request to rebalance: {e}"),
+                "give over_ms, and dry_run and threshold or not",
+            )
+        })?;
+        if !MEASURED.contains(&wanted.over_ms) {
+            let reason = format!("{} ms are no time to measure for", wanted.over_ms);
+            return Err(bad(reason, "measure for 10ms to 8s"));
+        }
+        let usual =
+            self.topology().placement.as_ref().map_or(Placement::default().threshold, |p| p.threshold);
+        let threshold = wanted.threshold.unwrap_or(usual.0);
+        if !(0.01..=1.0).contains(&threshold) {
+            return Err(bad(
+                format!("a threshold of {threshold} cannot be"),
+                "give 0.01 to 1, a share of a core",
+            ));
+        }
+        let over = Duration::from_millis(wanted.over_ms);
+        Ok(self.plant.rebalance(over, threshold, !wanted.dry_run)?)
     }
 
     /// `POST /v1/workers`

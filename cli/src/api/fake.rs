@@ -5,7 +5,9 @@ use crate::api::model::{FdbEntry, FdbFilter, Origin, PortSnapshot, Snapshot, Wor
 use crate::model::Role;
 use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
+use engine::balance::{Balance, Move, QueueLoad};
 use std::sync::Mutex;
+use std::time::Duration;
 use wire::MacAddress;
 
 pub(super) const HELD: &str = "held";
@@ -83,5 +85,24 @@ impl Plant for Fake {
 
     fn flush(&self, _wanted: &FdbFilter) -> Result<u64, PlantError> {
         Ok(0)
+    }
+
+    fn queues(&self) -> Result<Vec<QueueLoad>, PlantError> {
+        let queue = |port: &PortSettings| QueueLoad { port: port.name.clone(), ..QueueLoad::default() };
+        Ok(self.ports.lock().unwrap().iter().map(queue).collect())
+    }
+
+    fn latest_balance(&self) -> Option<Balance> {
+        None
+    }
+
+    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, PlantError> {
+        let step = Move { port: "a".to_owned(), to: 1, load: threshold, ..Move::default() };
+        Ok(Balance {
+            measured_ns: over.as_nanos() as u64,
+            moves: vec![step],
+            done: moves,
+            ..Balance::default()
+        })
     }
 }

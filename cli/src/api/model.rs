@@ -5,6 +5,7 @@ use crate::topology::{BridgeSettings, PortSettings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use engine::balance::{Balance, QueueLoad};
 pub(crate) use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 use wire::MacAddress;
 
@@ -107,6 +108,34 @@ pub(crate) struct WorkersReport {
     pub(crate) uptime_ns: u64,
     pub(crate) cycles_per_second: f64,
     pub(crate) workers: Vec<WorkerSnapshot>,
+}
+
+/// `GET /v1/placement`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlacementReport {
+    /// The `[placement]` section in a line; `None`: there is none.
+    pub(crate) rules: Option<String>,
+    /// What there is to say about it.
+    pub(crate) notes: Vec<String>,
+    pub(crate) workers: Vec<WorkerSnapshot>,
+    /// Every receive queue with its worker.
+    pub(crate) queues: Vec<QueueLoad>,
+    /// What was found last, where load is watched.
+    pub(crate) latest: Option<Balance>,
+}
+
+/// `POST /v1/rebalance`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RebalanceRequest {
+    /// Whether it is only said what would be moved.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+    /// Milliseconds of measuring.
+    pub(crate) over_ms: u64,
+    /// The share of a core that must be gained; `None`: what the file says, or what is usual.
+    #[serde(default)]
+    pub(crate) threshold: Option<f64>,
 }
 
 /// `POST /v1/workers`

@@ -125,6 +125,8 @@ fn router(desk: Arc<Desk>) -> Router {
             "/v1/workers",
             get(async |State(desk): State<Arc<Desk>>| Json(desk.workers())).post(add_worker),
         )
+        .route("/v1/placement", get(async |State(desk): State<Arc<Desk>>| desk.placement().map(Json)))
+        .route("/v1/rebalance", post(rebalance))
         .route("/v1/shutdown", post(shutdown))
         .fallback(async || {
             No::Missing(Refusal::new("there is nothing at this path", "paths begin with /v1/"))
@@ -179,6 +181,19 @@ async fn forget(
     query: FdbQuery,
 ) -> Answer<impl Serialize> {
     desk.forget(&mac, &filter(query)?).map(Json)
+}
+
+/// Measuring takes a while, so it has a thread of its own.
+async fn rebalance(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
+    let measured = tokio::task::spawn_blocking(move || json(&body).and_then(|json| desk.rebalance(json)));
+    match measured.await {
+        Ok(Ok(balance)) => Json(balance).into_response(),
+        Ok(Err(no)) => no.into_response(),
+        Err(_) => {
+            let remedy = "see what the switch printed";
+            No::Failed(Refusal::new("measuring ended without a result", remedy)).into_response()
+        }
+    }
 }
 
 async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {

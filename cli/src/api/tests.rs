@@ -3,11 +3,14 @@
 use super::client::Client;
 use super::desk::Desk;
 use super::fake::{Fake, HELD, STAYS};
-use super::model::{FdbEntry, FdbReport, Flushed, PortReport, Snapshot, Status, WorkersReport};
+use super::model::{
+    FdbEntry, FdbReport, Flushed, PlacementReport, PortReport, Snapshot, Status, WorkersReport,
+};
 use super::server;
 use crate::plant::Plant;
 use crate::topology::{BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings};
 use crate::trouble::{BAD_INPUT, FAILED};
+use engine::balance::Balance;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -30,6 +33,7 @@ fn running() -> Running {
         switch: SwitchSettings::default(),
         model: crate::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
+        placement: None,
         bridges: vec![BridgeSettings::named("main")],
         ports: Vec::new(),
     };
@@ -176,6 +180,27 @@ fn status_workers_and_snapshot_answer() {
         plant.add_port(&switch.client.get::<PortReport>("/v1/ports/a").unwrap().settings).unwrap();
         plant.snapshot()
     });
+}
+
+#[test]
+fn queues_are_shown_with_their_workers_and_rebalanced_where_the_request_is_right() {
+    let switch = running();
+    switch.add("a");
+    let report: PlacementReport = switch.client.get("/v1/placement").unwrap();
+    assert_eq!((report.rules, report.queues.len(), report.queues[0].port.as_str()), (None, 1, "a"));
+    let ask = |body: serde_json::Value| switch.client.post::<Balance>("/v1/rebalance", &body);
+    let dry = ask(json!({ "over_ms": 20, "dry_run": true })).unwrap();
+    assert_eq!((dry.done, dry.measured_ns, dry.moves[0].load), (false, 20_000_000, 0.1));
+    assert!(ask(json!({ "over_ms": 20, "threshold": 0.5 })).unwrap().done);
+    for (body, reason) in [
+        (json!({ "over_ms": 1 }), "1 ms are no time"),
+        (json!({ "over_ms": 20, "threshold": 7 }), "a threshold of 7"),
+        (json!({ "over_ms": 20, "dry": true }), "unknown field `dry`"),
+        (json!([]), "no request to rebalance"),
+    ] {
+        let error = ask(body).unwrap_err();
+        assert!(error.code == BAD_INPUT && error.reason.contains(reason), "{error}");
+    }
 }
 
 #[test]

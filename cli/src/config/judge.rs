@@ -26,6 +26,7 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
         path_of((Section::Switch, "control"), path, notes);
     }
     workers(topology, host, notes);
+    super::placement::judge(topology, notes);
     for i in 0..topology.bridges.len() {
         bridge(topology, i, notes);
     }
@@ -190,20 +191,20 @@ fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
             let aside = notes.aside((Section::Worker(before), "cpu"));
             let remedy = "give each worker a CPU of its own";
             notes.wrong(place, format!("CPU {cpu} is already worker {before}'s{aside}"), remedy);
-        } else if !host.online.contains(&cpu) {
-            let remedy = format!("choose one of {}", list(&host.allowed));
+        } else if !host.online().contains(&cpu) {
+            let remedy = format!("choose one of {}", list(&host.allowed()));
             notes.wrong(place, format!("CPU {cpu} does not exist on this machine"), remedy);
-        } else if !host.allowed.contains(&cpu) {
+        } else if !host.allowed().contains(&cpu) {
             let remedy = format!(
                 "choose one of {}, or start linerate with a wider mask (taskset)",
-                list(&host.allowed)
+                list(&host.allowed())
             );
             notes.wrong(place, format!("CPU {cpu} is outside this process's affinity mask"), remedy);
         }
     }
 }
 
-fn list(cpus: &[usize]) -> String {
+pub(super) fn list(cpus: &[usize]) -> String {
     cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 

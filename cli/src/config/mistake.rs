@@ -12,6 +12,7 @@ pub(crate) enum Section {
     Worker(usize),
     /// `[worker]`
     Workers,
+    Placement,
     Bridge(usize),
     Static(usize, usize),
     Port(usize),

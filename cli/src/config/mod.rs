@@ -8,6 +8,7 @@ mod fields;
 mod judge;
 mod mistake;
 mod node;
+mod placement;
 mod sections;
 mod syntax;
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<T
     }
     let control = topology.switch.control.clone().unwrap_or_else(crate::host::default_control);
     judge::topology(&topology, host, &control, &mut notes);
+    placement::settle(&mut topology, host, &mut notes);
     let mistakes = syntax::add(notes.finish(), &errors, text, &lines);
     if mistakes.is_empty() { Ok(topology) } else { Err(mistakes) }
 }

@@ -33,12 +33,15 @@ pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
     let switch = fields.node("switch");
     let (worker, bridges) = (fields.node("worker"), sections(&mut fields, "bridge"));
     let ports = sections(&mut fields, "port");
+    let placement = fields.node("placement");
     fields.finish();
-    let (model, workers) = super::workers::read(worker, notes);
+    let (model, workers) =
+        super::workers::read(worker, placement.is_some_and(super::placement::has_stages), notes);
     let mut topology = Topology {
         switch: switch.map(|node| read_switch(node, notes)).unwrap_or_default(),
         model,
         workers,
+        placement: placement.map(|node| super::placement::read(node, notes)),
         bridges: bridges.iter().enumerate().map(|(i, node)| read_bridge(node, i, notes)).collect(),
         ports: ports.iter().enumerate().map(|(i, node)| read_port(node, i, notes)).collect(),
     };

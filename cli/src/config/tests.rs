@@ -6,8 +6,8 @@ use crate::kinds::{self, Mode, PortKind, SocketSettings};
 use crate::topology::{Polling, QueueFull, Vlan};
 use port::virtio_user::RingKind;
 
-fn host() -> Host {
-    Host { online: vec![0, 1, 2, 3], allowed: vec![0, 1] }
+pub(super) fn host() -> Host {
+    Host::of(&[0, 1, 2, 3], &[0, 1])
 }
 
 /// `line: error (remedy)` for every mistake.
@@ -18,11 +18,11 @@ fn mistakes(text: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn only(text: &str, expected: &str) {
+pub(super) fn only(text: &str, expected: &str) {
     assert_eq!(mistakes(text), [expected]);
 }
 
-const PORT: &str = "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\n";
+pub(super) const PORT: &str = "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\n";
 
 /// A port with one more line, which is line 4.
 #[track_caller]

@@ -13,11 +13,15 @@ const CPU: RangeInclusive<i128> = 0..=65_535;
 /// What only stages have.
 const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
 
-/// Workers and their model, as far as anything is written.
-pub(super) fn read(node: Option<&Node>, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
+/// Workers and their model, as far as anything is written. `placed`: `[placement]` says how many stages there are.
+pub(super) fn read(
+    node: Option<&Node>,
+    placed: bool,
+    notes: &mut Notes,
+) -> (ModelSettings, Vec<WorkerSettings>) {
     match node {
         None => (ModelSettings::default(), Vec::new()),
-        Some(node) if matches!(node.value, Value::Table(_)) => read_table(node, notes),
+        Some(node) if matches!(node.value, Value::Table(_)) => read_table(node, placed, notes),
         Some(Node { value: Value::List(list), .. }) => {
             let workers = list.iter().enumerate().map(|(i, node)| read_one(node, i, notes));
             (ModelSettings::default(), workers.collect())
@@ -54,10 +58,14 @@ fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
 }
 
 /// `[worker]`: one model for all.
-fn read_table(node: &Node, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
+fn read_table(node: &Node, placed: bool, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
     notes.call(Section::Workers, "workers".to_owned());
     let mut fields = Fields::open(node, Section::Workers, notes);
-    let models = [("run-to-completion", ModelKind::RunToCompletion), ("pipeline", ModelKind::Pipeline)];
+    let models = [
+        ("run-to-completion", ModelKind::RunToCompletion),
+        ("stealing", ModelKind::Stealing),
+        ("pipeline", ModelKind::Pipeline),
+    ];
     let model = fields.choice("model", &models).unwrap_or_default();
     let habits = habits(&mut fields);
     let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
@@ -66,7 +74,13 @@ fn read_table(node: &Node, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSetti
         ModelKind::Pipeline => {
             let reason = "`spread_in` is of no use in a pipeline, which spreads every port";
             fields.foreign("spread_in", reason, "remove it");
-            (SpreadIn::default(), staged(&mut fields, habits))
+            let workers = if placed { unplaced(&mut fields, habits) } else { staged(&mut fields, habits) };
+            (SpreadIn::default(), workers)
+        }
+        ModelKind::Stealing => {
+            let reason = "`spread_in` is of no use where workers take each other's bursts";
+            fields.foreign("spread_in", reason, "remove it, or choose model = \"run-to-completion\"");
+            (SpreadIn::default(), whole(&mut fields, habits))
         }
         ModelKind::RunToCompletion => {
             let places = [("queues", SpreadIn::Queues), ("software", SpreadIn::Software)];
@@ -119,6 +133,15 @@ fn whole(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSetti
     }
     let cpus = cpus(fields, "work").unwrap_or_default();
     cpus.into_iter().map(|cpu| WorkerSettings { cpu: Some(cpu), ..habits }).collect()
+}
+
+/// What all workers of a pipeline are like whose CPUs are chosen by `[placement]`.
+fn unplaced(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
+    for role in Role::ALL {
+        let reason = format!("`{}` lists CPUs, and `stages` in [placement] has them chosen", role.name());
+        fields.foreign(role.name(), reason, "remove one of the two");
+    }
+    vec![habits]
 }
 
 /// Workers with roles: a CPU that is in several lists is one worker.

@@ -50,7 +50,7 @@ impl Cpus {
 
 /// Runs the demonstration.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
-    let cpus = Cpus::choose(&Host::here().allowed);
+    let cpus = Cpus::choose(&Host::here().allowed());
     let ending = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, ending.clone())?;

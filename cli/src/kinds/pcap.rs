@@ -235,7 +235,7 @@ mod tests {
     fn said(lines: &str) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("there"), "no capture").unwrap();
-        let (host, dir) = (Host { online: vec![0], allowed: vec![0] }, dir.path().display().to_string());
+        let (host, dir) = (Host::of(&[0], &[0]), dir.path().display().to_string());
         let lines = lines.replace("DIR", &dir);
         let text = format!("[[port]]\nname = \"a\"\nkind = \"pcap\"\n{lines}\n");
         let mistakes = config::parse(&text, &host, None).err().unwrap_or_default();

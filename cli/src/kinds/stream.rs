@@ -125,7 +125,7 @@ mod tests {
     /// `line: error (remedy)` for every mistake of one port with these lines, which begin with line 4.
     fn mistakes(lines: &str) -> Vec<String> {
         let text = format!("[[port]]\nname = \"a\"\nkind = \"stream\"\n{lines}\n");
-        let host = Host { online: vec![0], allowed: vec![0] };
+        let host = Host::of(&[0], &[0]);
         let Err(mistakes) = config::parse(&text, &host, None) else { return Vec::new() };
         let told = mistakes.into_iter();
         told.map(|m| format!("{}: {} ({})", m.line.unwrap_or(0), m.error, m.remedy)).collect()

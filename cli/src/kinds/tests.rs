@@ -8,7 +8,7 @@ use crate::topology::PortSettings;
 use std::collections::BTreeSet;
 
 fn host() -> Host {
-    Host { online: vec![0], allowed: vec![0] }
+    Host::of(&[0], &[0])
 }
 
 /// A port of this kind with these lines.

@@ -1,5 +1,6 @@
 //! Answers of the switch as text: tables for people, JSON for programs. Asks nothing and knows no socket.
 
+pub(crate) mod placing;
 pub(crate) mod tables;
 pub(crate) mod units;
 

@@ -21,6 +21,7 @@ fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch,
         switch: SwitchSettings::default(),
         model: crate::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
+        placement: None,
         bridges: vec![BridgeSettings { statics, macs_per_port: Some(7), ..BridgeSettings::named("main") }],
         ports,
     })

@@ -140,6 +140,7 @@ pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec
         switch: SwitchSettings::default(),
         model: crate::model::ModelSettings::default(),
         workers: Vec::new(),
+        placement: None,
         bridges: ENDS.map(BridgeSettings::named).into(),
         ports: Vec::new(),
     };

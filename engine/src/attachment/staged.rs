@@ -29,7 +29,7 @@ impl Attachment<'_> {
     pub(super) fn start_outlet(&mut self, key: QueueKey, serial: Serial, queue: Box<dyn TxQueue>) {
         let at = self.placement.outlet(key.port);
         let stage = self.placement.layout.outlets[at];
-        let number = self.placement.links[stage].post(Command::StartTx(key, serial, queue, 0));
+        let number = self.placement.links[stage].post(Command::StartTx(key, serial, queue, [].into()));
         // A stuck outlet sends nothing, so it may have its queue later.
         let _ = self.placement.links[stage].wait(number);
         self.show_way(key.port, Some(at as u8));

@@ -15,6 +15,8 @@ pub(crate) struct Layout {
     pub(crate) outlets: Vec<usize>,
     /// Whether judges send by hops to outlets.
     pub(crate) routed: bool,
+    /// Whether receive queues are shared among those that take packets.
+    pub(crate) steals: bool,
 }
 
 impl Layout {
@@ -28,12 +30,22 @@ impl Layout {
             of(Role::Tx).collect(),
         );
         match model {
-            Model::RunToCompletion | Model::Spreading(_) => {
-                Self { takers: all.clone(), spreaders: rx, judges: all.clone(), outlets: all, routed: false }
-            }
-            Model::Pipeline(_) => {
-                Self { takers: rx.clone(), spreaders: rx, judges: work, outlets: tx, routed: true }
-            }
+            Model::RunToCompletion | Model::Spreading(_) | Model::Stealing => Self {
+                takers: all.clone(),
+                spreaders: rx,
+                judges: all.clone(),
+                outlets: all,
+                routed: false,
+                steals: matches!(model, Model::Stealing),
+            },
+            Model::Pipeline(_) => Self {
+                takers: rx.clone(),
+                spreaders: rx,
+                judges: work,
+                outlets: tx,
+                routed: true,
+                steals: false,
+            },
         }
     }
 

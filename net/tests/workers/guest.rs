@@ -150,6 +150,11 @@ impl<R: DriverRing> Guest<R> {
         self.front.start(&setups).unwrap();
     }
 
+    /// Frames that were given to the switch, whether it has taken them yet or not.
+    pub(crate) fn posted(&self) -> u64 {
+        self.pairs.iter().map(|pair| pair.next).sum()
+    }
+
     /// The descriptor by which the switch calls for ring `index`.
     pub(crate) fn call(&self, index: u8) -> &OwnedFd {
         &self.pairs[usize::from(index / 2)].rings[usize::from(index % 2)].call

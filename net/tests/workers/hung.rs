@@ -157,6 +157,32 @@ fn held(roles: &[Role]) {
 }
 
 #[test]
+fn a_queue_of_a_worker_that_hangs_is_lost_to_its_port_with_the_reason_and_to_nobody_else() {
+    let (rig, gate) = gated(&[]);
+    let id = rig.add("held");
+    rig.add("other");
+    std::thread::scope(|s| {
+        let guest = Guest::<Split>::plug_in(&rig.socket("held"), 0, false);
+        s.spawn(move || send_until_closed(guest));
+        let worker = |port: &str| {
+            let queues = rig.engine.queues().unwrap();
+            queues.iter().find(|queue| (queue.port.as_str(), queue.pair) == (port, 0)).unwrap().worker
+        };
+        let home = worker("held");
+        gate.shut(id);
+        // Whichever pair's worker hangs, one of the two moves meets it.
+        let moves: Vec<_> =
+            (0..2).map(|pair| rig.engine.move_queue(id, pair, 1 - (home + usize::from(pair)) % 2)).collect();
+        assert!(moves.iter().any(|moved| matches!(moved, Err(EngineError::NotMoved(_)))), "{moves:?}");
+        let fault = rig.wait("held", "a fault", |port| port.fault.is_some()).fault.unwrap();
+        assert!(fault.contains("does not answer"), "{fault}");
+        assert!(rig.port("other").unwrap().fault.is_none());
+        gate.open();
+    });
+    rig.engine.stop().unwrap();
+}
+
+#[test]
 fn an_engine_ends_without_a_worker_that_does_not_answer() {
     let (rig, gate) = gated(&[]);
     let id = rig.add("held");

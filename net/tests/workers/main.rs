@@ -10,6 +10,8 @@ mod hostile;
 mod hung;
 mod memory;
 mod models;
+mod moving;
 mod rig;
 mod sleep;
+mod stealing;
 mod swap;

@@ -197,4 +197,8 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
     fn base(&self) -> u32 {
         self.inner.base()
     }
+
+    fn is_bound(&self) -> bool {
+        self.inner.is_bound()
+    }
 }

@@ -73,6 +73,10 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
     fn base(&self) -> u32 {
         self.inner.base()
     }
+
+    fn is_bound(&self) -> bool {
+        self.inner.is_bound()
+    }
 }
 
 /// A transmit queue that is watched.

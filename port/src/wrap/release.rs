@@ -158,4 +158,9 @@ impl<K: Kernel> RxQueue for Release<K> {
     fn base(&self) -> u32 {
         0
     }
+
+    /// What it sends by may belong to its thread.
+    fn is_bound(&self) -> bool {
+        true
+    }
 }

@@ -4,7 +4,7 @@ use crate::model::RoleSettings;
 use serde_json::json;
 
 fn host() -> Host {
-    Host { online: vec![0, 1, 2, 3], allowed: vec![0, 1, 2] }
+    Host::of(&[0, 1, 2, 3], &[0, 1, 2])
 }
 
 #[track_caller]
@@ -109,7 +109,7 @@ fn what_a_model_has_no_use_for_is_refused() {
     );
     only(
         "[worker]\nmodel = \"merged\"\n",
-        "2: workers: `model` is \"merged\", which it cannot be (write \"run-to-completion\" or \"pipeline\")",
+        "2: workers: `model` is \"merged\", which it cannot be (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
     );
 }
 

@@ -26,7 +26,7 @@ pub(in super::super) fn start(
     let made = event.map_err(Into::into).and_then(|event| Receiver::new(queues, pair, event, thread));
     // The receiver stands before the slots, because fields drop in this order.
     let receiver = made.map_err(|error| unavailable(&error))?;
-    Ok(Box::new(Rx { receiver, slots: Slots::new()?, offered: 0, wanted: BURST }))
+    Ok(Box::new(Rx { receiver, slots: Slots::new()?, offered: 0, wanted: BURST, bound: !thread }))
 }
 
 struct Rx {
@@ -36,6 +36,8 @@ struct Rx {
     offered: usize,
     /// How many it should have.
     wanted: usize,
+    /// Whether the ring belongs to the thread that enables it.
+    bound: bool,
 }
 
 impl Rx {
@@ -120,5 +122,9 @@ impl RxQueue for Rx {
     /// Nobody asks where an interface stopped.
     fn base(&self) -> u32 {
         0
+    }
+
+    fn is_bound(&self) -> bool {
+        self.bound
     }
 }

@@ -1,0 +1,161 @@
+//! What stealing is worth and what it costs: four queues that always have packets, a pipeline that does some work on each
+//! packet and drops it, and two workers on CPUs of their own.
+//!
+//! `cargo run --release -p linerate-benches --bin stealing -- [CPU CPU]` prints millions of packets a second, medians of
+//! interleaved rounds: all queues on one worker, or two on each; run to completion, or stealing. It judges nothing.
+
+use anyhow::{Context, Result};
+use engine::placement::{QueueName, Seats};
+use engine::{Engine, EngineConfig, Model, Now, Outputs, Pipeline, Pipelines, Polling, Spread, WorkerConfig};
+use port::{
+    Attach, BURST, Burst, DropReason, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally,
+};
+use rustix::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+const QUEUES: u16 = 4;
+const TIME: Duration = Duration::from_millis(250);
+const ROUNDS: usize = 7;
+/// Work on a packet, in turns of an empty loop.
+const WORK: [u32; 4] = [0, 50, 200, 1000];
+
+/// A queue that is never empty.
+struct Endless;
+
+impl RxQueue for Endless {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        for _ in 0..BURST {
+            burst.push_own(&[2; 60]);
+        }
+        (tally.packets, tally.bytes) = (BURST as u64, 60 * BURST as u64);
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &Burst) {}
+    fn notify(&mut self) {}
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(true)
+    }
+    fn disarm(&mut self) {}
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+/// A port with one such queue.
+struct Source(bool);
+
+impl PortControl for Source {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle(&mut self, _: Instant, engine: &mut dyn Attach) {
+        if !std::mem::replace(&mut self.0, true) {
+            engine.start_rx(0, Box::new(Endless));
+        }
+    }
+
+    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        drop(engine.stop_rx(0));
+    }
+
+    fn status(&self) -> PortStatus {
+        PortStatus {
+            state: PortState::Connected,
+            kind: "endless",
+            place: String::new(),
+            features: Vec::new(),
+            queues: Vec::new(),
+            connects: 1,
+            memory: (0, 0),
+            last_fault: None,
+        }
+    }
+}
+
+/// Works on every packet for a while, and drops it.
+struct Work(u32);
+
+impl Pipeline for Work {
+    fn process(&mut self, burst: &mut Burst, _: PortId, _: Now, out: &mut Outputs) {
+        for _ in 0..burst.len() {
+            for turn in 0..self.0 {
+                std::hint::black_box(turn);
+            }
+            out.drop(DropReason::NoDestination);
+        }
+    }
+}
+
+impl Pipelines for Work {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(Work(self.0))
+    }
+}
+
+/// Millions of packets a second with queues at these workers.
+fn rate(cpus: [usize; 2], model: &Model, work: u32, homes: [usize; QUEUES as usize]) -> Result<f64> {
+    let worker = |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, ..WorkerConfig::default() };
+    let config = EngineConfig { workers: cpus.map(worker).to_vec(), max_ports: 8, spread: Spread::default() };
+    let engine = Engine::start_as(config, model.clone(), &Work(work))?;
+    let rule = |(n, home): (usize, usize)| (QueueName { port: format!("p{n}"), pair: None }, home);
+    let rules: Vec<_> = homes.into_iter().enumerate().map(rule).collect();
+    engine.seat_queues(Seats::arrange(2, &rules, &[])?)?;
+    for n in 0..QUEUES {
+        engine.add_port(&format!("p{n}"), Box::new(Source(false)))?;
+    }
+    while engine.queues()?.len() < usize::from(QUEUES) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let packets = || engine.snapshot().workers.iter().map(|worker| worker.packets).sum::<u64>();
+    let (before, began) = (packets(), Instant::now());
+    std::thread::sleep(TIME);
+    let rate = (packets() - before) as f64 / began.elapsed().as_secs_f64() / 1e6;
+    engine.stop()?;
+    Ok(rate)
+}
+
+fn main() -> Result<()> {
+    let cpus: Vec<usize> = std::env::args().skip(1).map(|cpu| cpu.parse()).collect::<Result<_, _>>()?;
+    let cpus = [cpus.first().copied().unwrap_or(0), cpus.get(1).copied().unwrap_or(1)];
+    let (one, even) = ([0; QUEUES as usize], [0, 1, 0, 1]);
+    let cases = [
+        ("run to completion, one worker has all", Model::RunToCompletion, one),
+        ("stealing, one worker has all", Model::Stealing, one),
+        ("run to completion, two each", Model::RunToCompletion, even),
+        ("stealing, two each", Model::Stealing, even),
+    ];
+    println!("{:<40}{}", "Mpps by turns of work", WORK.map(|work| format!("{work:>10}")).concat());
+    let mut rates = vec![vec![Vec::new(); WORK.len()]; cases.len()];
+    for _ in 0..ROUNDS {
+        for (case, (_, model, homes)) in cases.iter().enumerate() {
+            for (column, work) in WORK.into_iter().enumerate() {
+                rates[case][column].push(rate(cpus, model, work, *homes)?);
+            }
+        }
+    }
+    for ((name, ..), rates) in cases.iter().zip(&mut rates) {
+        let median = |rates: &mut Vec<f64>| -> Result<String> {
+            rates.sort_by(f64::total_cmp);
+            Ok(format!("{:>10.2}", rates.get(rates.len() / 2).context("no round was measured")?))
+        };
+        let row: Vec<String> = rates.iter_mut().map(median).collect::<Result<_>>()?;
+        println!("{name:<40}{}", row.concat());
+    }
+    Ok(())
+}

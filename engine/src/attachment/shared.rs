@@ -1,0 +1,57 @@
+//! Receive queues that any worker may serve ([`Stall`]).
+
+use super::{Attachment, Placed, Placement};
+use crate::command::{Command, Event, QueueKey, Retired};
+use crate::link::LIMIT;
+use crate::stall::Stall;
+use port::{PortFault, RxQueue};
+use std::sync::Arc;
+
+impl Placement {
+    /// What a shared queue has brought; `None`: it is not shared.
+    pub(crate) fn shared_packets(&self, key: QueueKey) -> Option<u64> {
+        self.stalls.get(&key).map(|stall| stall.packets())
+    }
+}
+
+impl Attachment<'_> {
+    /// Every worker learns of the queue, whose home is the worker at place `at`.
+    pub(super) fn share(&mut self, key: QueueKey, placed: Placed, queue: Box<dyn RxQueue>) {
+        let stall = Arc::new(Stall::new(key, placed.serial, placed.at, queue));
+        self.placement.stalls.insert(key, stall.clone());
+        let workers = self.placement.layout.takers.clone();
+        let commands = self.placement.post_to(&workers, || Command::Share(stall.clone()));
+        self.wait(&commands);
+    }
+
+    /// Every worker forgets the queue, and it comes back exactly where it stopped.
+    pub(super) fn unshare(&mut self, key: QueueKey) -> Option<Box<dyn RxQueue>> {
+        let stall = self.placement.stalls.remove(&key)?;
+        let workers = self.placement.layout.takers.clone();
+        let commands = self.placement.post_to(&workers, || Command::Unshare(key));
+        if self.wait(&commands) {
+            return stall.take();
+        }
+        // Control keeps it, so that no worker is the one that drops it.
+        self.placement.kept.push(stall);
+        None
+    }
+
+    /// The port's shared queues take over its changed map, each when nobody serves it. The old one is let go of when
+    /// workers pass a burst boundary, which is waited for elsewhere.
+    pub(super) fn refresh_shared(&mut self) {
+        let stalls = self.placement.stalls.values().filter(|stall| stall.key.port == self.port);
+        for stall in stalls.cloned().collect::<Vec<_>>() {
+            let Some(mut held) = stall.hold(LIMIT) else {
+                self.failure = Some(PortFault::WorkerHung(stall.home));
+                continue;
+            };
+            let refreshed = held.as_mut().map_or(Ok(()), |queue| queue.refresh());
+            if let Err(fault) = refreshed {
+                let retired = held.take().map(|queue| Retired::Rx(stall.serial, queue));
+                let event = Event { port: self.port, serial: stall.serial, fault, retired };
+                self.placement.links[self.placement.layout.takers[stall.home]].report(event);
+            }
+        }
+    }
+}

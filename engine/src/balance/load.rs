@@ -1,0 +1,97 @@
+//! From two samples to load: a worker's is the share of its time in which it had packets; a queue's is its worker's, by the
+//! part of the packets that it brought.
+
+use super::shift::{Item, shift};
+use super::{Balance, Move, QueueLoad, WorkerLoad};
+use crate::command::{QueueKey, Serial};
+use port::PortId;
+
+/// What was counted until a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sample {
+    /// The moment, in nanoseconds of the bursts' clock.
+    pub(crate) at_ns: u64,
+    /// Nanoseconds in which each worker had packets; `None`: it did not answer.
+    pub(crate) busy_ns: Vec<Option<u64>>,
+    pub(crate) queues: Vec<QueueSample>,
+    /// Workers that queues may be moved to.
+    pub(crate) open: Vec<usize>,
+}
+
+/// One receive queue in a sample.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct QueueSample {
+    pub(crate) key: QueueKey,
+    /// Since when it counts.
+    pub(crate) serial: Serial,
+    pub(crate) worker: usize,
+    pub(crate) packets: u64,
+    /// Why it stays.
+    pub(crate) stays: Option<&'static str>,
+}
+
+/// What happened between two samples, and what to move so that the busiest worker has less to do, by `threshold` at least.
+/// Queues that `rests` are not moved.
+pub(crate) fn balance(
+    (from, to): (&Sample, &Sample),
+    threshold: f64,
+    rests: impl Fn(QueueKey) -> bool,
+    name: impl Fn(PortId) -> String,
+) -> (Balance, Vec<(QueueKey, usize)>) {
+    let before = loads(from, to);
+    let brought: Vec<u64> = to.queues.iter().map(|queue| since(from, queue)).collect();
+    let all = |worker| -> u64 {
+        to.queues.iter().zip(&brought).filter(|(queue, _)| queue.worker == worker).map(|(_, n)| n).sum()
+    };
+    let items: Vec<Item> = to
+        .queues
+        .iter()
+        .zip(&brought)
+        .map(|(queue, &packets)| {
+            let share = packets as f64 / all(queue.worker).max(1) as f64;
+            let load = before.get(queue.worker).copied().unwrap_or_default() * share;
+            Item { worker: queue.worker, load, free: queue.stays.is_none() && !rests(queue.key) }
+        })
+        .collect();
+    let (shifts, after) = shift(&before, &items, &to.open, threshold);
+    let queue = |((queue, item), packets): ((&QueueSample, &Item), &u64)| QueueLoad {
+        port: name(queue.key.port),
+        pair: queue.key.pair,
+        worker: queue.worker,
+        packets: *packets,
+        load: item.load,
+        stays: queue.stays.map(str::to_owned),
+    };
+    let step = |&(at, worker): &(usize, usize)| {
+        let QueueSample { key, worker: from, .. } = to.queues[at];
+        let (port, load) = (name(key.port), items[at].load);
+        Move { port, pair: key.pair, from, to: worker, load, failure: None }
+    };
+    let workers = before.iter().zip(&after).enumerate();
+    let balance = Balance {
+        measured_ns: to.at_ns.saturating_sub(from.at_ns),
+        workers: workers.map(|(worker, (&before, &after))| WorkerLoad { worker, before, after }).collect(),
+        queues: to.queues.iter().zip(&items).zip(&brought).map(queue).collect(),
+        moves: shifts.iter().map(step).collect(),
+        done: false,
+    };
+    (balance, shifts.into_iter().map(|(at, worker)| (to.queues[at].key, worker)).collect())
+}
+
+/// By worker: the share of the time in which it had packets. One that did not answer counts as busy all the time.
+fn loads(from: &Sample, to: &Sample) -> Vec<f64> {
+    let time = to.at_ns.saturating_sub(from.at_ns).max(1) as f64;
+    let before = |worker: usize| from.busy_ns.get(worker).copied().flatten();
+    let share = |(worker, now): (usize, &Option<u64>)| match (before(worker), now) {
+        (Some(before), Some(now)) => (now.saturating_sub(before) as f64 / time).clamp(0.0, 1.0),
+        _ => 1.0,
+    };
+    to.busy_ns.iter().enumerate().map(share).collect()
+}
+
+/// What a queue brought since `from`; all of it where it was started later.
+fn since(from: &Sample, queue: &QueueSample) -> u64 {
+    let same = |old: &&QueueSample| (old.key, old.serial) == (queue.key, queue.serial);
+    let before = from.queues.iter().find(same).map_or(0, |old| old.packets);
+    queue.packets.saturating_sub(before)
+}

@@ -1,0 +1,126 @@
+//! Control measures load and moves queues: when somebody asks, and by itself where that is wanted.
+//!
+//! A measurement asks every worker that takes packets for its counts, at a burst boundary. An engine that watches does so
+//! once an interval, which wakes workers that sleep; otherwise nothing here runs.
+
+use super::Control;
+use crate::attachment::NotMoved;
+use crate::balance::{Balance, QueueSample, Rebalancing, Sample, Watch};
+use crate::command::{Command, QueueKey, Weights};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// What was found last where load is watched; written by control, read by anyone.
+#[derive(Default)]
+pub(crate) struct Latest(Mutex<Option<Balance>>);
+
+impl Latest {
+    pub(crate) fn get(&self) -> Option<Balance> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, balance: Option<Balance>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = balance;
+    }
+}
+
+/// Load is watched, and looked at next when it is due.
+pub(crate) struct Balancing {
+    watch: Watch,
+    pub(super) due: Instant,
+}
+
+impl Control {
+    /// Watches load from now on, or no longer.
+    pub(super) fn rebalance_as(&mut self, wanted: Option<Rebalancing>) {
+        self.latest.set(None);
+        let begin = |wanted: Rebalancing| Balancing { due: Instant::now(), watch: Watch::new(wanted) };
+        self.balancing = wanted.map(begin);
+    }
+
+    /// Looks at the load if that is due, and moves what should be.
+    pub(super) fn balance(&mut self, now: Instant) {
+        let Some(mut balancing) = self.balancing.take_if(|balancing| balancing.due <= now) else { return };
+        let (sample, registry) = (self.sample(), self.registry.clone());
+        if let Some(look) = balancing.watch.look(sample, |port| registry.name(port)) {
+            let mut balance = look.balance;
+            if balancing.watch.wanted.moves && !look.moves.is_empty() {
+                let failures = self.transfer(&look.moves);
+                balance.moves.iter_mut().zip(failures).for_each(|(step, failure)| step.failure = failure);
+                balance.done = true;
+                balancing.watch.moved(look.moves.iter().map(|(key, _)| *key));
+            }
+            self.latest.set(Some(balance));
+        }
+        balancing.due = now + balancing.watch.wanted.interval;
+        self.balancing = Some(balancing);
+    }
+
+    /// What every worker that takes packets counted until now.
+    pub(super) fn sample(&mut self) -> Sample {
+        let layout = &self.placement.layout;
+        let workers: Vec<usize> = layout.takers.iter().chain(&layout.spreaders).copied().collect();
+        let asked = self.placement.post_to(&workers, || Command::Weigh);
+        let links = &self.placement.links;
+        let answer = |(worker, number): (usize, u64)| {
+            links[worker].wait(number).then(|| (worker, links[worker].weights()))
+        };
+        let told: HashMap<usize, Weights> = asked.into_iter().filter_map(answer).collect();
+        let at_ns = self.placement.clock().now().0;
+        let busy =
+            |worker: &usize| told.get(worker).map(|weights| self.placement.clock().ns(weights.busy_ticks));
+        // In other models than a pipeline, who takes and who spreads are one thread.
+        let busy_ns = layout.takers.iter().enumerate().map(|(at, taker)| {
+            let spreader = layout.spreaders.get(at).filter(|spreader| *spreader != taker);
+            Some(busy(taker)? + spreader.map_or(Some(0), busy)?)
+        });
+        let busy_ns = busy_ns.collect();
+        Sample { at_ns, busy_ns, queues: self.queue_samples(&told), open: self.open() }
+    }
+
+    fn open(&self) -> Vec<usize> {
+        let open = self.placement.open_takers().into_iter();
+        open.filter(|at| self.placement.answers_at(*at)).collect()
+    }
+
+    fn queue_samples(&self, told: &HashMap<usize, Weights>) -> Vec<QueueSample> {
+        let packets = |worker: usize, key| {
+            if let Some(packets) = self.placement.shared_packets(key) {
+                return Some(packets);
+            }
+            let weights = told.get(&worker)?.queues.iter().find(|weight| weight.key == key)?;
+            Some(weights.packets)
+        };
+        let mut queues: Vec<_> = self
+            .placement
+            .placed()
+            .map(|(key, placed)| QueueSample {
+                key,
+                serial: placed.serial,
+                worker: placed.at,
+                packets: packets(placed.worker, key).unwrap_or(0),
+                stays: match (self.placement.seating.rule(key), placed.bound) {
+                    (Some(_), _) => Some("a rule names its worker"),
+                    (None, true) => Some("it belongs to its worker's thread"),
+                    (None, false) => None,
+                },
+            })
+            .collect();
+        queues.sort_by_key(|queue| (queue.key.port, queue.key.pair));
+        queues
+    }
+
+    /// Moves queues one after the other; for each, why it was not moved.
+    pub(super) fn transfer(&mut self, moves: &[(QueueKey, usize)]) -> Vec<Option<String>> {
+        let step = |&(key, to): &(QueueKey, usize)| {
+            let failure = self.placement.transfer(key, to).err()?;
+            if let NotMoved::Lost(fault) = &failure {
+                let fault = fault.clone();
+                self.with_port(key.port, |control, engine| control.fault(Instant::now(), fault, engine));
+            }
+            Some(failure.to_string())
+        };
+        moves.iter().map(step).collect()
+    }
+}

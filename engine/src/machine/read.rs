@@ -1,0 +1,231 @@
+//! Reads a machine from the kernel's files (Documentation/admin-guide/cputopology.rst and ABI/stable/sysfs-devices-node).
+//!
+//! A file that is not there and need not be is no flaw: kernels without NUMA have no nodes, virtual machines may have no
+//! caches. One that is there and says nothing sensible is.
+
+use super::{Cache, CacheKind, Cpu, Flaw, Machine, Node, list};
+use std::io::Read;
+use std::path::Path;
+
+/// Far more than any of these files has.
+const LARGEST: u64 = 1 << 20;
+/// Caches of one CPU that are looked at.
+const CACHES: usize = 16;
+
+/// Reads files below a root and remembers what was wrong.
+struct Reader<'a> {
+    root: &'a Path,
+    flaws: Vec<Flaw>,
+}
+
+pub(super) fn machine(root: &Path, allowed: &[usize]) -> Machine {
+    let mut reader = Reader { root, flaws: Vec::new() };
+    let online = reader.online(allowed);
+    let isolated = reader.optional_list("devices/system/cpu/isolated");
+    let offline = reader.optional_list("devices/system/cpu/offline");
+    let nodes = reader.nodes(&online);
+    let cpus: Vec<Cpu> = online.iter().map(|&number| reader.cpu(number, &online, &nodes)).collect();
+    let cpus = cpus.into_iter().map(|cpu| Cpu {
+        isolated: isolated.contains(&cpu.number),
+        allowed: allowed.contains(&cpu.number),
+        ..cpu
+    });
+    let cpus = cpus.collect();
+    let caches = reader.caches(&online);
+    Machine { cpus, offline, nodes, caches, flaws: reader.flaws }
+}
+
+impl Reader<'_> {
+    fn flaw(&mut self, file: &str, reason: impl Into<String>, instead: impl Into<String>) {
+        self.flaws.push(Flaw { file: file.to_owned(), reason: reason.into(), instead: instead.into() });
+    }
+
+    /// The text of a file; `None`: it is not there.
+    fn text(&self, file: &str) -> Result<Option<String>, String> {
+        text(&self.root.join(file))
+    }
+
+    /// CPUs that are switched on: the kernel's list, else the affinity mask, else CPU 0, on which this runs.
+    fn online(&mut self, allowed: &[usize]) -> Vec<usize> {
+        let file = "devices/system/cpu/online";
+        let reason = match self.list(file) {
+            Ok(Some(cpus)) if !cpus.is_empty() => return cpus,
+            Ok(Some(_)) => "it is empty".to_owned(),
+            Ok(None) => "it is not there".to_owned(),
+            Err(reason) => reason,
+        };
+        if allowed.is_empty() {
+            self.flaw(file, reason, "CPU 0 is taken for the only one");
+            return vec![0];
+        }
+        self.flaw(file, reason, "the CPUs of the affinity mask are taken");
+        allowed.to_vec()
+    }
+
+    fn list(&self, file: &str) -> Result<Option<Vec<usize>>, String> {
+        self.text(file)?.map(|text| list::parse(&text)).transpose()
+    }
+
+    /// A list that may be missing.
+    fn optional_list(&mut self, file: &str) -> Vec<usize> {
+        match self.list(file) {
+            Ok(list) => list.unwrap_or_default(),
+            Err(reason) => {
+                self.flaw(file, reason, "it is taken for empty");
+                Vec::new()
+            }
+        }
+    }
+
+    fn nodes(&mut self, online: &[usize]) -> Vec<Node> {
+        let numbers = self.optional_list("devices/system/node/online");
+        if numbers.is_empty() {
+            return vec![Node { number: 0, cpus: online.to_vec(), distances: Vec::new() }];
+        }
+        let node = |&number: &usize| Node {
+            number,
+            cpus: self.optional_list(&format!("devices/system/node/node{number}/cpulist")),
+            distances: self.distances(number, &numbers),
+        };
+        numbers.iter().map(node).collect()
+    }
+
+    /// One number for each node that is there, in their order.
+    fn distances(&mut self, node: usize, all: &[usize]) -> Vec<(usize, u32)> {
+        let file = format!("devices/system/node/node{node}/distance");
+        let Ok(Some(text)) = self.text(&file) else { return Vec::new() };
+        let told: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+        match told {
+            Some(told) if told.len() == all.len() => all.iter().copied().zip(told).collect(),
+            _ => {
+                let reason = format!("it is not one number for each of {} nodes", all.len());
+                self.flaw(&file, reason, "all other nodes are taken for equally far");
+                Vec::new()
+            }
+        }
+    }
+
+    fn cpu(&mut self, number: usize, online: &[usize], nodes: &[Node]) -> Cpu {
+        let siblings = self.siblings(number, online);
+        let core = siblings.first().copied().unwrap_or(number);
+        let package = self.package(number);
+        let node = self.node(number, nodes);
+        Cpu { number, core, package, node, ..Cpu::default() }
+    }
+
+    /// The CPUs of one core, this one among them.
+    fn siblings(&mut self, number: usize, online: &[usize]) -> Vec<usize> {
+        let file = format!("devices/system/cpu/cpu{number}/topology/thread_siblings_list");
+        let reason = match self.list(&file) {
+            Ok(Some(siblings)) if siblings.contains(&number) => {
+                return siblings.into_iter().filter(|cpu| online.contains(cpu)).collect();
+            }
+            Ok(Some(_)) => format!("it does not list CPU {number} itself"),
+            Ok(None) => "it is not there".to_owned(),
+            Err(reason) => reason,
+        };
+        self.flaw(&file, reason, format!("CPU {number} is taken for a core of its own"));
+        vec![number]
+    }
+
+    /// Firmware that does not know says -1.
+    fn package(&mut self, number: usize) -> usize {
+        let file = format!("devices/system/cpu/cpu{number}/topology/physical_package_id");
+        match self::number(&self.root.join(&file)) {
+            Ok(package) => package.unwrap_or_default(),
+            Err(reason) => {
+                self.flaw(&file, reason, "package 0 is taken");
+                0
+            }
+        }
+    }
+
+    fn node(&mut self, number: usize, nodes: &[Node]) -> usize {
+        let mut own = nodes.iter().filter(|node| node.cpus.contains(&number));
+        let first = own.next().map(|node| node.number);
+        if let Some(second) = own.next() {
+            let reason = format!("it lists CPU {number}, which another node has as well");
+            let file = format!("devices/system/node/node{}/cpulist", second.number);
+            self.flaw(&file, reason, "the first node is taken");
+        }
+        first.unwrap_or_else(|| {
+            let nearest = nodes.first().map_or(0, |node| node.number);
+            let reason = format!("no node has CPU {number}");
+            self.flaw("devices/system/node", reason, format!("node {nearest} is taken"));
+            nearest
+        })
+    }
+
+    /// Every cache once, whoever of its CPUs told of it.
+    fn caches(&mut self, online: &[usize]) -> Vec<Cache> {
+        let mut found: Vec<Cache> = Vec::new();
+        for cpu in online {
+            for index in 0..CACHES {
+                let folder = format!("devices/system/cpu/cpu{cpu}/cache/index{index}");
+                match self.cache(&folder) {
+                    Ok(Some(cache)) => found.push(cache),
+                    Ok(None) => break,
+                    Err((file, reason)) => self.flaw(&file, reason, "this cache is left out"),
+                }
+            }
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// `None`: there is no such cache.
+    fn cache(&self, folder: &str) -> Result<Option<Cache>, (String, String)> {
+        let read = |name: &str| {
+            let file = format!("{folder}/{name}");
+            self.text(&file).map_err(|reason| (file, reason))
+        };
+        let Some(level) = read("level")? else { return Ok(None) };
+        let wrong = |name: &str, reason: &str| (format!("{folder}/{name}"), reason.to_owned());
+        let level = level.trim().parse().map_err(|_| wrong("level", "it is no level"))?;
+        let kind = match read("type")?.unwrap_or_default().trim() {
+            "Data" => CacheKind::Data,
+            "Instruction" => CacheKind::Instruction,
+            "Unified" => CacheKind::Unified,
+            _ => return Err(wrong("type", "it is no kind of cache")),
+        };
+        let size = read("size")?.unwrap_or_default();
+        let bytes = bytes(size.trim()).ok_or_else(|| wrong("size", "it is no size"))?;
+        let shared = read("shared_cpu_list")?.unwrap_or_default();
+        let cpus = list::parse(&shared).map_err(|reason| wrong("shared_cpu_list", &reason))?;
+        Ok(Some(Cache { level, kind, bytes, cpus }))
+    }
+}
+
+/// `32K`, `2048K` or `16M`.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The number in a file. `None`: there is no file, or it says that nobody knows (-1).
+pub(super) fn number(path: &Path) -> Result<Option<usize>, String> {
+    let Some(text) = text(path)? else { return Ok(None) };
+    match text.trim().parse::<i64>() {
+        Ok(number) => Ok(usize::try_from(number).ok()),
+        Err(_) => Err(format!("\"{}\" is no number", text.trim().escape_default())),
+    }
+}
+
+/// The text of a file; `None`: it is not there.
+fn text(path: &Path) -> Result<Option<String>, String> {
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e.to_string()),
+    };
+    let mut text = String::new();
+    file.take(LARGEST).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    Ok(Some(text))
+}

@@ -1,0 +1,44 @@
+//! Where the next thread goes: the CPUs of a machine, best first.
+//!
+//! A list of CPUs that somebody wrote is taken as it is. Otherwise: every core once before any core twice, because siblings
+//! share a core's time; near nodes before far ones; CPUs that the scheduler keeps away from before others; and CPU 0 last,
+//! because kernels and interrupts that nobody has moved live there.
+
+use super::{PlanError, Wish};
+use crate::machine::{Cpu, Machine};
+use std::collections::HashMap;
+
+/// The CPUs that threads may take, best first, none of them taken.
+pub(super) fn cpus(machine: &Machine, wish: &Wish) -> Result<Vec<usize>, PlanError> {
+    let free = |cpu: &usize| !wish.taken.contains(cpu);
+    if wish.cpus.is_empty() {
+        return Ok(best_first(machine, wish.near).into_iter().filter(free).collect());
+    }
+    for &cpu in &wish.cpus {
+        let found = machine.cpu(cpu).ok_or(PlanError::NoSuchCpu(cpu))?;
+        if !found.allowed {
+            return Err(PlanError::Forbidden(cpu));
+        }
+    }
+    Ok(wish.cpus.iter().copied().filter(free).collect())
+}
+
+fn best_first(machine: &Machine, near: Option<usize>) -> Vec<usize> {
+    let home = near.unwrap_or_else(|| machine.allowed().next().map_or(0, |cpu| cpu.node));
+    let distance = |cpu: &Cpu| (machine.distance(home, cpu.node), cpu.node);
+    let mut cpus: Vec<&Cpu> = machine.allowed().collect();
+    // Of each core, CPU 0 comes behind its siblings.
+    cpus.sort_by_key(|cpu| (cpu.number == 0, cpu.number));
+    let mut seen = HashMap::new();
+    let mut ranked: Vec<_> = cpus
+        .into_iter()
+        .map(|cpu| {
+            let sibling = seen.entry(cpu.core).and_modify(|n| *n += 1).or_insert(0);
+            // CPU 0's core is the one that its siblings should rather leave to it.
+            let shares_zero = cpu.core == 0;
+            ((cpu.number == 0, *sibling, distance(cpu), !cpu.isolated, shares_zero, cpu.number), cpu.number)
+        })
+        .collect();
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(_, number)| number).collect()
+}

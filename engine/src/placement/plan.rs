@@ -1,0 +1,151 @@
+//! Puts threads on CPUs, and says what is not as one would wish.
+
+use super::group::{Group, groups};
+use super::{Machine, Pattern, Plan, PlanError, Role, Thread, Wish, order};
+use std::collections::HashMap;
+
+/// Which thread with which roles runs on which CPU.
+///
+/// Each thread has a CPU of its own as long as there are any; threads beyond that share CPUs in turn, and a note says
+/// which.
+///
+/// # Errors
+/// A list of CPUs that names one that cannot be used, or nothing left to use.
+pub fn plan(machine: &Machine, wish: &Wish) -> Result<Plan, PlanError> {
+    let cpus = order::cpus(machine, wish)?;
+    let (pattern, why) = settle(wish, cpus.len());
+    let groups = groups(pattern, &wish.stages);
+    let threads: usize = groups.iter().map(Vec::len).sum();
+    if cpus.is_empty() && threads > 0 {
+        return Err(PlanError::NoneLeft(threads));
+    }
+    let mut seating = Seating { machine, free: cpus.clone(), cpus, next: 0 };
+    let threads: Vec<Thread> = groups.into_iter().flat_map(|group| seating.seat(group)).collect();
+    let notes = why.into_iter().chain(notes(machine, wish, &threads)).collect();
+    Ok(Plan { pattern, threads, notes })
+}
+
+/// What [`Pattern::Auto`] is here, and why.
+fn settle(wish: &Wish, cpus: usize) -> (Pattern, Option<String>) {
+    if wish.pattern != Pattern::Auto {
+        return (wish.pattern, None);
+    }
+    if !wish.stages.is_pipeline() {
+        return (Pattern::Separate, None);
+    }
+    let needed: usize = groups(Pattern::Io, &wish.stages).iter().map(Vec::len).sum();
+    if needed <= cpus {
+        return (Pattern::Io, Some("pattern io: buffers are given back where they were taken".to_owned()));
+    }
+    let why =
+        format!("pattern all: there are {cpus} CPUs, and Rx and Tx apart from Worker would take {needed}");
+    (Pattern::All, Some(why))
+}
+
+/// CPUs as they are given away.
+struct Seating<'a> {
+    machine: &'a Machine,
+    cpus: Vec<usize>,
+    free: Vec<usize>,
+    /// Who shares next, when no CPU is free.
+    next: usize,
+}
+
+impl Seating<'_> {
+    /// The first thread of a group goes to the next CPU, the others as near to it as can be.
+    fn seat(&mut self, group: Group) -> Vec<Thread> {
+        let mut first = None;
+        let mut seated = Vec::with_capacity(group.len());
+        for roles in group {
+            let cpu = match first {
+                None => self.take(),
+                Some(beside) => self.take_beside(beside),
+            };
+            first.get_or_insert(cpu);
+            seated.push(Thread { roles, cpu });
+        }
+        seated
+    }
+
+    fn take(&mut self) -> usize {
+        if self.free.is_empty() {
+            let shared = self.cpus[self.next % self.cpus.len()];
+            self.next += 1;
+            return shared;
+        }
+        self.free.remove(0)
+    }
+
+    /// A free CPU of the same core, else the same CPU.
+    fn take_beside(&mut self, cpu: usize) -> usize {
+        let core = |number: usize| self.machine.cpu(number).map(|cpu| cpu.core);
+        let sibling = self.free.iter().position(|&other| core(other) == core(cpu));
+        sibling.map_or(cpu, |at| self.free.remove(at))
+    }
+}
+
+/// What whoever asked should know, CPU by CPU.
+fn notes(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<String> {
+    let mut notes = shared_cpus(machine, threads);
+    notes.extend(shared_cores(machine, wish, threads));
+    if let Some(near) = wish.near {
+        let far = threads.iter().filter(|t| machine.cpu(t.cpu).is_some_and(|cpu| cpu.node != near));
+        let far: Vec<_> = far.map(|t| format!("{} (CPU {})", names(&t.roles), t.cpu)).collect();
+        if !far.is_empty() {
+            notes.push(format!("far from node {near}, where packets come from: {}", far.join(", ")));
+        }
+    }
+    notes
+}
+
+fn shared_cpus(machine: &Machine, threads: &[Thread]) -> Vec<String> {
+    let busy = threads.len();
+    by(threads, |thread| thread.cpu)
+        .into_iter()
+        .filter(|(_, sharing)| sharing.len() > 1)
+        .map(|(cpu, sharing)| {
+            let usable = machine.allowed().count();
+            let who = sharing.iter().map(|thread| names(&thread.roles)).collect::<Vec<_>>().join(" and ");
+            format!("{who} take turns on CPU {cpu}: {busy} busy threads, {usable} CPUs that may be used")
+        })
+        .collect()
+}
+
+fn shared_cores(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<String> {
+    let core = |cpu: usize| machine.cpu(cpu).map_or(cpu, |cpu| cpu.core);
+    let mut used: Vec<usize> = threads.iter().map(|thread| thread.cpu).chain(wish.taken.clone()).collect();
+    used.sort_unstable();
+    used.dedup();
+    let mut cores: Vec<(usize, Vec<usize>)> = Vec::new();
+    for cpu in used {
+        match cores.iter_mut().find(|(known, _)| *known == core(cpu)) {
+            Some((_, cpus)) => cpus.push(cpu),
+            None => cores.push((core(cpu), vec![cpu])),
+        }
+    }
+    let shared = cores.into_iter().filter(|(_, cpus)| cpus.len() > 1);
+    shared
+        .map(|(_, cpus)| {
+            let cpus: Vec<_> = cpus.iter().map(ToString::to_string).collect();
+            format!("CPUs {} are siblings, which share one core", cpus.join(" and "))
+        })
+        .collect()
+}
+
+/// Threads that have something in common, in the order of the first of each.
+fn by(threads: &[Thread], key: impl Fn(&Thread) -> usize) -> Vec<(usize, Vec<&Thread>)> {
+    let mut groups: Vec<(usize, Vec<&Thread>)> = Vec::new();
+    let mut places = HashMap::new();
+    for thread in threads {
+        let at = *places.entry(key(thread)).or_insert_with(|| {
+            groups.push((key(thread), Vec::new()));
+            groups.len() - 1
+        });
+        groups[at].1.push(thread);
+    }
+    groups
+}
+
+fn names(roles: &[Role]) -> String {
+    roles.iter().map(ToString::to_string).collect::<Vec<_>>().join("+")
+}

@@ -1,0 +1,179 @@
+use super::*;
+use crate::machine::recorded::{TWO_CORES, machine, server, tree, write};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn workers(n: usize) -> Stages {
+    Stages { run_to_completion: n, ..Stages::default() }
+}
+
+fn pipeline(rx: usize, worker: usize, tx: usize) -> Stages {
+    Stages { rx, worker, tx, ..Stages::default() }
+}
+
+fn cpus(machine: &Machine, wish: &Wish) -> Vec<usize> {
+    plan(machine, wish).unwrap().threads.iter().map(|thread| thread.cpu).collect()
+}
+
+/// `rx 0+tx 0@1 judge 0@2`
+fn said(plan: &Plan) -> String {
+    let roles = |t: &Thread| t.roles.iter().map(ToString::to_string).collect::<Vec<_>>().join("+");
+    plan.threads.iter().map(|t| format!("{}@{}", roles(t), t.cpu)).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn workers_take_every_core_before_a_sibling_and_cpu_0_last() {
+    let machine = machine(&server(1, 4), 8);
+    let wish = Wish { stages: workers(8), pattern: Pattern::Auto, ..Wish::default() };
+    assert_eq!(cpus(&machine, &wish), [1, 2, 3, 4, 5, 6, 7, 0]);
+    let few = Wish { stages: workers(3), ..wish };
+    assert_eq!((cpus(&machine, &few), plan(&machine, &few).unwrap().notes), (vec![1, 2, 3], vec![]));
+}
+
+#[test]
+fn workers_are_near_the_node_that_packets_come_from_and_what_is_far_is_told() {
+    let machine = machine(&server(2, 2), 8);
+    let wish = Wish { stages: workers(3), pattern: Pattern::Auto, near: Some(1), ..Wish::default() };
+    let plan = plan(&machine, &wish).unwrap();
+    assert_eq!(said(&plan), "worker 0@2 worker 1@3 worker 2@1");
+    assert_eq!(plan.notes, ["far from node 1, where packets come from: worker 2 (CPU 1)"]);
+}
+
+#[test]
+fn isolated_cpus_come_first_and_forbidden_ones_never() {
+    let root = tree(&server(1, 4));
+    write(root.path(), "devices/system/cpu/isolated", "3");
+    let machine = Machine::read(root.path(), &[0, 1, 3]);
+    let wish = Wish { stages: workers(3), ..Wish::default() };
+    assert_eq!(cpus(&machine, &wish), [3, 1, 0]);
+}
+
+#[test]
+fn a_list_of_cpus_wins_and_one_that_cannot_be_used_is_refused() {
+    let machine = machine(&server(1, 4), 4);
+    let wish = |cpus: &[usize]| Wish { stages: workers(2), cpus: cpus.to_vec(), ..Wish::default() };
+    assert_eq!(cpus(&machine, &wish(&[0, 3])), [0, 3]);
+    assert_eq!(plan(&machine, &wish(&[0, 9])), Err(PlanError::NoSuchCpu(9)));
+    assert_eq!(plan(&machine, &wish(&[7])), Err(PlanError::Forbidden(7)));
+    let taken = Wish { taken: vec![0], ..wish(&[0]) };
+    assert_eq!(plan(&machine, &taken), Err(PlanError::NoneLeft(2)));
+}
+
+#[test]
+fn more_threads_than_cpus_share_and_are_told_so() {
+    let machine = machine(TWO_CORES, 2);
+    let plan = plan(&machine, &Wish { stages: workers(3), ..Wish::default() }).unwrap();
+    assert_eq!(said(&plan), "worker 0@1 worker 1@0 worker 2@1");
+    assert_eq!(
+        plan.notes,
+        ["worker 0 and worker 2 take turns on CPU 1: 3 busy threads, 2 CPUs that may be used"]
+    );
+}
+
+#[test]
+fn each_pattern_joins_what_its_name_says() {
+    let machine = machine(&server(1, 8), 16);
+    for (pattern, stages, expected) in [
+        (Pattern::Separate, pipeline(1, 1, 1), "rx 0@1 judge 0@2 tx 0@3"),
+        (Pattern::Io, pipeline(2, 1, 1), "rx 0+tx 0@1 rx 1@2 judge 0@3"),
+        (Pattern::All, pipeline(1, 2, 1), "rx 0+judge 0+tx 0@1 judge 1@2"),
+        (Pattern::RxWorker, pipeline(1, 1, 1), "rx 0+judge 0@1 tx 0@2"),
+        (Pattern::TxWorker, pipeline(1, 1, 1), "rx 0@1 judge 0+tx 0@2"),
+        (Pattern::QuasiIo, pipeline(1, 1, 1), "rx 0@1 tx 0@9 judge 0@2"),
+        (Pattern::Auto, pipeline(2, 2, 2), "rx 0+tx 0@1 rx 1+tx 1@2 judge 0@3 judge 1@4"),
+    ] {
+        let wish = Wish { stages, pattern, ..Wish::default() };
+        assert_eq!(said(&plan(&machine, &wish).unwrap()), expected, "{pattern}");
+    }
+}
+
+#[test]
+fn quasi_io_without_siblings_takes_turns_on_one_cpu() {
+    let machine = machine(TWO_CORES, 2);
+    let wish = Wish { stages: pipeline(1, 1, 1), pattern: Pattern::QuasiIo, ..Wish::default() };
+    let plan = plan(&machine, &wish).unwrap();
+    assert_eq!(said(&plan), "rx 0@1 tx 0@1 judge 0@0");
+    assert!(plan.notes[0].starts_with("rx 0 and tx 0 take turns on CPU 1"), "{:?}", plan.notes);
+}
+
+#[test]
+fn auto_joins_all_where_io_would_not_fit_and_says_why() {
+    let machine = machine(TWO_CORES, 2);
+    let wish = Wish { stages: pipeline(2, 2, 2), pattern: Pattern::Auto, ..Wish::default() };
+    let plan = plan(&machine, &wish).unwrap();
+    assert_eq!(
+        (plan.pattern, said(&plan).as_str()),
+        (Pattern::All, "rx 0+judge 0+tx 0@1 rx 1+judge 1+tx 1@0")
+    );
+    assert_eq!(plan.notes, ["pattern all: there are 2 CPUs, and Rx and Tx apart from Worker would take 4"]);
+}
+
+proptest! {
+    /// Whatever is asked: every role once, only on CPUs that may be used, and none twice while one is free, except where
+    /// the pattern wants it.
+    #[test]
+    fn every_role_has_one_thread_and_threads_share_only_when_they_must(
+        rtc in 0_usize..6, rx in 0_usize..5, worker in 0_usize..5, tx in 0_usize..5,
+        pattern in 0_usize..7, packages in 1_usize..3, cores in 1_usize..4, near in 0_usize..3,
+    ) {
+        let machine = machine(&server(packages, cores), 2 * packages * cores);
+        let stages = Stages { run_to_completion: rtc, rx, worker, tx };
+        let pattern = Pattern::NAMES[pattern].1;
+        let plan = plan(&machine, &Wish { stages, pattern, near: Some(near), ..Wish::default() }).unwrap();
+        let roles: Vec<Role> = plan.threads.iter().flat_map(|t| t.roles.clone()).collect();
+        prop_assert_eq!(roles.len(), rtc + rx + worker + tx);
+        prop_assert_eq!(roles.iter().collect::<BTreeSet<_>>().len(), roles.len());
+        prop_assert!(plan.threads.iter().all(|t| !t.roles.is_empty() && machine.cpu(t.cpu).is_some_and(|c| c.allowed)));
+        let used: BTreeSet<_> = plan.threads.iter().map(|t| t.cpu).collect();
+        if pattern != Pattern::QuasiIo {
+            prop_assert_eq!(used.len(), plan.threads.len().min(machine.cpus.len()));
+        }
+        let shared = used.len() < plan.threads.len();
+        prop_assert_eq!(shared, plan.notes.iter().any(|note| note.contains("take turns")));
+    }
+}
+
+fn queue(text: &str) -> QueueName {
+    QueueName::parse(text, |name| ["red", "blue", "a.0"].contains(&name)).unwrap()
+}
+
+#[test]
+fn a_queues_name_is_a_port_with_or_without_a_pair() {
+    assert_eq!(queue("red"), QueueName { port: "red".into(), pair: None });
+    assert_eq!(queue("red.3"), QueueName { port: "red".into(), pair: Some(3) });
+    assert_eq!((queue("a.0").pair, queue("a.0.1").pair), (None, Some(1)));
+    assert_eq!(QueueName::parse("green.0", |_| false), None);
+    assert_eq!(queue("a.0.1").to_string(), "a.0.1");
+}
+
+#[test]
+fn a_rule_for_a_pair_wins_and_what_is_isolated_has_its_worker_to_itself() {
+    let seats =
+        Seats::arrange(4, &[(queue("red"), 0), (queue("red.1"), 1)], &[queue("blue.0"), queue("red.1")]);
+    let seats = seats.unwrap();
+    assert_eq!((seats.of("red", 0), seats.of("red", 1), seats.of("blue", 1)), (Some(0), Some(1), None));
+    assert_eq!((seats.of("blue", 0), seats.open(4)), (Some(3), vec![0, 2]));
+    assert_eq!(seats.owner(3), Some(&queue("blue.0")));
+}
+
+#[test]
+fn rules_that_cannot_be_kept_are_refused_with_the_reason() {
+    let arrange = |workers, queues: &[(&str, usize)], isolated: &[&str]| {
+        let queues: Vec<_> = queues.iter().map(|(name, worker)| (queue(name), *worker)).collect();
+        let isolated: Vec<_> = isolated.iter().map(|name| queue(name)).collect();
+        Seats::arrange(workers, &queues, &isolated).unwrap_err().to_string()
+    };
+    assert_eq!(
+        arrange(2, &[("red", 2)], &[]),
+        "red is given to worker 2, and there are 2 workers, counted from 0"
+    );
+    assert_eq!(
+        arrange(2, &[("red", 1), ("blue", 1)], &["red"]),
+        "red is isolated, and blue is given to its worker 1"
+    );
+    assert_eq!(arrange(3, &[], &["red", "red.1"]), "red.1 is isolated twice");
+    assert_eq!(
+        arrange(2, &[], &["red", "blue"]),
+        "2 isolated queues and ports leave none of 2 workers for all others"
+    );
+}

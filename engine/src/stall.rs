@@ -1,0 +1,109 @@
+//! A receive queue that several workers may serve, one at a time.
+//!
+//! Protocol. The queue is behind a lock, and whoever serves it holds the lock from `rx` until `complete` and the notification
+//! behind it: taking, judging, sending and giving back of one burst are one piece, so bursts of a queue are sent in the order
+//! in which they were taken, and with them the packets of each flow. Workers only *try* the lock: one that finds it held goes
+//! on to its other work, because whoever holds it does the work that there is. Control waits for it, with a limit, and only
+//! to tell the queue of changed memory.
+//!
+//! One worker is the queue's home: it polls it in every round, sleeps on its kick, and arms it. Another one looks at
+//! `backlog`, which says how many packets the last burst had, and takes a burst where that was many. The number is written
+//! under the lock and read without it: it is a hint, and a stale one costs a look in vain or a burst left to its home.
+//!
+//! A queue that is found broken is taken out under the lock; whoever comes later finds nothing. When control takes the queue
+//! back, it first has every worker forget the stall at a burst boundary, so that nobody is left who could hold it.
+
+use crate::command::{QueueKey, Serial};
+use mem::line::Padded;
+use port::RxQueue;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// What is behind the lock; nothing, once it was found broken or taken back.
+type Held<'a> = MutexGuard<'a, Option<Box<dyn RxQueue>>>;
+
+/// A receive queue, whoever serves it.
+pub(crate) struct Stall {
+    pub(crate) key: QueueKey,
+    pub(crate) serial: Serial,
+    /// The worker that it belongs to, by its place among those that take packets.
+    pub(crate) home: usize,
+    /// Whether only its home may serve it.
+    bound: bool,
+    /// A descriptor of its own for what becomes readable with a kick, so that sleeping needs no lock.
+    kick: Option<OwnedFd>,
+    queue: Mutex<Option<Box<dyn RxQueue>>>,
+    /// Packets of the last burst. On a line of its own, because idle workers read it again and again.
+    backlog: Padded<AtomicU32>,
+    /// Packets so far; written under the lock.
+    packets: AtomicU64,
+}
+
+impl Stall {
+    pub(crate) fn new(key: QueueKey, serial: Serial, home: usize, queue: Box<dyn RxQueue>) -> Self {
+        // Where the kernel gives no descriptor, the queue keeps its home awake.
+        let kick = queue.kick_fd().and_then(|fd| fd.try_clone_to_owned().ok());
+        Self {
+            key,
+            serial,
+            home,
+            bound: queue.is_bound(),
+            kick,
+            queue: Mutex::new(Some(queue)),
+            backlog: Padded(AtomicU32::new(0)),
+            packets: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn kick(&self) -> Option<BorrowedFd<'_>> {
+        self.kick.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The queue, unless somebody else has it just now. Who panicked with it left it in no state to go on.
+    pub(crate) fn try_hold(&self) -> Option<Held<'_>> {
+        self.queue.try_lock().ok()
+    }
+
+    /// Control's: the queue, as soon as nobody has it; `None`: not within `limit`.
+    pub(crate) fn hold(&self, limit: Duration) -> Option<Held<'_>> {
+        let began = Instant::now();
+        loop {
+            match self.queue.try_lock() {
+                Ok(held) => return Some(held),
+                Err(TryLockError::Poisoned(_)) => return None,
+                Err(TryLockError::WouldBlock) if began.elapsed() > limit => return None,
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Control's, when every worker has forgotten it.
+    pub(crate) fn take(&self) -> Option<Box<dyn RxQueue>> {
+        self.try_hold()?.take()
+    }
+
+    /// Whoever holds the queue: a burst of so many packets was taken.
+    #[inline]
+    pub(crate) fn served(&self, packets: usize, more: u64) {
+        // The line moves only when there is news.
+        if self.backlog.load(Ordering::Relaxed) != packets as u32 {
+            self.backlog.store(packets as u32, Ordering::Relaxed);
+        }
+        if more > 0 {
+            // Nobody else writes while the lock is held.
+            self.packets.store(self.packets.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+    }
+
+    /// How much there is to steal: packets of the last burst.
+    #[inline]
+    pub(crate) fn backlog(&self) -> u32 {
+        if self.bound { 0 } else { self.backlog.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,207 @@
+//! A worker that takes bursts from others' queues when its own have none. How a queue is shared is in [`Stall`].
+//!
+//! There is no overlap of two bursts here: a burst that waits to be judged would keep its queue locked. A round serves each
+//! queue of its own once; one that brought nothing takes one burst from the fullest queue of anybody else. An idle worker
+//! sleeps on its own kicks like any other, and whoever takes a full burst wakes one that sleeps.
+
+use super::Worker;
+use crate::command::Event;
+use crate::command::Retired;
+use crate::counters::WorkerCounters;
+use crate::link::Link;
+use crate::stall::Stall;
+use mem::ticks;
+use port::{BURST, PortFault, Tally};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// A queue whose last burst had fewer packets than this is left to its home: what a burst costs to fetch from another core's
+/// caches is paid by many packets or not worth it.
+const WORTH: u32 = BURST as u32 / 2;
+/// Nanoseconds between two wake-ups of others: about as long as they look around before they sleep again.
+const RING_APART: u64 = 100_000;
+
+/// Another worker, as far as waking it goes.
+pub(crate) struct Peer {
+    pub(crate) link: Arc<Link>,
+    pub(crate) counters: Arc<WorkerCounters>,
+}
+
+/// What a worker knows of queues that are shared.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Its place among the workers.
+    me: usize,
+    peers: Arc<[Peer]>,
+    stalls: Vec<Arc<Stall>>,
+    /// When it woke somebody last, in ticks.
+    rang: u64,
+}
+
+impl Worker {
+    /// Runs until told to quit, with whoever else there is.
+    pub(crate) fn run_stealing(mut self) {
+        let (mut last, mut idle_since, mut idle_rounds) = (ticks(), ticks(), 0);
+        while self.heed() {
+            let worked = self.stealing_round();
+            let now = ticks();
+            let spent = now - std::mem::replace(&mut last, now);
+            if worked {
+                self.counters.busy_ticks.add(spent);
+                (idle_since, idle_rounds) = (now, 0);
+                continue;
+            }
+            self.counters.idle_ticks.add(spent);
+            idle_rounds += 1;
+            std::hint::spin_loop();
+            if self.may_sleep(idle_rounds, now - idle_since) && self.sleep_among_others() {
+                last = ticks();
+                (idle_since, idle_rounds) = (last, 0);
+            }
+        }
+    }
+
+    /// Serves each queue of its own once, or one of somebody else's. Whether there was any packet.
+    pub(crate) fn stealing_round(&mut self) -> bool {
+        self.now = self.clock();
+        let stalls = std::mem::take(&mut self.shared.stalls);
+        let (me, mut worked) = (self.shared.me, false);
+        for (at, stall) in stalls.iter().enumerate().filter(|(_, stall)| stall.home == me) {
+            worked |= self.serve(at, stall);
+        }
+        if !worked && let Some(at) = fullest(&stalls, me) {
+            worked = self.serve(at, &stalls[at]);
+            self.counters.steals.add(u64::from(worked));
+        }
+        self.shared.stalls = stalls;
+        self.notify();
+        worked
+    }
+
+    /// Takes a burst, judges it, sends it and gives it back, unless somebody else does. Whether there was any packet.
+    #[inline]
+    fn serve(&mut self, at: usize, stall: &Stall) -> bool {
+        let Some(mut held) = stall.try_hold() else { return false };
+        let Some(queue) = held.as_mut() else { return false };
+        let mut tally = Tally::default();
+        let burst = &mut self.bursts[0];
+        burst.begin(at);
+        burst.set_now(self.now);
+        let taken = queue.rx(burst, &mut tally);
+        let (got, packets) = (!burst.is_untouched(), burst.len());
+        self.counters.polls.add(1);
+        stall.served(packets, tally.packets);
+        if got {
+            self.counters.ports[stall.key.port.0 as usize].count_rx(&tally);
+            self.counters.packets.add(tally.packets);
+            self.counters.bursts.add(1);
+            self.judge(0, stall.key.port);
+            self.send_all(0, stall.key);
+            queue.complete(&self.bursts[0]);
+            // As in `notify`: what was published comes before the question whether the driver wants to be told.
+            fence(Ordering::SeqCst);
+            queue.notify();
+        } else {
+            self.counters.empty_polls.add(1);
+        }
+        if let Err(fault) = taken {
+            self.lose_stall(stall, held.take(), fault);
+        }
+        drop(held);
+        if packets == BURST {
+            self.wake_another();
+        }
+        got
+    }
+
+    #[cold]
+    fn lose_stall(&self, stall: &Stall, queue: Option<Box<dyn port::RxQueue>>, fault: PortFault) {
+        let retired = queue.map(|queue| Retired::Rx(stall.serial, queue));
+        self.link.report(Event { port: stall.key.port, serial: stall.serial, fault, retired });
+    }
+
+    /// There is more to do than one worker does: one that sleeps is woken, and not too often.
+    fn wake_another(&mut self) {
+        let apart = (RING_APART as f64 * self.ticks_per_ns) as u64;
+        let asleep = |peer: &&Peer| peer.counters.sleeping.load(Ordering::Relaxed);
+        let Some(peer) = self.shared.peers.iter().find(asleep) else { return };
+        let now = ticks();
+        if now - self.shared.rang > apart {
+            peer.link.bell.ring();
+            self.shared.rang = now;
+        }
+    }
+
+    /// Who it is, and who else there is.
+    pub(super) fn meet(&mut self, me: usize, peers: Arc<[Peer]>) {
+        (self.shared.me, self.shared.peers) = (me, peers);
+    }
+
+    /// A queue that it may serve from now on.
+    pub(super) fn share(&mut self, stall: Arc<Stall>) {
+        if stall.home == self.shared.me {
+            self.sleeper.watch(stall.kick());
+            if let Some(queue) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
+                queue.disarm();
+            }
+        }
+        self.shared.stalls.push(stall);
+        self.count_own();
+    }
+
+    /// A queue that it must not touch any more.
+    pub(super) fn unshare(&mut self, key: crate::command::QueueKey) {
+        let gone = self.shared.stalls.extract_if(.., |stall| stall.key == key);
+        for stall in gone.filter(|stall| stall.home == self.shared.me) {
+            self.sleeper.forget(stall.kick());
+        }
+        self.count_own();
+    }
+
+    fn count_own(&self) {
+        self.counters.queues.set(self.own().count() as u64);
+    }
+
+    fn own(&self) -> impl Iterator<Item = &Arc<Stall>> {
+        self.shared.stalls.iter().filter(|stall| stall.home == self.shared.me)
+    }
+
+    /// Sleeps until a kick, a command or somebody who has too much to do. Whether it slept.
+    #[cold]
+    fn sleep_among_others(&mut self) -> bool {
+        self.notify();
+        let slept = self.own().all(|stall| self.arm(stall));
+        if slept {
+            self.falls_asleep();
+            self.sleeper.sleep();
+            self.wakes();
+        }
+        // A queue that somebody else serves just now is not asked for fewer kicks; the next one is as good.
+        for stall in self.own() {
+            if let Some(queue) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
+                queue.disarm();
+            }
+        }
+        slept
+    }
+
+    /// Whether the queue has nothing, and kicks when it has.
+    fn arm(&self, stall: &Stall) -> bool {
+        let Some(mut held) = stall.try_hold() else { return false };
+        let Some(queue) = held.as_mut() else { return true };
+        match queue.arm() {
+            Ok(there) => !there && stall.kick().is_some(),
+            Err(fault) => {
+                self.lose_stall(stall, held.take(), fault);
+                true
+            }
+        }
+    }
+}
+
+/// Of others' queues, the one whose last burst had most packets, if it had enough.
+fn fullest(stalls: &[Arc<Stall>], me: usize) -> Option<usize> {
+    let others = stalls.iter().enumerate().filter(|(_, stall)| stall.home != me);
+    let (at, most) = others.map(|(at, stall)| (at, stall.backlog())).max_by_key(|(_, backlog)| *backlog)?;
+    (most >= WORTH).then_some(at)
+}

@@ -1,0 +1,197 @@
+//! Receive queues and load, with ports that are nothing but a queue which always has packets.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+use engine::balance::Rebalancing;
+use engine::placement::{QueueName, Seats};
+use engine::{
+    Engine, EngineConfig, EngineError, Model, Now, Outputs, Pipeline, Pipelines, Spread, WorkerConfig,
+};
+use port::{
+    Attach, BURST, Burst, DropReason, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally,
+};
+use rustix::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes, so that a hang is a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Endless {
+    bound: bool,
+}
+
+impl RxQueue for Endless {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        for _ in 0..BURST {
+            burst.push_own(&[2; 60]);
+        }
+        (tally.packets, tally.bytes) = (BURST as u64, 60 * BURST as u64);
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &Burst) {}
+
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(true)
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        0
+    }
+
+    fn is_bound(&self) -> bool {
+        self.bound
+    }
+}
+
+/// A port whose one queue starts at once.
+struct Source(Option<Endless>);
+
+impl PortControl for Source {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle(&mut self, _: Instant, engine: &mut dyn Attach) {
+        if let Some(queue) = self.0.take() {
+            engine.start_rx(0, Box::new(queue));
+        }
+    }
+
+    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        drop(engine.stop_rx(0));
+    }
+
+    fn status(&self) -> PortStatus {
+        PortStatus {
+            state: PortState::Connected,
+            kind: "endless",
+            place: String::new(),
+            features: Vec::new(),
+            queues: Vec::new(),
+            connects: 1,
+            memory: (0, 0),
+            last_fault: None,
+        }
+    }
+}
+
+struct Sink;
+
+impl Pipeline for Sink {
+    fn process(&mut self, burst: &mut Burst, _: PortId, _: Now, out: &mut Outputs) {
+        (0..burst.len()).for_each(|_| out.drop(DropReason::NoDestination));
+    }
+}
+
+impl Pipelines for Sink {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(Sink)
+    }
+}
+
+fn engine(model: Model) -> Engine {
+    let workers = vec![WorkerConfig::default(); 2];
+    Engine::start_as(EngineConfig { workers, max_ports: 8, spread: Spread::default() }, model, &Sink).unwrap()
+}
+
+fn add(engine: &Engine, name: &str, bound: bool) -> PortId {
+    engine.add_port(name, Box::new(Source(Some(Endless { bound })))).unwrap()
+}
+
+/// By queue: its worker.
+fn workers(engine: &Engine) -> Vec<usize> {
+    engine.queues().unwrap().into_iter().map(|queue| queue.worker).collect()
+}
+
+#[test]
+fn load_that_is_watched_is_evened_out_and_told() {
+    let engine = engine(Model::RunToCompletion);
+    let ports = ["a", "b", "c", "d"].map(|name| add(&engine, name, false));
+    for port in ports {
+        engine.move_queue(port, 0, 0).unwrap();
+    }
+    assert_eq!(workers(&engine), [0; 4]);
+    let watched = |moves| Rebalancing { interval: Duration::from_millis(20), threshold: 0.05, moves };
+    engine.watch_load(Some(watched(false))).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while engine.latest_balance().is_none_or(|found| found.moves.is_empty()) {
+        assert!(Instant::now() < until, "{:?}", engine.latest_balance());
+        std::thread::yield_now();
+    }
+    assert_eq!(workers(&engine), [0; 4], "it is told and not done");
+    engine.watch_load(Some(watched(true))).unwrap();
+    while workers(&engine).iter().all(|worker| *worker == 0) {
+        assert!(Instant::now() < until, "{:?}", engine.latest_balance());
+        std::thread::yield_now();
+    }
+    engine.watch_load(None).unwrap();
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_queue_that_belongs_to_its_thread_or_is_not_there_stays() {
+    for model in [Model::RunToCompletion, Model::Stealing] {
+        let engine = engine(model);
+        let port = add(&engine, "a", true);
+        let before = workers(&engine);
+        let refused = engine.move_queue(port, 0, 1 - before[0]).unwrap_err();
+        assert!(matches!(refused, EngineError::NotMoved(_)), "{refused}");
+        assert_eq!(refused.to_string(), "the queue was not moved: only the thread that uses it can");
+        assert_eq!(workers(&engine), before);
+        let missing = engine.move_queue(port, 7, 0).unwrap_err();
+        assert_eq!(missing.to_string(), "the queue was not moved: it does not run any more");
+        let nowhere = engine.move_queue(add(&engine, "b", false), 0, 9).unwrap_err();
+        assert_eq!(nowhere.to_string(), "the queue was not moved: worker 9 does not answer");
+        engine.stop().unwrap();
+    }
+}
+
+#[test]
+fn an_isolated_queue_has_its_worker_to_itself_and_a_name_that_comes_later_counts() {
+    let engine = engine(Model::RunToCompletion);
+    let isolated = QueueName { port: "late".to_owned(), pair: None };
+    engine.seat_queues(Seats::arrange(2, &[], &[isolated]).unwrap()).unwrap();
+    for name in ["a", "b", "c"] {
+        add(&engine, name, false);
+    }
+    add(&engine, "late", false);
+    assert_eq!(workers(&engine), [0, 0, 0, 1]);
+    let found = engine.rebalance(Duration::from_millis(20), 0.01, true).unwrap();
+    assert_eq!((found.moves.len(), found.queues[3].stays.is_some()), (0, true));
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_stolen_queue_that_only_its_thread_may_use_is_left_to_it() {
+    let engine = engine(Model::Stealing);
+    add(&engine, "a", true);
+    let home = workers(&engine)[0];
+    let until = Instant::now() + PATIENCE;
+    while engine.queues().unwrap()[0].packets < 1_000_000 {
+        assert!(Instant::now() < until, "{:?}", engine.snapshot().workers);
+        std::thread::yield_now();
+    }
+    let now = engine.snapshot().workers;
+    assert_eq!((now[1 - home].packets, now[1 - home].steals), (0, 0), "{now:?}");
+    engine.stop().unwrap();
+}

@@ -1,0 +1,85 @@
+//! Workers that take bursts from each other's queues: what holds in any other model holds here, and flows keep their order.
+
+use crate::guest::{Ending, Guest, Limit, PAIRS};
+use crate::rig::{Rig, assert_sums_agree};
+use crate::{churn, moving, sleep, swap};
+use engine::Model;
+use port::virtio_user::RingKind;
+use ring::driver::{DriverRing, Packed, Split};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn rig() -> Rig {
+    Rig::in_model(&Model::Stealing, 2)
+}
+
+#[test]
+fn ports_come_and_go_whoever_serves_their_queues() {
+    churn::story::<Split>(rig(), false);
+    churn::story::<Packed>(Rig::in_model(&Model::Stealing, 3), true);
+}
+
+#[test]
+fn a_changed_map_loses_nothing_that_anybody_took() {
+    swap::story::<Split>(rig(), false);
+    swap::story::<Packed>(rig(), true);
+}
+
+#[test]
+fn sleeping_workers_are_woken() {
+    sleep::story::<Split>(rig(), rig(), RingKind::Split, true);
+    sleep::story::<Packed>(rig(), rig(), RingKind::Packed, false);
+}
+
+#[test]
+fn queues_that_move_lose_and_reorder_nothing_while_others_serve_them() {
+    moving::story::<Split>(rig(), false);
+}
+
+/// All queues are one worker's, and the other one has nothing but what it steals.
+fn story<R: DriverRing>(packed: bool) {
+    let (rig, names) = (rig(), ["left", "right"]);
+    let ids = names.map(|name| rig.add(name));
+    let done = AtomicBool::new(false);
+    let guests = std::thread::scope(|s| {
+        let _ending = Ending(&done);
+        let runs: Vec<_> = (0..2u8)
+            .map(|n| {
+                let guest = Guest::<R>::plug_in(&rig.socket(names[usize::from(n)]), n, packed);
+                let done = &done;
+                s.spawn(move || guest.live(&[1 - n], done))
+            })
+            .collect();
+        rig.wait_for_traffic(&names, 200);
+        for (id, pair) in ids.iter().flat_map(|id| (0..PAIRS).map(move |pair| (*id, pair))) {
+            rig.engine.move_queue(id, pair, 0).unwrap();
+        }
+        let (limit, before) = (Limit::new(), rig.engine.snapshot().workers[1].steals);
+        while rig.engine.snapshot().workers[1].steals < before + 200 {
+            limit.check("bursts that were stolen");
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+        runs.into_iter().map(|run| run.join().unwrap()).collect::<Vec<_>>()
+    });
+    let now = rig.engine.snapshot();
+    assert_eq!((now.workers[0].queues, now.workers[1].queues), (4, 0));
+    for (guest, name) in guests.iter().zip(names) {
+        let port = now.ports.iter().find(|port| port.name == name).unwrap();
+        assert_eq!((port.rx_packets, port.tx_packets), (guest.counts.sent, guest.counts.received), "{name}");
+        assert_eq!(port.fault, None);
+    }
+    let served: u64 = rig.engine.queues().unwrap().iter().map(|queue| queue.packets).sum();
+    assert!(served > 0 && served <= now.workers.iter().map(|worker| worker.packets).sum());
+    assert_sums_agree(&now);
+    rig.engine.stop().unwrap();
+}
+
+#[test]
+fn an_idle_worker_takes_bursts_from_a_busy_one_over_split_rings() {
+    story::<Split>(false);
+}
+
+#[test]
+fn an_idle_worker_takes_bursts_from_a_busy_one_over_packed_rings() {
+    story::<Packed>(true);
+}
