@@ -19,7 +19,7 @@ pub(super) fn here(used: CpuSet) -> Environment {
         build: Build::here(),
         virtual_machine: processor.has("hypervisor"),
         processor: processor.name,
-        cpus: crate::host::Host::here().allowed.len(),
+        cpus: crate::host::Host::here().allowed().len(),
         used,
         kernel: kernel.join(" "),
         governor,

@@ -88,7 +88,7 @@ fn stream(wishes: &Wishes, plan: &Plan, place: &str) -> Result<Description, Trou
 }
 
 fn judge_cpus(wishes: &Wishes) -> Result<(), Trouble> {
-    let allowed = crate::host::Host::here().allowed;
+    let allowed = crate::host::Host::here().allowed();
     let given =
         [("--switch-cpu", wishes.switch_cpu), ("--guest-cpu", wishes.guest_cpu), ("--cpu", wishes.cpu)];
     for (flag, cpu) in given {
