@@ -6,9 +6,10 @@ use crate::clock::Clock;
 use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, Pipelines, WorkerConfig};
 use crate::control::{Control, Latest, Request};
-use crate::founder::{Founder, Staff, Stage};
+use crate::founder::{Founder, Staff, Stage, merge_all};
 use crate::hop;
 use crate::link::{Bell, Link};
+use crate::merged::Merged;
 use crate::model::{Model, Role};
 use crate::placement::Seats;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
@@ -59,6 +60,27 @@ impl Engine {
         model: Model,
         pipelines: &dyn Pipelines,
     ) -> Result<Self, EngineError> {
+        Self::build(config, model, false, pipelines)
+    }
+
+    /// Starts workers that have no thread: each forwards when its [`Merged`] is called, in the context of whoever calls
+    /// ([`WorkerConfig::cpu`] and `polling` say nothing then). Which ports are whose is said by [`Engine::seat_queues`];
+    /// otherwise they are dealt out in turn.
+    pub fn start_merged(
+        config: EngineConfig,
+        pipelines: &dyn Pipelines,
+    ) -> Result<(Self, Vec<Merged>), EngineError> {
+        let engine = Self::build(config, Model::RunToCompletion, true, pipelines)?;
+        let merged = std::mem::take(&mut engine.staff().merged);
+        Ok((engine, merged))
+    }
+
+    fn build(
+        config: EngineConfig,
+        model: Model,
+        merges: bool,
+        pipelines: &dyn Pipelines,
+    ) -> Result<Self, EngineError> {
         if config.workers.is_empty() {
             return Err(EngineError::NoWorkers);
         }
@@ -92,6 +114,7 @@ impl Engine {
             hops,
             pool,
             steals: layout.steals,
+            merges,
             lanes: if layout.routed { 1 } else { layout.judges.len() },
         };
         let mut engine = Self {
@@ -162,6 +185,13 @@ impl Engine {
             parts.push(part);
         }
         let links: Vec<_> = staff.stages[first..].iter().map(|stage| stage.link.clone()).collect();
+        if self.founder.merges {
+            for (stage, (merged, thread)) in (first..).zip(merge_all(first, config, parts)?) {
+                staff.merged.push(merged);
+                staff.threads.push((thread, stage..stage + 1));
+            }
+            return Ok(links);
+        }
         let started = self.founder.start(staff.threads.len(), config, parts);
         match started {
             Ok(thread) => staff.threads.push((thread, first..first + roles.len())),

@@ -6,6 +6,7 @@ use crate::config::{EngineError, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
 use crate::hop::{Hops, store};
 use crate::link::{Bell, Link};
+use crate::merged::{Merged, merge};
 use crate::model::{HopConfig, Order, Role};
 use crate::pipeline::Pipeline;
 use crate::sleeper::Sleeper;
@@ -37,6 +38,8 @@ pub(crate) struct Founder {
     pub(crate) lanes: usize,
     /// Whether idle workers take bursts of others.
     pub(crate) steals: bool,
+    /// Whether workers run when they are called, and not by themselves.
+    pub(crate) merges: bool,
 }
 
 /// One stage as the engine knows it.
@@ -58,6 +61,8 @@ impl Stage {
 pub(crate) struct Staff {
     pub(crate) stages: Vec<Stage>,
     pub(crate) threads: Vec<(JoinHandle<()>, Range<usize>)>,
+    /// What applications call, until somebody takes it.
+    pub(crate) merged: Vec<Merged>,
 }
 
 impl Staff {
@@ -123,6 +128,19 @@ impl Founder {
         let thread = Builder::new().name(format!("worker-{index}")).spawn(body)?;
         is_pinned.recv().unwrap_or(Err(EngineError::Stopping)).map(|()| thread)
     }
+}
+
+/// Makes each of these stages one that runs when it is called: what to call, and the thread that obeys for it.
+pub(crate) fn merge_all(
+    index: usize,
+    config: WorkerConfig,
+    stages: Vec<Parts>,
+) -> Result<Vec<(Merged, JoinHandle<()>)>, EngineError> {
+    let one = |parts: Parts| {
+        let link = parts.link.clone();
+        merge(index, Worker::new(config, parts), link)
+    };
+    stages.into_iter().map(one).collect()
 }
 
 /// Runs until every stage was told to quit.

@@ -23,6 +23,7 @@ mod lanes;
 mod link;
 pub mod machine;
 mod mailbox;
+mod merged;
 mod model;
 mod pipeline;
 pub mod placement;
@@ -34,6 +35,7 @@ mod worker;
 
 pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
+pub use merged::Merged;
 pub use model::{HopConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use pipeline::{Outputs, Picks, Pipeline};
 pub use port::{Now, Spread};

@@ -83,6 +83,14 @@ impl Worker {
         worked
     }
 
+    /// A round that leaves no burst behind, for whoever may not come back soon.
+    pub(crate) fn whole_round(&mut self) -> bool {
+        let worked = self.round();
+        self.finish();
+        self.notify();
+        worked
+    }
+
     /// Obeys what control wants. `false`: quit.
     pub(crate) fn heed(&mut self) -> bool {
         !self.link.mailbox.pending(self.obeyed) || self.obey()

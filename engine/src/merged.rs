@@ -1,0 +1,83 @@
+//! Merged: a worker without a thread of its own, which forwards in the context of whoever calls it.
+//!
+//! An application that has packets calls [`Merged::forward`] and they are judged and sent by its own thread: no other core is
+//! involved, no packet waits for a poller, and nothing is polled while there is nothing to do (the execution model that
+//! `HyperNF` argues for). What the application gives up is time in which it would do something else.
+//!
+//! Protocol: the worker is behind a lock that its caller holds for a round. Beside it a thread sleeps on the bell by which control
+//! calls any worker; when it is rung, that thread takes the lock and obeys, so control never waits for an application that
+//! does not call. A caller finds the lock taken only while a command is obeyed. Whoever has the lock first obeys first; both
+//! do it at a burst boundary, because a round leaves no burst behind.
+
+use crate::config::EngineError;
+use crate::link::{Bell, Link};
+use crate::worker::Worker;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// A worker, and whether it was told to quit.
+struct Inside {
+    worker: Worker,
+    ended: bool,
+}
+
+impl Inside {
+    /// Obeys what control wants. Whether it goes on.
+    fn heed(&mut self) -> bool {
+        self.ended = self.ended || !self.worker.heed();
+        !self.ended
+    }
+}
+
+/// A worker that runs when it is called.
+pub struct Merged {
+    inside: Arc<Mutex<Inside>>,
+}
+
+impl std::fmt::Debug for Merged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Merged").finish_non_exhaustive()
+    }
+}
+
+/// A panic of a caller ends with the burst that it was in; the queues are as they were left.
+fn lock(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
+    inside.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Merged {
+    /// Takes what the receive queues of this worker hold, judges it and sends it, all before this returns. Whether there was
+    /// any packet. After the engine's end there is none.
+    pub fn forward(&mut self) -> bool {
+        let mut inside = lock(&self.inside);
+        inside.heed() && inside.worker.whole_round()
+    }
+}
+
+/// Makes what an application calls, and the thread that obeys while it does not. That thread ends when it is told to quit.
+pub(crate) fn merge(
+    index: usize,
+    worker: Worker,
+    link: Arc<Link>,
+) -> Result<(Merged, JoinHandle<()>), EngineError> {
+    let inside = Arc::new(Mutex::new(Inside { worker, ended: false }));
+    let merged = Merged { inside: inside.clone() };
+    let bell = link.bell.clone();
+    let thread = Builder::new().name(format!("merged-{index}")).spawn(move || {
+        port::prepare_thread();
+        while lock(&inside).heed() {
+            await_ring(&bell);
+        }
+        // What the application still has in its hands is of no use, and holds nothing that is the engine's.
+        link.end();
+    })?;
+    Ok((merged, thread))
+}
+
+/// Sleeps until the bell was rung.
+fn await_ring(bell: &Bell) {
+    // An interrupted sleep is a ring too many, and harmless.
+    let _ = poll(&mut [PollFd::new(bell.fd(), PollFlags::IN)], None);
+    bell.quiet();
+}
