@@ -48,6 +48,8 @@ enum Bench {
     Guests(bench::GuestsArguments),
     /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
     Scale(bench::ScaleArguments),
+    /// Handing items from core to core, and buffers, beside crossbeam, rtrb and DPDK
+    Rings(bench::RingsArguments),
     /// Measures 64-byte frames over interfaces, beside Open vSwitch
     Sixtyfour(bench::SixtyFourArguments),
 }
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Net(arguments)) => bench::net(&arguments),
         Chore::Bench(Bench::Guests(arguments)) => bench::guests(&arguments),
         Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
+        Chore::Bench(Bench::Rings(arguments)) => bench::rings(&arguments),
         Chore::Bench(Bench::Sixtyfour(arguments)) => bench::sixtyfour(&arguments),
     };
     match result {

@@ -58,6 +58,13 @@ pub(crate) const TESTS: &[Need] = &[
 /// What the peers of the bench are.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
+/// What DPDK's ring and pool are built from.
+pub(crate) const RINGS: &[Need] = &[
+    Need::new(Probe::Package("libdpdk-dev"), &["libdpdk-dev"]),
+    Need::new(Probe::Program("cc"), &["gcc"]),
+    Need::new(Probe::Program("pkg-config"), &["pkg-config"]),
+];
+
 /// What the bench of interfaces drives.
 pub(crate) const INTERFACES: &[Need] = &[OVS_IN_USER_SPACE, IP, SYSCTL, ETHTOOL];
 

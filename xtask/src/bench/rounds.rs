@@ -72,6 +72,11 @@ impl<S: Subject, R> Rounds<S, R> {
         self.readings.get(&subject).into_iter().flatten().flatten().map(field).collect()
     }
 
+    /// The median of what some of a subject's readings have.
+    pub(super) fn median_of(&self, subject: S, field: impl Fn(&R) -> Option<f64>) -> Option<f64> {
+        median(self.readings.get(&subject).into_iter().flatten().flatten().filter_map(field).collect())
+    }
+
     /// The median of a subject's readings.
     pub(super) fn median(&self, subject: S, field: fn(&R) -> f64) -> Option<f64> {
         median(self.all(subject, field))

@@ -1,0 +1,162 @@
+//! What it costs to hand an item from one core to another, and to take and return a buffer, in nanoseconds: our SPSC ring
+//! beside `crossbeam` and `rtrb`, our pool's cache. One reading of each kind, as JSON; `cargo xtask bench rings` takes
+//! rounds of them, with DPDK's `rte_ring` and `rte_mempool` in between.
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use crossbeam_queue::ArrayQueue;
+use mem::pool::{Pages, Pool, PoolSpec};
+use ring::spsc;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::Serialize;
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Items of a ring, as DPDK's applications have them.
+const RING: usize = 1024;
+/// Buffers of a pool, and of what is taken out of it at once.
+const BUFFERS: u32 = 8191;
+const TAKEN: usize = 32;
+
+#[derive(Parser)]
+struct Arguments {
+    /// The CPU that sends
+    #[arg(long, default_value_t = 0)]
+    from: usize,
+    /// The CPU that receives
+    #[arg(long, default_value_t = 1)]
+    to: usize,
+    /// Items that change hands in a reading
+    #[arg(long, default_value_t = 20_000_000)]
+    items: u64,
+}
+
+/// One reading.
+#[derive(Serialize)]
+struct Reading {
+    what: &'static str,
+    /// Items that are put in and taken out with one call.
+    burst: usize,
+    nanoseconds: f64,
+}
+
+fn pin(cpu: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Has `send` and `receive` move so many items between two CPUs; each is told how many are left and says how many it moved.
+/// Items are numbers that count up, and the receiver gives their sum. Nanoseconds an item.
+fn between(
+    arguments: &Arguments,
+    mut send: impl FnMut(u64, u64) -> u64 + Send,
+    mut receive: impl FnMut(u64) -> (u64, u64) + Send,
+) -> Result<f64> {
+    let items = arguments.items;
+    let (sum, took) = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| -> Result<()> {
+            pin(arguments.from)?;
+            let mut sent = 0;
+            while sent < items {
+                match send(sent, items - sent) {
+                    0 => spin_loop(),
+                    n => sent += n,
+                }
+            }
+            Ok(())
+        });
+        pin(arguments.to)?;
+        let (mut came, mut sum, began) = (0, 0_u64, Instant::now());
+        while came < items {
+            match receive(items - came) {
+                (0, _) => spin_loop(),
+                (n, part) => (came, sum) = (came + n, sum.wrapping_add(part)),
+            }
+        }
+        let took = began.elapsed();
+        sender.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??;
+        anyhow::Ok((sum, took))
+    })?;
+    ensure!(sum == (0..items).fold(0, u64::wrapping_add), "items were lost or came twice");
+    Ok(took.as_nanos() as f64 / items as f64)
+}
+
+fn ours(arguments: &Arguments, burst: usize) -> Result<f64> {
+    let (mut producer, mut consumer) = spsc::ring::<u64>(RING);
+    let send = |next, left: u64| producer.push_all(&mut (next..next + left.min(burst as u64))) as u64;
+    let receive = |_| {
+        let drain = consumer.drain(burst);
+        (drain.len() as u64, drain.fold(0, u64::wrapping_add))
+    };
+    between(arguments, send, receive)
+}
+
+fn crossbeam(arguments: &Arguments) -> Result<f64> {
+    let queue = ArrayQueue::<u64>::new(RING);
+    between(
+        arguments,
+        |next, _| u64::from(queue.push(next).is_ok()),
+        |_| queue.pop().map_or((0, 0), |item| (1, item)),
+    )
+}
+
+fn rtrb(arguments: &Arguments, burst: usize) -> Result<f64> {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<u64>::new(RING);
+    let send = |next, left: u64| {
+        let n = producer.slots().min(burst).min(left as usize);
+        match producer.write_chunk_uninit(n) {
+            Ok(chunk) => chunk.fill_from_iter(next..next + n as u64) as u64,
+            Err(_) => 0,
+        }
+    };
+    let receive = |_| {
+        let n = consumer.slots().min(burst);
+        match consumer.read_chunk(n) {
+            Ok(chunk) => (n as u64, chunk.into_iter().fold(0, u64::wrapping_add)),
+            Err(_) => (0, 0),
+        }
+    };
+    between(arguments, send, receive)
+}
+
+fn rtrb_one(arguments: &Arguments) -> Result<f64> {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<u64>::new(RING);
+    between(
+        arguments,
+        |next, _| u64::from(producer.push(next).is_ok()),
+        |_| consumer.pop().map_or((0, 0), |item| (1, item)),
+    )
+}
+
+/// Taking and returning so many buffers at once, on one CPU, in nanoseconds a buffer.
+fn pool(arguments: &Arguments, burst: usize) -> Result<f64> {
+    pin(arguments.to)?;
+    let pool: Arc<Pool> = Pool::new(PoolSpec { buffers: BUFFERS, size: 2048, pages: Pages::Ordinary })?;
+    let (mut cache, mut taken) = (pool.cache(), Vec::with_capacity(burst));
+    let rounds = arguments.items / burst as u64;
+    let began = Instant::now();
+    for _ in 0..rounds {
+        taken.extend((0..burst).filter_map(|_| cache.alloc()));
+        taken.drain(..).for_each(|buffer| cache.free(buffer));
+    }
+    let took = began.elapsed();
+    ensure!(cache.counters().frees == rounds * burst as u64, "the pool was empty at times");
+    Ok(took.as_nanos() as f64 / (rounds * burst as u64) as f64)
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let mut readings = Vec::new();
+    let mut add = |what, burst, nanoseconds| readings.push(Reading { what, burst, nanoseconds });
+    add("ring", 1, ours(&arguments, 1)?);
+    add("crossbeam", 1, crossbeam(&arguments)?);
+    add("rtrb", 1, rtrb_one(&arguments)?);
+    add("ring", TAKEN, ours(&arguments, TAKEN)?);
+    add("rtrb", TAKEN, rtrb(&arguments, TAKEN)?);
+    add("pool", 1, pool(&arguments, 1)?);
+    add("pool", TAKEN, pool(&arguments, TAKEN)?);
+    println!("{}", serde_json::to_string(&readings)?);
+    Ok(())
+}
