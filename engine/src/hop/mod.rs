@@ -20,7 +20,8 @@ mod parcel;
 mod receiver;
 mod sender;
 pub(crate) mod store;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub(crate) use hops::Hops;
