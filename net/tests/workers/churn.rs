@@ -48,7 +48,9 @@ pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
     let now = rig.settled();
     assert_sums_agree(&now);
     // What was on its way when they ended has come since.
-    guests.iter_mut().for_each(|guest| guest.drain(5));
+    for guest in &mut guests {
+        guest.drain(5);
+    }
     for (guest, name) in guests.iter().zip(CALM) {
         let port = now.ports.iter().find(|port| port.name == name).unwrap();
         assert_eq!((port.rx_packets, port.tx_packets), (guest.counts.sent, guest.counts.received), "{name}");
