@@ -73,14 +73,6 @@ impl Switch {
         Switch::restart(folder)
     }
 
-    /// As [`Switch::start`], with the text of a configuration.
-    pub fn start_with(folder: &Path, text: &str) -> Switch {
-        let file = folder.join("switch.toml");
-        let written = fs::write(&file, text);
-        written.unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
-        Switch::restart(folder)
-    }
-
     /// Starts a switch again with the configuration that an earlier one had in `folder`.
     pub fn restart(folder: &Path) -> Switch {
         let control = folder.join("control.sock");

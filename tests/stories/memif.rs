@@ -59,7 +59,7 @@ impl Case {
                 self.ours
             );
         }
-        Switch::start_with(folder, &text)
+        Switch::start_from(folder, &text)
     }
 
     fn guest(self, folder: &Path, name: &str) -> Testpmd {
@@ -234,7 +234,7 @@ fn memif_and_vhost_user_meet_on_one_bridge() {
         left.display(),
         right.display()
     );
-    let switch = Switch::start_with(folder.path(), &text);
+    let switch = Switch::start_from(folder.path(), &text);
     let memif = Memif { socket: &left, server: false, mac: 1, more: "" };
     let virtio = VirtioUser {
         socket: &right,
@@ -275,7 +275,7 @@ fn two_bridges_are_joined_by_a_pair() {
         port("back", "east", "\"pair\"\npeer = \"there\""),
         port("right", "east", &memif(&right)),
     ];
-    let switch = Switch::start_with(folder.path(), &text.concat());
+    let switch = Switch::start_from(folder.path(), &text.concat());
     let mut guest = PLAIN.guest(folder.path(), "guest");
     for name in ["left", "there", "back", "right"] {
         plugged(&switch, name, 1);
