@@ -8,6 +8,7 @@ use super::delay::{Delay, Reading, readings};
 use super::queues::{Frames, Wire, discard};
 use crate::cache::real::seats::pin;
 use crate::cache::real::{Clock, Processor, SeatsError};
+use crate::cache::trial::statistics::median;
 use crate::traffic::rig::RigError;
 use mem::copy::chosen;
 use port::wrap::Transmit;
@@ -223,14 +224,10 @@ fn predict(
         let plain = between(other, |rx, tx| forward::<false>((rx, tx), clock, &mut work, length))?;
         rates.push(plain.packets as f64 / plain.seconds);
     }
-    let (path_ns, measured_pps, idle) = (median(&mut paths), median(&mut rates), median(&mut idle));
+    let middle = |values: &mut [f64]| median(values).unwrap_or(f64::NAN);
+    let (path_ns, measured_pps, idle) = (middle(&mut paths), middle(&mut rates), middle(&mut idle));
     let predicted_pps = 1e9 / (path_ns + took_ns);
     Ok(Prediction { delay_ns: ns, took_ns, path_ns, predicted_pps, measured_pps, idle })
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Runs `act` between two wires, at whose other ends a thread on CPU `other` sends and receives as fast as it goes.

@@ -6,6 +6,7 @@
 //! Each delay continues the chain of the last one, so two of them can never run side by side in one core.
 
 use crate::cache::real::{Clock, Processor};
+use crate::cache::trial::statistics::median;
 use std::hint::black_box;
 
 /// From here on a delay ends by the counter, which keeps its rate when the processor changes its own.
@@ -116,8 +117,7 @@ impl Delay {
     pub fn read(&self, asked_ns: f64, runs: u64) -> Reading {
         let mut delay = self.set(asked_ns);
         let mut means: Vec<f64> = (0..COMPARED).map(|_| delay.mean(runs)).collect();
-        means.sort_by(f64::total_cmp);
-        let took_ns = means[COMPARED / 2];
+        let took_ns = median(&mut means).unwrap_or(f64::NAN);
         Reading { asked_ns, took_ns, error_percent: (took_ns / asked_ns - 1.0) * 100.0 }
     }
 
