@@ -120,9 +120,13 @@ pub(crate) struct Wishes {
     /// How long a trial sends; RFC 2544 asks for 60s [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) trial: Option<Span>,
-    /// Trials of a load at most; more than half of them decide [default: 3]
+    /// Trials of a load at most [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) tries: Option<u32>,
+    /// The part of those of which more must pass for the load to pass. Less than half is for a machine whose CPUs are taken away
+    /// from it at times: that fails some trials of any switch, and a switch that is too slow fails them all [default: 50%]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) agree: Option<Percent>,
     /// How often everything is done; `bench compare` needs six rounds for intervals [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
@@ -187,6 +191,7 @@ impl Wishes {
             precision: self.precision.or(file.precision),
             trial: self.trial.or(file.trial),
             tries: self.tries.or(file.tries),
+            agree: self.agree.or(file.agree),
             rounds: self.rounds.or(file.rounds),
             loads: or_file(self.loads, file.loads),
             ceiling: self.ceiling.or(file.ceiling),
@@ -224,6 +229,7 @@ impl Wishes {
             precision: self.precision.map_or(0.01, |precision| precision.0),
             trial: self.trial.map_or(2.0, |trial| trial.0.as_secs_f64()),
             tries: self.tries.unwrap_or(3),
+            agree: self.agree.map_or(0.5, |agree| agree.0),
             rounds: self.rounds.unwrap_or(1),
             loads: if self.loads.is_empty() {
                 (1..=10).map(|tenth| f64::from(tenth) * 10.0).collect()

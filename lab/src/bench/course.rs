@@ -136,7 +136,7 @@ impl Course {
 
     /// Trials that a size usually takes.
     fn usual(&self) -> usize {
-        let enough = (self.plan.tries / 2 + 1) as usize;
+        let enough = self.plan.decided().enough as usize;
         let [first, further, burst, steps] = USUAL;
         let search = (first + further * (self.plan.goals().len() - 1)) * enough;
         let of = |test, trials: usize| if self.plan.has(test) { trials } else { 0 };
@@ -188,8 +188,7 @@ impl<'a> Part<'a> {
 
     fn rules(&self) -> Option<Rules> {
         let (ceiling, of_generator) = self.ceiling?;
-        let Plan { precision, tries, .. } = *self.plan;
-        Some(Rules { ceiling, of_generator, precision, tries })
+        Some(Rules { ceiling, of_generator, precision: self.plan.precision, tries: self.plan.decided() })
     }
 
     fn tried(&self) -> Vec<Tried<'a>> {
@@ -254,7 +253,7 @@ impl<'a> Part<'a> {
     fn burst_rules(&self) -> Option<burst::Rules> {
         let (ceiling, _) = self.ceiling?;
         let longest = ((ceiling * LONGEST) as u64).clamp(1, u64::from(u32::MAX));
-        Some(burst::Rules { longest, precision: self.plan.precision, tries: self.plan.tries })
+        Some(burst::Rules { longest, precision: self.plan.precision, tries: self.plan.decided() })
     }
 
     fn burst(&self) -> Option<(Doing, Offer, f64)> {

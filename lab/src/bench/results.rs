@@ -247,8 +247,10 @@ fn latency(part: &Part<'_>) -> Vec<LatencyRow> {
 fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     let plan = course.plan();
     let mut notes = vec![format!(
-        "a trial has {} s, where RFC 2544 asks for 60 s (`--trial 60s`); of {} at a load more than half decide",
-        plan.trial, plan.tries
+        "a trial has {} s, where RFC 2544 asks for 60 s (`--trial 60s`); of {} at a load {} must pass",
+        plan.trial,
+        plan.tries,
+        plan.decided().enough
     )];
     for size in sizes {
         let name = &size.size;

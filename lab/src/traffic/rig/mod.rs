@@ -37,8 +37,8 @@ const TENDED: u64 = 1_000_000;
 const TOLD: u64 = 250_000_000;
 /// Frames that wait for room are made anew when they are older than this, in nanoseconds.
 const STALE: u64 = 1_000;
-/// Without a frame for so long, the last ones are not coming any more.
-const SILENCE: Duration = Duration::from_millis(200);
+/// Without a frame for as long as frames were sent, within these bounds, the last ones are not coming any more.
+const SILENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// How long it is between two looks at a port that is not ready.
 const LOOK: Duration = Duration::from_millis(2);
 /// The schedule may catch up with what was due in so many seconds, but at least a burst; and with more frames than a ring
@@ -443,9 +443,10 @@ impl Rig {
     fn drain<K: Kernel>(&mut self, state: &mut Loop, watch: Watch<'_>) {
         let now = nanoseconds(self.clock, self.origin);
         let (began, mut last) = (Instant::now(), Instant::now());
+        let silence = self.timing.duration.clamp(SILENCE.0, SILENCE.1);
         let sent: u64 = self.source.sent().map(|sent| sent.frames).sum();
         while state.meter.received() < sent
-            && last.elapsed() < SILENCE
+            && last.elapsed() < silence
             && began.elapsed() < self.timing.patience
         {
             if self.take::<K>(state, now) > 0 {
