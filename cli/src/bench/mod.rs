@@ -20,6 +20,7 @@ mod setup;
 mod tests;
 mod trial;
 mod wishes;
+mod workers;
 
 use args::{BenchArgs, BenchCommand};
 

@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub(crate) enum Own {
     Linerate,
     /// One that runs already.
     Running,
+    /// This program, within the generator's own thread.
+    Merged,
 }
 
 /// Who makes the sockets that nobody named.
@@ -72,8 +75,8 @@ pub(crate) struct Wishes {
     /// forwards, and out by another), or loop (out and back by one port) [default: vm-vm]
     #[arg(long, value_parser = word::<Topology>, value_name = "NAME")]
     pub(crate) topology: Option<Topology>,
-    /// The switch under test: linerate (this program as a process of its own) or running (one that runs already, at
-    /// the places of the ports) [default: linerate]
+    /// The switch under test: linerate (this program as a process of its own), merged (the same within the generator's own
+    /// thread, with no other CPU) or running (one that runs already, at the places of the ports) [default: linerate]
     #[arg(long, value_parser = word::<Own>, value_name = "NAME", conflicts_with = "switch_command")]
     pub(crate) switch: Option<Own>,
     /// A command that runs another switch until it is ended: `{a}` and `{b}` stand for the places (sockets,
@@ -152,6 +155,9 @@ pub(crate) struct Wishes {
     /// CPU of our switch
     #[arg(long, value_name = "CPU")]
     pub(crate) switch_cpu: Option<usize>,
+    /// File with the [worker], [[worker]] and [placement] sections of our switch [default: one worker on `--switch-cpu`]
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) switch_workers: Option<PathBuf>,
     /// CPU of our guest
     #[arg(long, value_name = "CPU")]
     pub(crate) guest_cpu: Option<usize>,
@@ -199,6 +205,7 @@ impl Wishes {
             stream: file.stream,
             cpu: self.cpu.or(file.cpu),
             switch_cpu: self.switch_cpu.or(file.switch_cpu),
+            switch_workers: self.switch_workers.or(file.switch_workers),
             guest_cpu: self.guest_cpu.or(file.guest_cpu),
             patience: self.patience.or(file.patience),
             ..self

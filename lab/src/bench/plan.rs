@@ -47,7 +47,7 @@ pub struct Plan {
     /// Most trials of a load.
     pub tries: u32,
     /// The part of those of which more must pass for the load to pass, from 0 (one is enough) to 1 (all).
-    #[serde(default = "half", skip_serializing_if = "is_half")]
+    #[serde(default = "half")]
     pub agree: f64,
     /// How often everything is done.
     pub rounds: u32,
@@ -60,10 +60,6 @@ pub struct Plan {
 
 fn half() -> f64 {
     0.5
-}
-
-fn is_half(agree: &f64) -> bool {
-    agree.total_cmp(&half()).is_eq()
 }
 
 /// How many trials of a load there are, and how many of them decide.

@@ -43,6 +43,9 @@ pub struct Setup {
     /// Its version, where it is ours or somebody said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What our switch is run by, where that is not one worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<String>,
     /// The guest that forwards or reflects, if there is one.
     pub guest: Option<String>,
     /// The generator's ports.

@@ -313,6 +313,27 @@ fn other_arguments_another_machine_and_other_files_are_refused() {
 }
 
 #[test]
+fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
+    let one = plan(&ALL);
+    let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
+    let three = Plan { rounds: 3, ..plan(&ALL) };
+    let kept = Kept::read(&bytes).unwrap();
+    kept.judge(&header(&three)).unwrap();
+    let before = kept.course.trials().len();
+    let mut course = kept.extended(&header(&three)).course;
+    let mut model = Model::new(1_234_567.0, 10e6);
+    while let Some(step) = course.next() {
+        assert!(step.round > 0);
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    assert_eq!((course.trials().len() > before, results(&course).sizes[0].rounds.len()), (true, 3));
+    let longer = file(&three, &course);
+    let told = Kept::read(&longer).unwrap().judge(&header(&one)).unwrap_err().to_string();
+    assert!(told.contains("rounds is 3 there and 1 here"), "{told}");
+}
+
+#[test]
 fn results_are_read_as_they_were_written() {
     let results = results(&run(&plan(&ALL), &mut Model::new(1e6, 10e6)));
     let text = serde_json::to_string(&results).unwrap();

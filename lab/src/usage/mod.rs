@@ -9,6 +9,9 @@ pub mod delay;
 pub mod mistake;
 mod queues;
 mod switch;
+mod within;
+
+pub use within::merged;
 
 use crate::cache::real::seats::pin;
 use budget::BudgetError;
