@@ -9,7 +9,7 @@ pub(crate) mod args;
 mod child;
 mod command;
 mod compare;
-mod environment;
+pub(crate) mod environment;
 mod folder;
 mod keep;
 pub(crate) mod leash;

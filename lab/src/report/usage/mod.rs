@@ -9,7 +9,7 @@ mod mistake;
 
 use super::figures::Figure;
 use crate::cache::results::Kind;
-use crate::usage::Results;
+use crate::usage::{Results, Study};
 
 /// One study, or its measured or its simulated part.
 #[derive(Clone, Debug)]
@@ -42,8 +42,22 @@ pub struct Table {
 /// What was run, in the order of the studies.
 pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
-    sections.extend(batching::section(results));
-    sections.extend(mistake::section(results));
-    sections.extend(results.budget.as_ref().map(budget::section));
+    sections.extend(whole(results, Study::Batching, batching::section(results)));
+    sections.extend(whole(results, Study::Mistake, mistake::section(results)));
+    sections.extend(whole(results, Study::Budget, results.budget.as_ref().map(budget::section)));
     sections
+}
+
+/// Says of a study that was ended before its last reading that it was.
+fn whole(
+    results: &Results,
+    study: Study,
+    sections: impl IntoIterator<Item = Section>,
+) -> impl Iterator<Item = Section> {
+    let partial =
+        results.is_partial(study).then(|| "This study was ended before its last reading.".to_owned());
+    sections.into_iter().map(move |mut section| {
+        section.words.extend(partial.clone());
+        section
+    })
 }
