@@ -123,7 +123,7 @@ pub(crate) struct Wishes {
     /// How long a trial sends; RFC 2544 asks for 60s [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) trial: Option<Span>,
-    /// Trials of a load at most [default: 3]
+    /// Trials of a load at most, and of each latency [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) tries: Option<u32>,
     /// The part of those of which more must pass for the load to pass. Less than half is for a machine whose CPUs are taken away

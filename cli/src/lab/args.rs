@@ -191,7 +191,7 @@ pub(crate) struct LabPathsArgs {
 /// Arguments of `lab usage`.
 #[derive(Args, Debug)]
 pub(crate) struct LabUsageArgs {
-    /// Run only these studies: batching, mistake, budget
+    /// Run only these studies: batching, mistake, budget, field
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// CPU of what is measured, and CPU of the other side

@@ -4,6 +4,7 @@
 //! takes only those that are missing.
 
 use super::args::LabUsageArgs;
+use super::field::Field;
 use super::progress::Progress;
 use super::run::{stop_on_signals, trouble};
 use crate::bench::environment;
@@ -83,8 +84,9 @@ fn shown(plan: &Plan, results: &mut Results, keeper: Keeper) -> anyhow::Result<O
     }
     show::aside("nothing else should run meanwhile if the figures are to mean anything");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
+    let mut field = Field::new(keeper.path(), plan.cpus, stop.clone());
     let mut watcher = Watcher { progress, of: 0, keeper, stop, unwritten: None };
-    let measured = measure(plan, results, &mut watcher);
+    let measured = measure(plan, results, &mut watcher, &mut field);
     if measured.is_ok() {
         watcher.progress.at(watcher.of, watcher.of, "");
     }

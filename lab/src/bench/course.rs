@@ -141,7 +141,7 @@ impl Course {
         let search = (first + further * (self.plan.goals().len() - 1)) * enough;
         let of = |test, trials: usize| if self.plan.has(test) { trials } else { 0 };
         1 + if self.plan.searches() { search } else { 0 }
-            + of(Test::Latency, self.plan.loads.len())
+            + of(Test::Latency, self.plan.loads.len() * self.plan.tries as usize)
             + of(Test::Loss, steps)
             + of(Test::BackToBack, burst * enough)
     }
@@ -219,7 +219,8 @@ impl<'a> Part<'a> {
     }
 
     fn latency(&self) -> Option<(Doing, Offer, f64)> {
-        let done = self.latencies().count();
+        // Medians are taken over them, so that one disturbance does not decide here either.
+        let done = self.latencies().count() / self.plan.tries as usize;
         let load = *self.plan.loads.get(done).filter(|_| self.plan.has(Test::Latency))?;
         let ndr = self.throughput(0.0)?.pps;
         let rate = (ndr * load / 100.0).round();

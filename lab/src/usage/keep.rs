@@ -6,7 +6,7 @@ use crate::cache::batch::keep::{KeepError, replace};
 use crate::cache::made::{Machine, Made};
 use serde::{Deserialize, Deserializer};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a file says of itself.
 pub const KIND: &str = "linerate lab usage";
@@ -77,6 +77,11 @@ impl Keeper {
         }
         keeper.replace(&made)?;
         Ok((keeper, made))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Puts these in the place of those before, which they hold.

@@ -7,6 +7,7 @@
 pub mod batching;
 pub mod budget;
 pub mod delay;
+pub mod field;
 mod journal;
 pub mod keep;
 pub mod mistake;
@@ -34,11 +35,13 @@ pub enum Study {
     Mistake,
     /// [`budget`].
     Budget,
+    /// [`field`].
+    Field,
 }
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 3] = [Study::Batching, Study::Mistake, Study::Budget];
+    pub const ALL: [Study; 4] = [Study::Batching, Study::Mistake, Study::Budget, Study::Field];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -46,6 +49,7 @@ impl Study {
             Study::Batching => "batching",
             Study::Mistake => "mistake",
             Study::Budget => "budget",
+            Study::Field => "field",
         }
     }
 }
@@ -57,6 +61,7 @@ impl Study {
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
+            Study::Field => field::steps(),
         }
     }
 }
@@ -87,6 +92,9 @@ pub struct Results {
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
+    /// linerate and other switches, measured from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub field: Vec<field::Entry>,
 }
 
 impl Results {
@@ -133,14 +141,20 @@ impl Plan {
 /// Units of packets that the pipeline with the mistake handles.
 const UNITS: u64 = 50_000;
 
-/// Runs the experiments that `results` lack, one after the other. What was read until an error came stays there.
-pub fn measure(plan: &Plan, results: &mut Results, watch: &mut dyn Watch) -> Result<(), BudgetError> {
+/// Runs the experiments that `results` lack, one after the other. What was read until an error came stays there. Other switches are
+/// run by `benches`.
+pub fn measure(
+    plan: &Plan,
+    results: &mut Results,
+    watch: &mut dyn Watch,
+    benches: &mut dyn field::Benches,
+) -> Result<(), BudgetError> {
     alone(|| {
         let missing = plan.missing(results);
         let mut journal = Journal::new(results, watch, missing.iter().map(|study| study.steps()).sum());
         for study in missing {
             let begun = journal.done();
-            one(study, plan, &mut journal)?;
+            one(study, plan, &mut journal, benches)?;
             journal.finish(study, begun + study.steps())?;
         }
         Ok(())
@@ -156,7 +170,12 @@ fn alone(act: impl FnOnce() -> Result<(), BudgetError> + Send) -> Result<(), Bud
 }
 
 /// Those that take long keep each reading; the others are kept as a whole.
-fn one(study: Study, plan: &Plan, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
+fn one(
+    study: Study,
+    plan: &Plan,
+    journal: &mut Journal<'_>,
+    benches: &mut dyn field::Benches,
+) -> Result<(), BudgetError> {
     match study {
         Study::Batching => batching::measure(plan.cpus, plan.length, journal)?,
         Study::Mistake => {
@@ -167,6 +186,7 @@ fn one(study: Study, plan: &Plan, journal: &mut Journal<'_>) -> Result<(), Budge
             let lengths = budget::Lengths { calls: plan.length, rate: plan.length };
             budget::measure(plan.cpus, lengths, journal)?;
         }
+        Study::Field => field::measure(benches, journal)?,
     }
     Ok(())
 }

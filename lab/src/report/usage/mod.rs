@@ -5,6 +5,7 @@
 
 mod batching;
 mod budget;
+mod field;
 mod mistake;
 
 use super::figures::Figure;
@@ -45,6 +46,7 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     sections.extend(whole(results, Study::Batching, batching::section(results)));
     sections.extend(whole(results, Study::Mistake, mistake::section(results)));
     sections.extend(whole(results, Study::Budget, results.budget.as_ref().map(budget::section)));
+    sections.extend(whole(results, Study::Field, field::section(results)));
     sections
 }
 
@@ -60,4 +62,17 @@ fn whole(
         section.words.extend(partial.clone());
         section
     })
+}
+
+/// What every figure of what was measured says under itself.
+fn provenance(results: &Results) -> String {
+    let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
+    let slice = results.slice_ms.map(|ms| format!(", {ms} ms a reading")).unwrap_or_default();
+    let date = results.environment.as_ref().map(|place| format!(", {}", place.date)).unwrap_or_default();
+    format!("Measured: {on}{slice}{date}")
+}
+
+/// With so many digits behind the point; what is no number is a stroke.
+fn decimals(value: f64, digits: usize) -> String {
+    if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
 }
