@@ -12,10 +12,10 @@ export OVS_RUNDIR=$dir OVS_LOGDIR=$dir OVS_DBDIR=$dir OVS_SYSCONFDIR=$dir RUNTIM
 bridge=lrov$$
 stop() {
   trap - TERM INT EXIT
-  # The bridge's own interface goes only if the daemon is told.
-  ovs-vsctl --db="$db" --timeout=5 del-br "$bridge" 2>/dev/null || true
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
   wait || true
+  # The bridge's own interface stays behind a daemon that was ended.
+  ip link delete "$bridge" 2>/dev/null || true
   rm -rf "$dir"
 }
 trap 'stop; exit 0' TERM INT

@@ -72,10 +72,17 @@ impl Field {
     fn fill(&self) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let [switch, _] = self.cpus;
+        // Others always poll.
+        let busy = "[worker]\npolling = \"busy\"\n";
+        let completion = format!("{busy}work = [{switch}]\n");
         let pipeline =
-            format!("[worker]\nmodel = \"pipeline\"\nrx = [{switch}]\nwork = [{switch}]\ntx = [{switch}]\n");
-        let stealing = format!("[worker]\nmodel = \"stealing\"\nwork = [{switch}]\n");
-        let written = [("pipeline.toml", pipeline.as_str()), ("stealing.toml", stealing.as_str())];
+            format!("{busy}model = \"pipeline\"\nrx = [{switch}]\nwork = [{switch}]\ntx = [{switch}]\n");
+        let stealing = format!("{busy}model = \"stealing\"\nwork = [{switch}]\n");
+        let written = [
+            ("completion.toml", completion.as_str()),
+            ("pipeline.toml", pipeline.as_str()),
+            ("stealing.toml", stealing.as_str()),
+        ];
         SCRIPTS.iter().chain(&written).try_for_each(|(name, text)| fs::write(self.place(name), text))
     }
 
@@ -90,7 +97,7 @@ impl Field {
         if subject.over() == Over::Interfaces {
             words.extend(TAPS.iter().flat_map(|tap| flag("--port", format!("kind=tap,interface={tap}"))));
         }
-        if !matches!(subject, Subject::Pipeline | Subject::Stealing | Subject::Merged) {
+        if matches!(subject, Subject::Testpmd | Subject::OvsDpdk | Subject::OvsUserspace) {
             words.extend(flag("--switch-cpu", switch));
         }
         words.extend(self.switch(subject));
@@ -105,7 +112,7 @@ impl Field {
         let workers = |name: &str| flag("--switch-workers", self.place(name).display().to_string());
         let packet = |tap: &&str| flag("--switch-port", format!("kind=packet,interface={tap}"));
         match subject {
-            Subject::RunToCompletion => Vec::new(),
+            Subject::RunToCompletion => workers("completion.toml"),
             Subject::Pipeline => workers("pipeline.toml"),
             Subject::Stealing => workers("stealing.toml"),
             Subject::Merged => flag("--switch", "merged".to_owned()),
@@ -113,7 +120,7 @@ impl Field {
             Subject::OvsDpdk => command("ovs-dpdk.sh", "{cpu} {a} {b}"),
             Subject::OvsUserspace => command("ovs-tap.sh", "{cpu} {a} {b}"),
             Subject::LinuxBridge => command("linux-bridge.sh", "{a} {b}"),
-            Subject::Interfaces => TAPS.iter().flat_map(packet).collect(),
+            Subject::Interfaces => TAPS.iter().flat_map(packet).chain(workers("completion.toml")).collect(),
         }
     }
 
