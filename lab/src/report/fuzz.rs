@@ -26,7 +26,7 @@ pub fn fuzz_report(file: &[u8]) {
 }
 
 /// One script, which is ours, and places that are numbers.
-fn sound(page: &str) {
+pub(super) fn sound(page: &str) {
     assert_eq!(page.matches("<script").count(), 1);
     for bad in ["=\"NaN", "=\"inf", "=\"-inf", "points=\"NaN"] {
         assert!(!page.contains(bad), "{bad}");

@@ -193,7 +193,8 @@ impl Scale {
 
     /// Where a value is; at the end if it lies beyond.
     pub(in crate::report) fn at(&self, value: f64) -> f64 {
-        let value = if self.log { value.ln() } else { value };
+        // What has no logarithm lies at the beginning.
+        let value = if self.log { value.max(f64::MIN_POSITIVE).ln() } else { value };
         let part = ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
         self.start + part * self.length
     }

@@ -12,6 +12,8 @@ pub mod keep;
 pub mod mistake;
 mod queues;
 mod switch;
+#[cfg(test)]
+mod tests;
 
 pub use journal::{Journal, Watch};
 

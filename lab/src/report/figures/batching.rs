@@ -4,6 +4,7 @@ use super::bars::{Bar, Part, bars};
 use super::plot::{Axes, Line, Point, plot};
 use super::{Figure, Sketch, of_use};
 use crate::cache::results::Kind;
+use crate::report::svg::tick;
 use crate::report::text::number;
 use crate::traffic::meter::Summary;
 use crate::usage::batching::Row;
@@ -31,7 +32,7 @@ fn key(row: &Row) -> u64 {
 fn latency(rows: &[Row], name: &'static str, percentile: &str, of: fn(&Summary) -> u64) -> Option<Sketch> {
     let mut loads: BTreeMap<u64, (f64, String)> = BTreeMap::new();
     for row in rows {
-        let shown = row.load.map_or("most".to_owned(), |load| format!("{} %", number(load * 100.0)));
+        let shown = row.load.map_or("most".to_owned(), |load| format!("{} %", tick(load * 100.0)));
         loads.insert(key(row), (0.0, shown));
     }
     loads.values_mut().enumerate().for_each(|(n, (place, _))| *place = n as f64 + 0.5);

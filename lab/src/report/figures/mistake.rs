@@ -31,10 +31,10 @@ fn bar(stage: &Stage) -> Bar {
     };
     let takes = stage.most.map_or("all".to_owned(), |most| most.to_string());
     let rest = match stage.rest {
-        Rest::ThrownAway => "the rest thrown away",
-        Rest::OfferedAgain => "the rest offered again",
+        Rest::ThrownAway => "thrown away",
+        Rest::OfferedAgain => "offered again",
     };
     let parts = vec![part("gain", "sent", stage.sent), part("loss", "lost", stage.lost)];
     let label = format!("{} % lost, {} Mpps", number(parts[1].value), number(stage.mpps));
-    Bar { name: format!("unit {}, port takes {takes}, {rest}", stage.unit), parts, label }
+    Bar { name: format!("unit {}, takes {takes}, {rest}", stage.unit), parts, label }
 }
