@@ -467,7 +467,7 @@ fn hostile_use() -> impl Strategy<Value = usage_results::Results> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn whatever_results_of_use_hold_they_are_drawn(results in hostile_use()) {
