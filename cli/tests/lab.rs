@@ -313,10 +313,9 @@ fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
     assert!(said.contains("ended by a signal") && said.contains("the same command again"), "{said}");
     assert!(stdout(&output).contains("ended before its last reading"), "{}", stdout(&output));
     assert!((2..=7).contains(&kept), "{kept}");
-    let go_on =
-        |rest: &[&str]| [&["usage", "--only", "budget", "--slice", "30", "--out", "u.json"], rest].concat();
+    let go_on = ["usage", "--only", "budget", "--slice", "30", "--out", "u.json"];
     let before = fs::read(folder.path().join("u.json")).unwrap();
-    let cpus = go_on(&["--cpus", "1,0"]);
+    let cpus = [&go_on[..], &["--cpus", "1,0"]].concat();
     refused(
         folder.path(),
         &cpus,
@@ -325,13 +324,13 @@ fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
     let slice = ["usage", "--only", "budget", "--slice", "40", "--out", "u.json"];
     refused(folder.path(), &slice, &["readings of 30 ms there, 40 ms here"]);
     assert_eq!(fs::read(folder.path().join("u.json")).unwrap(), before);
-    let output = lab(folder.path(), &go_on(&["-o", "json"]));
+    let output = lab(folder.path(), &[&go_on[..], &["-o", "json"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let first = |bytes: &[u8]| -> serde_json::Value {
         serde_json::from_slice::<serde_json::Value>(bytes).unwrap()["budget"]["calls"][0].clone()
     };
     assert_eq!(first(&output.stdout), first(&before));
-    let again = lab(folder.path(), &go_on(&[]));
+    let again = lab(folder.path(), &go_on);
     assert!(stderr(&again).contains("1 of 1 studies are there already"), "{}", stderr(&again));
     assert!(!stdout(&again).contains("ended before its last reading"));
 }

@@ -186,7 +186,7 @@ impl Scale {
 
     /// Of anything positive, by powers of ten.
     pub(in crate::report) fn decades(least: f64, most: f64, start: f64, length: f64) -> Scale {
-        let least = least.max(1e-9).min(MOST);
+        let least = if least > 1e-9 { least.min(MOST) } else { 1e-9 };
         let most = most.max(least * 2.0).min(MOST * 2.0);
         Scale { decades: true, ..Scale::log(least / 1.15, most * 1.15, start, length) }
     }

@@ -53,18 +53,20 @@ fn heading(number: usize, results: &Results) -> String {
 /// One study; `before` stands in front of its ids.
 fn study(before: &str, section: &Section, figures: &[Figure]) -> String {
     let title = format!("{} ({})", section.title, text::kind(section.kind).to_lowercase());
-    let words: String = section.words.iter().map(|words| format!("<p>{}</p>\n", escape(words))).collect();
+    let words: Vec<String> =
+        section.words.iter().map(|words| format!("<p>{}</p>\n", escape(words))).collect();
     let figures: String = figures.iter().map(page::figure).collect();
     let tables = section.tables.iter().enumerate().map(|(n, part)| {
         let id = format!("table-{before}{}-{}", section.id, n + 1);
         named(&id, part)
     });
     format!(
-        "<section id=\"{before}{}\" class=\"{}\">\n<h2>{}</h2>\n<p>{}</p>\n{words}{figures}{}</section>\n",
+        "<section id=\"{before}{}\" class=\"{}\">\n<h2>{}</h2>\n<p>{}</p>\n{}{figures}{}</section>\n",
         section.id,
         page::class(section.kind),
         escape(&title),
         page::truth(section.kind),
+        words.concat(),
         tables.collect::<String>()
     )
 }
