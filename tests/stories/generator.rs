@@ -111,11 +111,11 @@ fn socket(kinds: [&str; 2], path: &Path, more: [&str; 2]) -> Opposite {
 }
 
 /// What passes between two ports of the generator over these ports of a switch.
-fn passes(folder: &Path, name: &str, ends: [Opposite; 2]) {
-    let mut text = format!("[[worker]]\ncpu = {SWITCH_CPU}\n[[bridge]]\nname = \"lan\"\n");
-    for (port, end) in ["red", "blue"].into_iter().zip(&ends) {
-        text += &format!("[[port]]\nname = \"{port}\"\n{}", end.switch);
-    }
+fn passes(folder: &Path, name: &str, ends: &[Opposite; 2]) {
+    let ports = ["red", "blue"].into_iter().zip(ends);
+    let ports = ports.map(|(port, end)| format!("[[port]]\nname = \"{port}\"\n{}", end.switch));
+    let head = format!("[[worker]]\ncpu = {SWITCH_CPU}\n[[bridge]]\nname = \"lan\"\n");
+    let text = head + &ports.collect::<String>();
     let switch = Switch::start_from(folder, &text);
     let words = ["gen", "--port", &ends[0].generator, "--port", &ends[1].generator, "--cpu", GENERATOR_CPU];
     let more = ["--rate", "2kpps", "--size", "60,594,1514", "--duration", "1s", "--no-floor"];
@@ -135,9 +135,9 @@ fn the_generator_drives_every_kind_of_port() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
     let vhost = |name: &str| socket(["vhost-user", "virtio-user"], &at(name), ["", "mode = \"client\""]);
-    passes(folder.path(), "vhost-user", [vhost("v1"), vhost("v2")]);
+    passes(folder.path(), "vhost-user", &[vhost("v1"), vhost("v2")]);
     let memif = |name: &str| socket(["memif", "memif"], &at(name), [",mode=client", "mode = \"server\""]);
-    passes(folder.path(), "memif", [memif("m1"), memif("m2")]);
+    passes(folder.path(), "memif", &[memif("m1"), memif("m2")]);
     for kind in ["packet", "xdp"] {
         let (generator, host) = (Netns::new(), Netns::new());
         let cable = |n: u8| {
@@ -150,7 +150,7 @@ fn the_generator_drives_every_kind_of_port() {
                 switch: format!("kind = \"{kind}\"\ninterface = \"{other}\"\nnetns = \"{outside}\"\n"),
             }
         };
-        passes(folder.path(), kind, [cable(1), cable(2)]);
+        passes(folder.path(), kind, &[cable(1), cable(2)]);
     }
     let netns = Netns::new();
     let tap = |n: u8| {
@@ -160,5 +160,5 @@ fn the_generator_drives_every_kind_of_port() {
             switch: format!("kind = \"packet\"\ninterface = \"gen{n}\"\nnetns = \"{}\"\n", netns.name()),
         }
     };
-    passes(folder.path(), "tap", [tap(1), tap(2)]);
+    passes(folder.path(), "tap", &[tap(1), tap(2)]);
 }

@@ -204,6 +204,12 @@ pub(crate) struct LabUsageArgs {
     /// Keep readings in this file, and take only those that it lacks
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
+    /// Write one page that needs nothing else
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write each figure into this directory, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) svg: Option<PathBuf>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -229,7 +235,7 @@ pub(crate) struct LabCalibrateArgs {
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Results that `lab run`, `lab copies` or `lab paths` kept by `--out`; each file is a part of its own
+    /// Results that `lab run`, `copies`, `paths` or `usage` kept by `--out`; each file is a part of its own
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
     /// Write one page that needs nothing else

@@ -13,6 +13,8 @@ pub mod keep;
 pub mod mistake;
 mod queues;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod within;
 
 pub use within::merged;
