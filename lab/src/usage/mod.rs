@@ -7,6 +7,7 @@ pub mod batching;
 pub mod budget;
 pub mod delay;
 pub mod mistake;
+pub mod models;
 mod queues;
 mod switch;
 
@@ -24,11 +25,13 @@ pub enum Study {
     Mistake,
     /// [`budget`].
     Budget,
+    /// [`models`].
+    Models,
 }
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 3] = [Study::Batching, Study::Mistake, Study::Budget];
+    pub const ALL: [Study; 4] = [Study::Batching, Study::Mistake, Study::Budget, Study::Models];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl Study {
             Study::Batching => "batching",
             Study::Mistake => "mistake",
             Study::Budget => "budget",
+            Study::Models => "models",
         }
     }
 }
@@ -47,6 +51,7 @@ impl Study {
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
+            Study::Models => models::READINGS,
         }
     }
 }
@@ -65,6 +70,9 @@ pub struct Results {
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
+    /// Execution models by work on each packet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<models::Row>,
 }
 
 /// What to run and for how long.
@@ -105,6 +113,7 @@ fn all(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Results, Budg
                 let lengths = budget::Lengths { calls: plan.length, rate: plan.length };
                 results.budget = Some(budget::measure(plan.cpus, lengths, told)?);
             }
+            Study::Models => results.models = models::measure(plan.cpus, plan.length, told)?,
         }
     }
     Ok(results)

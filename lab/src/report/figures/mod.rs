@@ -4,6 +4,7 @@ pub(super) mod bench;
 pub(super) mod copies;
 mod cycles;
 mod lines;
+pub(super) mod models;
 mod paths;
 mod plot;
 mod ratios;

@@ -6,6 +6,7 @@
 mod batching;
 mod budget;
 mod mistake;
+mod models;
 
 use super::figures::Figure;
 use crate::cache::results::Kind;
@@ -45,5 +46,6 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     sections.extend(batching::section(results));
     sections.extend(mistake::section(results));
     sections.extend(results.budget.as_ref().map(budget::section));
+    sections.extend(models::sections(results));
     sections
 }

@@ -1,0 +1,160 @@
+//! Execution models by work on each packet.
+
+use super::{Section, Table};
+use crate::cache::results::Kind;
+use crate::report::figures;
+use crate::usage::Results;
+use crate::usage::models::{Crossing, Layout, Measure, Row, crossings};
+
+/// None where it was not run.
+pub(super) fn sections(results: &Results) -> Vec<Section> {
+    measured(results).into_iter().collect()
+}
+
+fn measured(results: &Results) -> Option<Section> {
+    let rows = &results.models;
+    if rows.is_empty() {
+        return None;
+    }
+    let words = [
+        "The same bridge with the same work on each packet under each model; frames of 64 bytes, and no more of them on their way \
+         than a ring holds. Source and sink want a CPU of the two, so a pipeline has no three cores to itself here.",
+        "Cycles are those of the time-stamp counter. A CPU counts as busy while any thread of the process runs on it, and \
+         a worker that polls does so always. What a model loses it has counted.",
+    ];
+    Some(Section {
+        id: "models",
+        title: "Models by work per packet".to_owned(),
+        kind: Kind::Real,
+        words: words.map(str::to_owned).to_vec(),
+        tables: vec![places(), rates(rows), crosses(rows)],
+        figures: figures::models::all(rows, &results.processor),
+    })
+}
+
+fn places() -> Table {
+    let row = |layout: Layout| {
+        let [one, other] = layout.places();
+        vec![layout.name().to_owned(), one.to_owned(), if other.is_empty() { "-" } else { other }.to_owned()]
+    };
+    Table {
+        heading: "What runs where".to_owned(),
+        titles: vec!["Model", "First CPU", "Second CPU"],
+        rows: Layout::ALL.map(row).to_vec(),
+    }
+}
+
+fn rates(rows: &[Row]) -> Table {
+    let titles = [
+        "Model",
+        ">Cycles",
+        ">ns",
+        ">Mpps",
+        ">least",
+        ">most",
+        ">CPUs busy",
+        ">Mpps a CPU",
+        ">In",
+        ">Out",
+        ">Lost",
+    ];
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by_key(|row| (row.layout, row.work_cycles));
+    let mpps = |pps: f64| format!("{:.3}", pps / 1e6);
+    let row = |row: &Row| {
+        let mut cells = vec![row.layout.name().to_owned(), row.work_cycles.to_string()];
+        cells.push(format!("{:.0}", row.work_ns));
+        cells.extend([row.pps, row.least_pps, row.most_pps].map(mpps));
+        cells.extend([format!("{:.2}", row.cpus), mpps(row.pps_per_cpu)]);
+        cells.extend([row.sent, row.came, row.lost].map(|packets| packets.to_string()));
+        cells
+    };
+    Table {
+        heading: "Rates: medians over rounds".to_owned(),
+        titles: titles.to_vec(),
+        rows: sorted.into_iter().map(row).collect(),
+    }
+}
+
+fn crosses(rows: &[Row]) -> Table {
+    let ns = rows.iter().find(|row| row.work_cycles > 0);
+    let ns = ns.map_or(f64::NAN, |row| row.work_ns / f64::from(row.work_cycles));
+    let (whole, each) = (crossings(rows, Measure::Rate), crossings(rows, Measure::RatePerCpu));
+    let row = |(of, whole): &([Layout; 2], Crossing)| {
+        let each = each.iter().find(|(pair, _)| pair == of).map(|(_, found)| said(found, *of, ns));
+        let [one, other] = of.map(|layout| layout.name().to_owned());
+        vec![one, other, said(whole, *of, ns), each.unwrap_or_default()]
+    };
+    Table {
+        heading: "Where curves cross: cycles of work on each packet (nanoseconds)".to_owned(),
+        titles: vec!["One", "Other", "By rate", "By rate a CPU"],
+        rows: whole.iter().map(row).collect(),
+    }
+}
+
+/// Who is ahead, and from where on the other is.
+pub(super) fn said(found: &Crossing, [one, other]: [Layout; 2], ns: f64) -> String {
+    let Some(first_leads) = found.first_leads else { return "equal".to_owned() };
+    let leader = if first_leads { one } else { other };
+    if found.at.is_empty() {
+        return format!("never: {} is ahead", leader.name());
+    }
+    let at: Vec<_> = found.at.iter().map(|at| format!("{at:.0} ({:.0})", at * ns)).collect();
+    format!("{}; before, {} is ahead", at.join(", "), leader.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(layout: Layout, work_cycles: u32, pps: f64) -> Row {
+        Row {
+            layout,
+            work_cycles,
+            work_ns: f64::from(work_cycles) / 2.0,
+            pps,
+            least_pps: pps,
+            most_pps: pps,
+            cpus: 2.0,
+            pps_per_cpu: pps / 2.0,
+            sent: 7,
+            came: 7,
+            lost: 0,
+        }
+    }
+
+    fn results() -> Results {
+        let models = vec![
+            row(Layout::RunToCompletion, 0, 12e6),
+            row(Layout::Merged, 0, 8e6),
+            row(Layout::RunToCompletion, 100, 4e6),
+            row(Layout::Merged, 100, 6e6),
+        ];
+        Results { models, ..Results::default() }
+    }
+
+    #[test]
+    fn crossings_stand_in_cycles_and_nanoseconds_and_say_who_leads() {
+        let sections = sections(&results());
+        assert_eq!((sections.len(), sections[0].kind), (1, Kind::Real));
+        let crossings = sections[0].tables.last().unwrap();
+        assert_eq!(crossings.rows.len(), 1, "of the two that were run");
+        assert_eq!(crossings.rows[0][2], "67 (33); before, run-to-completion is ahead");
+        let never = Crossing { at: vec![], first_leads: Some(false) };
+        let pair = [Layout::RunToCompletion, Layout::Merged];
+        assert_eq!(said(&never, pair, 0.5), "never: merged is ahead");
+        assert_eq!(said(&Crossing { at: vec![], first_leads: None }, pair, 0.5), "equal");
+    }
+
+    #[test]
+    fn each_measure_has_a_figure_with_a_line_for_every_model_that_was_run() {
+        let sections = sections(&results());
+        let figures = &sections[0].figures;
+        assert_eq!(figures.len(), 2);
+        for figure in figures {
+            assert!(figure.inline().contains("run-to-completion") && figure.inline().contains("merged"));
+            assert!(!figure.inline().contains("stages together"), "it was not run");
+        }
+        assert!(super::sections(&Results::default()).is_empty());
+    }
+}
