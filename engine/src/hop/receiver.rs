@@ -88,7 +88,7 @@ impl RxQueue for Receiver {
     }
 
     fn complete(&mut self, burst: &Burst) {
-        store::with(|cache| burst.unload(|buffer| cache.free(buffer)));
+        store::with(|cache| cache.free_all(burst.unload()));
     }
 
     /// The sender finds places by itself.
@@ -121,9 +121,6 @@ impl Drop for Receiver {
     /// Whichever thread drops it gives the buffers back.
     fn drop(&mut self) {
         let mut cache = self.pool.cache();
-        self.taken.drain(..).for_each(|parcel| cache.free(parcel.buffer));
-        while let Some(parcel) = self.ring.pop() {
-            cache.free(parcel.buffer);
-        }
+        cache.free_all(self.taken.drain(..).chain(self.ring.drain(usize::MAX)).map(|parcel| parcel.buffer));
     }
 }
