@@ -100,7 +100,7 @@ impl RxQueue for Receiver {
     }
 
     fn complete(&mut self, burst: &Burst) {
-        store::with(|cache| burst.unload(|buffer| cache.free(buffer)));
+        store::with(|cache| cache.free_all(burst.unload()));
     }
 
     /// The sender finds places by itself.
@@ -133,9 +133,7 @@ impl Drop for Receiver {
     /// Whichever thread drops it gives the buffers back.
     fn drop(&mut self) {
         let mut cache = self.pool.cache();
-        self.held.take().into_iter().for_each(|parcel| cache.free(parcel.buffer));
-        while let Some(parcel) = self.ring.pop() {
-            cache.free(parcel.buffer);
-        }
+        let held = self.held.take().into_iter();
+        cache.free_all(held.chain(self.ring.drain(usize::MAX)).map(|parcel| parcel.buffer));
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Sender {
     ring: Producer<Parcel>,
     /// Parcels that the receiver does not see yet.
     staged: VecDeque<Parcel>,
+    /// Buffers of a long packet on its way into them; empty otherwise.
+    fresh: Vec<Buffer>,
     /// Published when there are so many; 0: when all packets of a burst are here.
     unit: usize,
     /// Whether more is staged than there is room for in the ring.
@@ -36,7 +38,7 @@ pub(crate) struct Sender {
 impl Sender {
     pub(super) fn new(ring: Producer<Parcel>, alarm: Arc<Alarm>, unit: usize, holds: bool) -> Self {
         let staged = VecDeque::with_capacity(ring.capacity());
-        Self { ring, staged, unit, holds, alarm, rings: false }
+        Self { ring, staged, fresh: Vec::with_capacity(LONGEST), unit, holds, alarm, rings: false }
     }
 
     /// Parcels that there is room for, if at least `wanted` are; otherwise as many as there are after a fresh look.
@@ -191,17 +193,15 @@ impl Sender {
         route: Route,
         parcels: usize,
     ) -> bool {
-        let mut buffers: [Option<Buffer>; LONGEST] = [const { None }; LONGEST];
-        let Some(places) = buffers.get_mut(..parcels) else { return false };
-        for place in &mut *places {
-            *place = cache.alloc();
+        if parcels > LONGEST {
+            return false;
         }
-        if places.iter().any(Option::is_none) {
-            places.iter_mut().filter_map(Option::take).for_each(|buffer| cache.free(buffer));
+        if cache.alloc_bulk(&mut self.fresh, parcels) < parcels {
+            cache.free_bulk(&mut self.fresh);
             return false;
         }
         let (len, mut at) = (burst.frame_len(i), 0);
-        for (k, mut buffer) in places.iter_mut().filter_map(Option::take).enumerate() {
+        for (k, mut buffer) in self.fresh.drain(..).enumerate() {
             buffer.reset(HEADROOM);
             if let Some(to) = buffer.append(DATA.min(len - at)) {
                 at += burst.frame(i).copy_behind::<K>(at, to);

@@ -167,12 +167,8 @@ impl Burst {
 
     /// Takes every buffer that nobody took, to be given back.
     #[inline]
-    pub fn unload(&self, mut each: impl FnMut(Buffer)) {
-        for buffer in &self.cargo.buffers {
-            if let Some(buffer) = buffer.take() {
-                each(buffer);
-            }
-        }
+    pub fn unload(&self) -> impl Iterator<Item = Buffer> {
+        self.cargo.buffers.iter().filter_map(Cell::take)
     }
 }
 
@@ -277,7 +273,7 @@ mod tests {
         load(&mut tight, &mut burst, &bytes(150));
         burst.load_heads::<Portable>();
         assert_eq!((burst.cargo(0), read(&burst, 0)), (Some(0), bytes(150)));
-        burst.unload(|buffer| tight.free(buffer));
+        tight.free_all(burst.unload());
         assert_eq!(tight.counters().frees, 2);
     }
 
