@@ -1,41 +1,126 @@
 //! `linerate lab usage`: the studies of how a data path is used, on this machine.
+//!
+//! Everything that can be judged is judged first; then each reading is kept as it comes, and the same command again
+//! takes only those that are missing.
 
 use super::args::LabUsageArgs;
+use super::field::Field;
 use super::progress::Progress;
-use super::trial::{keep, refuse_place};
+use super::run::{stop_on_signals, trouble};
+use crate::bench::environment;
 use crate::show::{self, table};
-use crate::trouble::Trouble;
+use crate::trouble::{BAD_INPUT, Trouble};
+use lab::bench::CpuSet;
+use lab::cache::batch::keep::KeepError;
 use lab::cache::results::Kind;
 use lab::report::{Section, Table, usage_sections};
 use lab::usage::budget::BudgetError;
-use lab::usage::{Plan, Results, Study, measure};
+use lab::usage::keep::Keeper;
+use lab::usage::{Plan, Results, Study, Watch, measure};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Runs what was asked for, keeps it and prints it.
+/// Runs what is missing, keeps it and prints all that there is.
 pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
-    if let Some(path) = &args.out {
-        refuse_place(path)?;
+    plan.judge().map_err(|error| failed(&error))?;
+    let [switch, generator] = plan.cpus.map(Some);
+    let here = environment::here(CpuSet { switch, generator, guest: None });
+    let out = args.out.as_deref();
+    // Nothing has run yet, so a place that cannot be written to is bad input too.
+    let refused = |error: KeepError| Trouble { code: BAD_INPUT, ..unkept(out, &error) };
+    let (keeper, mut results) = Keeper::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
+    let ended = shown(&plan, &mut results, keeper)?;
+    if !usage_sections(&results).is_empty() {
+        show::print(&results, args.output, text)?;
     }
-    show::aside("nothing else should run meanwhile if the figures are to mean anything");
-    let results = shown(&plan).map_err(|error| failed(&error))?;
-    if let Some(path) = &args.out {
-        keep(path, &serde_json::to_string_pretty(&results)?)?;
-    }
-    show::print(&results, args.output, text)
+    ended.map_or(Ok(()), |end| Err(verdict(end, out).into()))
 }
 
-/// Runs it and shows how far it is.
-fn shown(plan: &Plan) -> Result<Results, BudgetError> {
-    let all = plan.studies.iter().map(|study| study.steps()).sum();
-    let (mut progress, mut begun) = (Progress::new("readings", 0, 1), 0);
-    let results = measure(plan, &mut |next| {
-        progress.at(begun, all, next);
-        begun += 1;
-    });
-    progress.at(begun, all, "");
-    progress.end();
-    results
+/// Why not every reading is there.
+enum End {
+    Asked,
+    Unwritten(KeepError),
+    Failed(BudgetError),
+}
+
+/// Shows how far it is, keeps what there is, and ends where a signal came.
+struct Watcher {
+    progress: Progress,
+    /// Readings in all.
+    of: usize,
+    keeper: Keeper,
+    stop: Arc<AtomicBool>,
+    unwritten: Option<KeepError>,
+}
+
+impl Watch for Watcher {
+    fn step(&mut self, done: usize, of: usize, next: &str) -> ControlFlow<()> {
+        self.of = of;
+        self.progress.at(done, of, next);
+        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn keep(&mut self, results: &Results) -> ControlFlow<()> {
+        if let Err(error) = self.keeper.replace(results) {
+            self.unwritten = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Runs what is missing; what ended it, if it did not end by itself.
+fn shown(plan: &Plan, results: &mut Results, keeper: Keeper) -> anyhow::Result<Option<End>> {
+    let (all, missing) = (plan.studies.len(), plan.missing(results));
+    if missing.len() < all {
+        show::aside(&format!("{} of {all} studies are there already", all - missing.len()));
+    }
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    show::aside("nothing else should run meanwhile if the figures are to mean anything");
+    let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
+    let mut field = Field::new(keeper.path(), plan.cpus, stop.clone());
+    let mut watcher = Watcher { progress, of: 0, keeper, stop, unwritten: None };
+    let measured = measure(plan, results, &mut watcher, &mut field);
+    if measured.is_ok() {
+        watcher.progress.at(watcher.of, watcher.of, "");
+    }
+    watcher.progress.end();
+    Ok(match (measured, watcher.unwritten) {
+        (Ok(()), None) => None,
+        (_, Some(error)) => Some(End::Unwritten(error)),
+        (Err(BudgetError::Ended), None) => Some(End::Asked),
+        (Err(error), None) => Some(End::Failed(error)),
+    })
+}
+
+fn verdict(end: End, out: Option<&Path>) -> Trouble {
+    match end {
+        End::Asked => {
+            let remedy = match out {
+                Some(_) => "run the same command again: it goes on from here",
+                None => "next time use `--out FILE.json`, which the same command goes on from",
+            };
+            Trouble::failed("lab usage", "ended by a signal; the result is of the readings before", remedy)
+        }
+        End::Unwritten(error) => unkept(out, &error),
+        End::Failed(error) => failed(&error),
+    }
+}
+
+fn unkept(out: Option<&Path>, error: &KeepError) -> Trouble {
+    match error {
+        KeepError::NotResults(_) | KeepError::Impossible { .. } => {
+            let remedy = "name a file that `lab usage --out` wrote, or a new one";
+            Trouble { remedy: remedy.to_owned(), ..trouble(out, error) }
+        }
+        _ => trouble(out, error),
+    }
 }
 
 fn plan(args: &LabUsageArgs) -> Result<Plan, Trouble> {

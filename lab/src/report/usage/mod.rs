@@ -5,12 +5,13 @@
 
 mod batching;
 mod budget;
+mod field;
 mod mistake;
 mod models;
 
 use super::figures::Figure;
 use crate::cache::results::Kind;
-use crate::usage::Results;
+use crate::usage::{Results, Study};
 
 /// One study, or its measured or its simulated part.
 #[derive(Clone, Debug)]
@@ -43,9 +44,37 @@ pub struct Table {
 /// What was run, in the order of the studies.
 pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
-    sections.extend(batching::section(results));
-    sections.extend(mistake::section(results));
-    sections.extend(results.budget.as_ref().map(budget::section));
-    sections.extend(models::sections(results));
+    sections.extend(whole(results, Study::Batching, batching::section(results)));
+    sections.extend(whole(results, Study::Mistake, mistake::section(results)));
+    sections.extend(whole(results, Study::Budget, results.budget.as_ref().map(budget::section)));
+    sections.extend(whole(results, Study::Models, models::sections(results)));
+    sections.extend(whole(results, Study::Field, field::section(results)));
     sections
+}
+
+/// Says of a study that was ended before its last reading that it was.
+fn whole(
+    results: &Results,
+    study: Study,
+    sections: impl IntoIterator<Item = Section>,
+) -> impl Iterator<Item = Section> {
+    let partial =
+        results.is_partial(study).then(|| "This study was ended before its last reading.".to_owned());
+    sections.into_iter().map(move |mut section| {
+        section.words.extend(partial.clone());
+        section
+    })
+}
+
+/// What every figure of what was measured says under itself.
+fn provenance(results: &Results) -> String {
+    let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
+    let slice = results.slice_ms.map(|ms| format!(", {ms} ms a reading")).unwrap_or_default();
+    let date = results.environment.as_ref().map(|place| format!(", {}", place.date)).unwrap_or_default();
+    format!("Measured: {on}{slice}{date}")
+}
+
+/// With so many digits behind the point; what is no number is a stroke.
+fn decimals(value: f64, digits: usize) -> String {
+    if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
 }
