@@ -38,7 +38,7 @@ impl Receiver {
     /// Puts packets of one buffer each into the burst, as many as there are of one origin and destination. Whether it
     /// ended at a longer one that belongs to the same run; that one is held.
     #[inline]
-    fn load_run(&mut self, burst: &mut Burst, tally: &mut Tally) -> bool {
+    fn load_run(&mut self, burst: &mut Burst) -> bool {
         let mut parcels = self.ring.drain(self.unit);
         let Some(mut parcel) = self.held.take().or_else(|| parcels.next()) else { return false };
         if burst.is_empty() {
@@ -46,7 +46,7 @@ impl Receiver {
         }
         let route = burst.route();
         while parcel.more == 0 && parcel.route() == route {
-            load(burst, tally, (parcel.buffer, parcel.offload), std::iter::empty());
+            load(burst, (parcel.buffer, parcel.offload), std::iter::empty());
             if burst.len() == self.unit {
                 return false;
             }
@@ -60,28 +60,21 @@ impl Receiver {
 
     /// Puts the packet that is held into the burst, with all of its buffers: they were published with the first.
     #[cold]
-    fn load_long(&mut self, burst: &mut Burst, tally: &mut Tally) {
+    fn load_long(&mut self, burst: &mut Burst) {
         let Some(Parcel { buffer, offload, more, .. }) = self.held.take() else { return };
         let rest = self.ring.drain(usize::from(more)).map(|parcel| parcel.buffer);
-        load(burst, tally, (buffer, offload), rest);
+        load(burst, (buffer, offload), rest);
     }
 }
 
 /// Puts a packet into the burst, which has room.
 #[inline(always)]
-fn load(
-    burst: &mut Burst,
-    tally: &mut Tally,
-    (buffer, offload): (Buffer, Offload),
-    rest: impl Iterator<Item = Buffer>,
-) {
+fn load(burst: &mut Burst, (buffer, offload): (Buffer, Offload), rest: impl Iterator<Item = Buffer>) {
     buffer.seg().prefetch_read(0);
     buffer.seg().prefetch_read(64);
     let i = burst.len();
     if burst.push_cargo(buffer, rest).is_ok() {
         burst.set_offload(i, offload);
-        tally.packets += 1;
-        tally.bytes += burst.frame_len(i) as u64;
     }
 }
 
@@ -90,12 +83,14 @@ impl RxQueue for Receiver {
 
     /// One run of packets with the same origin and destination.
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        while self.load_run(burst, tally) {
-            self.load_long(burst, tally);
+        while self.load_run(burst) {
+            self.load_long(burst);
             if burst.len() == self.unit {
                 break;
             }
         }
+        tally.packets += burst.len() as u64;
+        tally.bytes += (0..burst.len()).map(|i| burst.frame_len(i) as u64).sum::<u64>();
         Ok(())
     }
 

@@ -44,8 +44,7 @@ pub enum Study {
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 5] =
-        [Study::Batching, Study::Mistake, Study::Budget, Study::Models, Study::Field];
+    pub const ALL: [Study; 5] = [Study::Batching, Study::Mistake, Study::Budget, Study::Models, Study::Field];
 
     /// What it is called.
     pub fn name(self) -> &'static str {

@@ -112,7 +112,7 @@ impl Burst {
 
     /// Takes packet `i` if it lies in one buffer as the pipeline left it; otherwise nothing changes. Nobody asks this burst
     /// for a packet that was taken.
-    #[inline]
+    #[inline(always)]
     pub fn take_whole(&self, i: usize) -> Whole {
         let Some(&(at, 1)) = self.cargo.of.get(i) else { return Whole::Not };
         let cell = &self.cargo.buffers[at as usize];
@@ -141,6 +141,7 @@ impl Burst {
     }
 
     /// Whether packet `i` is whole in its `n` buffers once its head is written back to the first one.
+    #[inline]
     fn can_go(&self, i: usize, first: &Buffer, n: u32) -> bool {
         let (from, to) = self.more[i];
         if !self.loaded {

@@ -1,35 +1,94 @@
 //! Execution models by work on each packet.
 
-use super::{Section, Table};
+use super::{Section, Table, provenance};
 use crate::cache::results::Kind;
 use crate::report::figures;
 use crate::usage::Results;
-use crate::usage::models::{Crossing, Layout, Measure, Row, crossings};
+use crate::usage::models::simulated::{self, Cores};
+use crate::usage::models::{Crossing, Layout, Measure, Row, Simulated, crossings};
 
 /// None where it was not run.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
-    measured(results).into_iter().collect()
+    let Some(models) = &results.models else { return Vec::new() };
+    let mut sections = vec![measured(&models.rows, &provenance(results))];
+    if !models.simulated.is_empty() {
+        sections.push(simulated(&models.simulated));
+    }
+    sections
 }
 
-fn measured(results: &Results) -> Option<Section> {
-    let rows = &results.models;
-    if rows.is_empty() {
-        return None;
-    }
+fn measured(rows: &[Row], from: &str) -> Section {
     let words = [
         "The same bridge with the same work on each packet under each model; frames of 64 bytes, and no more of them on their way \
          than a ring holds. Source and sink want a CPU of the two, so a pipeline has no three cores to itself here.",
         "Cycles are those of the time-stamp counter. A CPU counts as busy while any thread of the process runs on it, and \
-         a worker that polls does so always. What a model loses it has counted.",
+         a worker that polls does so always. What a model loses it has counted. Curves that lie closer together than rounds of \
+         one of them cross by chance.",
     ];
-    Some(Section {
+    Section {
         id: "models",
         title: "Models by work per packet".to_owned(),
         kind: Kind::Real,
         words: words.map(str::to_owned).to_vec(),
         tables: vec![places(), rates(rows), crosses(rows)],
-        figures: figures::models::all(rows, &results.processor),
-    })
+        figures: figures::models::measured(rows, from),
+    }
+}
+
+fn simulated(rows: &[Simulated]) -> Section {
+    let words = [
+        "Guests are cores of their own, and three workers have three pairs of them; a merged switch has the core of the guest that \
+         sends, which is the one that counts for it. Instructions of a packet were counted on our path, what lines cost is the simulator's.",
+        "Cycles are those of the simulated processor, at 3.1 GHz.",
+    ];
+    Section {
+        id: "models-simulated",
+        title: "Models with as many cores as they want".to_owned(),
+        kind: Kind::Simulated,
+        words: words.map(str::to_owned).to_vec(),
+        tables: vec![simulated_rates(rows), simulated_crosses(rows)],
+        figures: figures::models::simulated(rows),
+    }
+}
+
+fn simulated_rates(rows: &[Simulated]) -> Table {
+    let row = |row: &Simulated| {
+        let mpps = |pps: f64| format!("{:.3}", pps / 1e6);
+        vec![
+            row.cores.name().to_owned(),
+            row.work_cycles.to_string(),
+            format!("{:.0}", row.work_ns),
+            mpps(row.pps),
+            mpps(row.pps_per_core),
+            format!("{:.2}", row.lines_moved),
+        ]
+    };
+    Table {
+        heading: "Rates".to_owned(),
+        titles: vec!["Model", ">Cycles", ">ns", ">Mpps", ">Mpps a core", ">Lines moved"],
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+fn simulated_crosses(rows: &[Simulated]) -> Table {
+    let ns = nanoseconds(rows.iter().map(|row| (row.work_cycles, row.work_ns)));
+    let row = |(of, found): ([Cores; 2], [Crossing; 2])| {
+        let names = of.map(Cores::name);
+        let [whole, each] = found.map(|found| said(&found, names, ns));
+        vec![names[0].to_owned(), names[1].to_owned(), whole, each]
+    };
+    Table {
+        heading: CROSSINGS.to_owned(),
+        titles: vec!["One", "Other", "By rate", "By rate a core"],
+        rows: simulated::crossings(rows).into_iter().map(row).collect(),
+    }
+}
+
+const CROSSINGS: &str = "Where curves cross: cycles of work on each packet (nanoseconds)";
+
+/// Of one cycle.
+fn nanoseconds(mut work: impl Iterator<Item = (u32, f64)>) -> f64 {
+    work.find(|(cycles, _)| *cycles > 0).map_or(f64::NAN, |(cycles, ns)| ns / f64::from(cycles))
 }
 
 fn places() -> Table {
@@ -77,35 +136,35 @@ fn rates(rows: &[Row]) -> Table {
 }
 
 fn crosses(rows: &[Row]) -> Table {
-    let ns = rows.iter().find(|row| row.work_cycles > 0);
-    let ns = ns.map_or(f64::NAN, |row| row.work_ns / f64::from(row.work_cycles));
+    let ns = nanoseconds(rows.iter().map(|row| (row.work_cycles, row.work_ns)));
     let (whole, each) = (crossings(rows, Measure::Rate), crossings(rows, Measure::RatePerCpu));
     let row = |(of, whole): &([Layout; 2], Crossing)| {
-        let each = each.iter().find(|(pair, _)| pair == of).map(|(_, found)| said(found, *of, ns));
-        let [one, other] = of.map(|layout| layout.name().to_owned());
-        vec![one, other, said(whole, *of, ns), each.unwrap_or_default()]
+        let names = of.map(Layout::name);
+        let each = each.iter().find(|(pair, _)| pair == of).map(|(_, found)| said(found, names, ns));
+        vec![names[0].to_owned(), names[1].to_owned(), said(whole, names, ns), each.unwrap_or_default()]
     };
     Table {
-        heading: "Where curves cross: cycles of work on each packet (nanoseconds)".to_owned(),
+        heading: CROSSINGS.to_owned(),
         titles: vec!["One", "Other", "By rate", "By rate a CPU"],
         rows: whole.iter().map(row).collect(),
     }
 }
 
 /// Who is ahead, and from where on the other is.
-pub(super) fn said(found: &Crossing, [one, other]: [Layout; 2], ns: f64) -> String {
+fn said(found: &Crossing, [one, other]: [&str; 2], ns: f64) -> String {
     let Some(first_leads) = found.first_leads else { return "equal".to_owned() };
     let leader = if first_leads { one } else { other };
     if found.at.is_empty() {
-        return format!("never: {} is ahead", leader.name());
+        return format!("never: {} is ahead", leader);
     }
     let at: Vec<_> = found.at.iter().map(|at| format!("{at:.0} ({:.0})", at * ns)).collect();
-    format!("{}; before, {} is ahead", at.join(", "), leader.name())
+    format!("{}; before, {} is ahead", at.join(", "), leader)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::usage::models::Models;
 
     fn row(layout: Layout, work_cycles: u32, pps: f64) -> Row {
         Row {
@@ -123,25 +182,31 @@ mod tests {
         }
     }
 
+    fn simulated_row(cores: Cores, work_cycles: u32) -> Simulated {
+        Simulated { cores, work_cycles, work_ns: 0.0, pps: 1e6, pps_per_core: 1e6, lines_moved: 2.0 }
+    }
+
     fn results() -> Results {
-        let models = vec![
+        let rows = vec![
             row(Layout::RunToCompletion, 0, 12e6),
             row(Layout::Merged, 0, 8e6),
             row(Layout::RunToCompletion, 100, 4e6),
             row(Layout::Merged, 100, 6e6),
         ];
-        Results { models, ..Results::default() }
+        let simulated = Cores::ALL.map(|cores| simulated_row(cores, 0)).to_vec();
+        Results { models: Some(Models { rows, simulated }), ..Results::default() }
     }
 
     #[test]
     fn crossings_stand_in_cycles_and_nanoseconds_and_say_who_leads() {
         let sections = sections(&results());
-        assert_eq!((sections.len(), sections[0].kind), (1, Kind::Real));
+        let kinds: Vec<_> = sections.iter().map(|section| section.kind).collect();
+        assert_eq!(kinds, [Kind::Real, Kind::Simulated], "in sections of their own");
         let crossings = sections[0].tables.last().unwrap();
         assert_eq!(crossings.rows.len(), 1, "of the two that were run");
         assert_eq!(crossings.rows[0][2], "67 (33); before, run-to-completion is ahead");
         let never = Crossing { at: vec![], first_leads: Some(false) };
-        let pair = [Layout::RunToCompletion, Layout::Merged];
+        let pair = [Layout::RunToCompletion, Layout::Merged].map(Layout::name);
         assert_eq!(said(&never, pair, 0.5), "never: merged is ahead");
         assert_eq!(said(&Crossing { at: vec![], first_leads: None }, pair, 0.5), "equal");
     }
@@ -155,6 +220,7 @@ mod tests {
             assert!(figure.inline().contains("run-to-completion") && figure.inline().contains("merged"));
             assert!(!figure.inline().contains("stages together"), "it was not run");
         }
+        assert_eq!(sections[1].figures.len(), 2);
         assert!(super::sections(&Results::default()).is_empty());
     }
 }

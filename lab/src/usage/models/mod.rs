@@ -9,12 +9,15 @@ mod bench;
 mod crossing;
 mod layout;
 mod load;
+pub mod simulated;
 
 pub use crossing::{Crossing, crossing};
 pub use layout::Layout;
+pub use simulated::Simulated;
 
 use super::budget::BudgetError;
 use super::delay::Delay;
+use super::switch::failed;
 use crate::cache::real::{Clock, Processor};
 use crate::cache::trial::statistics::median;
 use bench::Reading;
@@ -25,8 +28,8 @@ use std::time::Duration;
 pub const WORK_CYCLES: [u32; 7] = [0, 50, 100, 200, 500, 1_000, 2_000];
 /// How often each is measured.
 pub const ROUNDS: usize = 3;
-/// Readings of the whole study.
-pub const READINGS: usize = WORK_CYCLES.len() * Layout::ALL.len() * ROUNDS;
+/// Readings of the whole study, those that are simulated included.
+pub const READINGS: usize = WORK_CYCLES.len() * (Layout::ALL.len() * ROUNDS + simulated::Cores::ALL.len());
 
 /// One model under one work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,13 +58,27 @@ pub struct Row {
     pub lost: u64,
 }
 
-/// Measures all of it.
-pub fn measure(
-    cpus: [usize; 2],
-    length: Duration,
-    told: &mut dyn FnMut(&str),
-) -> Result<Vec<Row>, BudgetError> {
-    over(&WORK_CYCLES, ROUNDS, cpus, length, told)
+/// The whole study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Models {
+    /// What was measured on two CPUs.
+    pub rows: Vec<Row>,
+    /// What was simulated with as many cores as models want.
+    pub simulated: Vec<Simulated>,
+}
+
+/// Whoever is told what is next, and may end it.
+pub type Told<'a> = &'a mut dyn FnMut(&str) -> Result<(), BudgetError>;
+
+/// Measures and simulates all of it.
+pub fn measure(cpus: [usize; 2], length: Duration, told: Told<'_>) -> Result<Models, BudgetError> {
+    let rows = over(&WORK_CYCLES, ROUNDS, cpus, length, told)?;
+    let mut simulated = Vec::new();
+    for (cores, work) in simulated::cases() {
+        told(&format!("simulated: {}, {work} cycles", cores.name()))?;
+        simulated.push(simulated::simulate(cores, work).map_err(failed)?);
+    }
+    Ok(Models { rows, simulated })
 }
 
 fn over(
@@ -69,7 +86,7 @@ fn over(
     rounds: usize,
     cpus: [usize; 2],
     length: Duration,
-    told: &mut dyn FnMut(&str),
+    told: Told<'_>,
 ) -> Result<Vec<Row>, BudgetError> {
     crate::cache::real::seats::pin(cpus[0])?;
     let delay = Delay::calibrated();
@@ -80,7 +97,7 @@ fn over(
     let mut readings: Vec<Vec<Reading>> = vec![Vec::new(); cases.len()];
     for _ in 0..rounds {
         for (&(layout, cycles), readings) in cases.iter().zip(&mut readings) {
-            told(&format!("{}, {cycles} cycles", layout.name()));
+            told(&format!("{}, {cycles} cycles", layout.name()))?;
             readings.push(bench::read(layout, cpus, &delay.set(nanoseconds(cycles)), length)?);
         }
     }
@@ -127,7 +144,7 @@ pub fn curve(rows: &[Row], layout: Layout, measure: Measure) -> Vec<(f64, f64)> 
     rows.iter().filter(|row| row.layout == layout).map(point).collect()
 }
 
-/// Every two models with where their curves cross, in cycles of work.
+/// Every two layouts with where their curves cross, in cycles of work.
 pub fn crossings(rows: &[Row], measure: Measure) -> Vec<([Layout; 2], Crossing)> {
     let pairs = Layout::ALL
         .iter()
@@ -150,7 +167,11 @@ mod tests {
     fn under_every_model_what_went_in_came_out_or_was_counted() {
         let mut told = 0;
         let work = [0, 200];
-        let rows = over(&work, 1, [0, 1], Duration::from_millis(5), &mut |_| told += 1).unwrap();
+        let rows = over(&work, 1, [0, 1], Duration::from_millis(5), &mut |_| {
+            told += 1;
+            Ok(())
+        })
+        .unwrap();
         assert_eq!((rows.len(), told), (10, 10));
         for row in &rows {
             assert!(row.came > 0, "{row:?}");
