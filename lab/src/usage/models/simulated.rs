@@ -73,7 +73,7 @@ pub struct Simulated {
 const GUEST: u64 = 60;
 /// See [`GUEST`].
 const INSTRUCTIONS: u64 = 387;
-/// See [`GUEST`]: Rx, Worker and Tx, a third each of what they take together.
+/// See [`GUEST`]: Rx, Worker and Tx, about a third each of what they take together.
 const STAGES: [u64; 3] = [360; 3];
 /// Packets of a run that counts, and of the one that is taken off for the beginning.
 const PACKETS: [u64; 2] = [3_000, 9_000];
