@@ -12,18 +12,20 @@
 //!
 //! Neither side ever waits. A ring that goes with items in it drops them.
 
+mod slots;
+
 use core::fmt;
-use core::mem::MaybeUninit;
 use mem::line::Padded;
+use mem::shim::Arc;
 use mem::shim::atomic::{AtomicUsize, Ordering};
-use mem::shim::{Arc, UnsafeCell};
+use slots::Slots;
 
 struct Ring<T> {
     /// Written by the consumer.
     head: Padded<AtomicUsize>,
     /// Written by the producer.
     tail: Padded<AtomicUsize>,
-    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    slots: Slots<T>,
 }
 
 // SAFETY: a slot is touched only by the side that owns it, and ownership passes with Release and Acquire.
@@ -31,36 +33,12 @@ unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as for `Send`; there is one `Producer` and one `Consumer`, and their methods take `&mut self`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
-impl<T> Ring<T> {
-    /// Puts an item into the slot of `position`.
-    ///
-    /// # Safety
-    /// The caller is the producer and owns the slot.
-    #[inline(always)]
-    unsafe fn write(&self, position: usize, item: T) {
-        let slot = &self.slots[position & (self.slots.len() - 1)];
-        // SAFETY: the slot is the producer's by contract, so nobody else has a pointer to its content.
-        slot.with_mut(|to| unsafe { (*to).write(item) });
-    }
-
-    /// Takes the item out of the slot of `position`.
-    ///
-    /// # Safety
-    /// The caller is the consumer, owns the slot, and takes its item once.
-    #[inline(always)]
-    unsafe fn read(&self, position: usize) -> T {
-        let slot = &self.slots[position & (self.slots.len() - 1)];
-        // SAFETY: the slot is the consumer's by contract, so the producer has filled it and stays away.
-        slot.with(|from| unsafe { (*from).assume_init_read() })
-    }
-}
-
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         let (mut head, tail) = (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
         while head != tail {
             // SAFETY: both ends are gone, so every item that is left is ours; each position is visited once.
-            drop(unsafe { self.read(head) });
+            drop(unsafe { self.slots.take(head) });
             head = head.wrapping_add(1);
         }
     }
@@ -82,17 +60,8 @@ pub struct Consumer<T> {
     tail_seen: usize,
 }
 
-impl<T> Drop for Producer<T> {
-    /// A batch that was forgotten instead of dropped has not published its items; the ring owns them all the same.
-    fn drop(&mut self) {
-        // Release pairs with the last owner's drop of the ring, through its reference count.
-        self.ring.tail.store(self.tail, Ordering::Release);
-    }
-}
-
 impl<T> Drop for Consumer<T> {
-    /// A drain that was forgotten instead of dropped has not published what it took; the ring must not drop that
-    /// again.
+    /// A drain that was forgotten instead of dropped has published nothing; the ring must not drop what it took.
     fn drop(&mut self) {
         // Release pairs with the last owner's drop of the ring, through its reference count.
         self.ring.head.store(self.head, Ordering::Release);
@@ -110,7 +79,7 @@ pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 /// A ring whose positions start at `position`, so that tests reach the wrap of the integer.
 fn ring_at<T: Send>(capacity: usize, position: usize) -> (Producer<T>, Consumer<T>) {
     let capacity = capacity.checked_next_power_of_two().expect("a capacity that memory can hold");
-    let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let slots = Slots::new(capacity);
     let at = || Padded(AtomicUsize::new(position));
     let ring = Arc::new(Ring { head: at(), tail: at(), slots });
     let producer = Producer { ring: ring.clone(), tail: position, head_seen: position };
@@ -141,10 +110,9 @@ impl<T: Send> Producer<T> {
         if self.room(1) == 0 {
             return Err(item);
         }
-        // SAFETY: there is room, so the slot at `tail` is ours.
-        unsafe { self.ring.write(self.tail, item) };
-        self.tail = self.tail.wrapping_add(1);
-        self.publish();
+        // SAFETY: there is room, so the slot at `tail` is ours and empty.
+        unsafe { self.ring.slots.put(self.tail, item) };
+        self.publish(self.tail.wrapping_add(1));
         Ok(())
     }
 
@@ -152,16 +120,18 @@ impl<T: Send> Producer<T> {
     /// that does not fit is not taken from the iterator.
     #[inline]
     pub fn push_all(&mut self, items: &mut impl Iterator<Item = T>) -> usize {
-        let batch = Batch(self);
-        let mut count = 0;
-        while batch.0.room(1) > 0 {
-            let Some(item) = items.next() else { break };
-            // SAFETY: there is room, so the slot at `tail` is ours.
-            unsafe { batch.0.ring.write(batch.0.tail, item) };
-            batch.0.tail = batch.0.tail.wrapping_add(1);
-            count += 1;
+        let start = self.tail;
+        let mut batch = Batch { next: start, producer: self };
+        loop {
+            let room = batch.room();
+            let full = batch.next.wrapping_add(room);
+            // SAFETY: as many slots behind the batch are ours and empty.
+            unsafe { batch.producer.ring.slots.fill(&mut batch.next, room, items) };
+            // Full when it was looked last, which may be long ago.
+            if room == 0 || batch.next != full {
+                return batch.next.wrapping_sub(start);
+            }
         }
-        count
     }
 
     /// Appends the first items of a slice, as many as fit, published at once. Returns how many.
@@ -170,23 +140,46 @@ impl<T: Send> Producer<T> {
     where
         T: Copy,
     {
-        self.push_all(&mut items.iter().copied())
+        let count = self.room(items.len()).min(items.len());
+        if count > 0 {
+            // SAFETY: as many slots from `tail` on are ours and empty.
+            unsafe { self.ring.slots.copy_in(self.tail, &items[..count]) };
+            self.publish(self.tail.wrapping_add(count));
+        }
+        count
     }
 
     #[inline(always)]
-    fn publish(&self) {
+    fn publish(&mut self, tail: usize) {
+        self.tail = tail;
         // Release pairs with the Acquire load in `Consumer::ready`: the slots before it are filled.
-        self.ring.tail.store(self.tail, Ordering::Release);
+        self.ring.tail.store(tail, Ordering::Release);
     }
 }
 
 /// Publishes what was filled, also when the iterator panics half-way.
-struct Batch<'a, T: Send>(&'a mut Producer<T>);
+struct Batch<'a, T: Send> {
+    producer: &'a mut Producer<T>,
+    /// Behind the last slot that is filled.
+    next: usize,
+}
+
+impl<T: Send> Batch<'_, T> {
+    /// Slots that can be filled; another look only if none is known.
+    #[inline(always)]
+    fn room(&mut self) -> usize {
+        let filled = self.next.wrapping_sub(self.producer.tail);
+        self.producer.room(filled + 1) - filled
+    }
+}
 
 impl<T: Send> Drop for Batch<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.publish();
+        // Without an item the line that the consumer reads stays as it is.
+        if self.next != self.producer.tail {
+            self.producer.publish(self.next);
+        }
     }
 }
 
@@ -211,15 +204,23 @@ impl<T: Send> Consumer<T> {
     /// Takes the oldest item.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        self.drain(1).next()
+        if self.ready(1) == 0 {
+            return None;
+        }
+        // SAFETY: there is an item at `head`, and `head` moves past it.
+        let item = unsafe { self.ring.slots.take(self.head) };
+        self.publish(self.head.wrapping_add(1));
+        Some(item)
     }
 
     /// Takes up to `most` items, oldest first. The slots are given back at once, when the iterator is dropped;
-    /// items that it did not hand out by then stay in the ring.
+    /// items that it did not hand out by then stay in the ring. With an iterator that is forgotten they are lost.
     #[inline]
     pub fn drain(&mut self, most: usize) -> Drain<'_, T> {
-        let left = self.ready(most).min(most);
-        Drain { start: self.head, left, consumer: self }
+        let (next, left) = (self.head, self.ready(most).min(most));
+        // Nothing is handed out twice, whatever becomes of the iterator.
+        self.head = next.wrapping_add(left);
+        Drain { start: next, next, end: self.head, consumer: self }
     }
 
     /// Takes items to the front of a slice, as many as there are and fit. Returns how many.
@@ -228,18 +229,20 @@ impl<T: Send> Consumer<T> {
     where
         T: Copy,
     {
-        let drain = self.drain(items.len());
-        let count = drain.len();
-        for (to, item) in items.iter_mut().zip(drain) {
-            *to = item;
+        let count = self.ready(items.len()).min(items.len());
+        if count > 0 {
+            // SAFETY: as many slots from `head` on are ours and hold items.
+            unsafe { self.ring.slots.copy_out(self.head, &mut items[..count]) };
+            self.publish(self.head.wrapping_add(count));
         }
         count
     }
 
     #[inline(always)]
-    fn publish(&self) {
+    fn publish(&mut self, head: usize) {
+        self.head = head;
         // Release pairs with the Acquire load in `Producer::room`: the slots before it are empty.
-        self.ring.head.store(self.head, Ordering::Release);
+        self.ring.head.store(head, Ordering::Release);
     }
 }
 
@@ -247,7 +250,8 @@ impl<T: Send> Consumer<T> {
 pub struct Drain<'a, T: Send> {
     consumer: &'a mut Consumer<T>,
     start: usize,
-    left: usize,
+    next: usize,
+    end: usize,
 }
 
 impl<T: Send> Iterator for Drain<'_, T> {
@@ -255,16 +259,28 @@ impl<T: Send> Iterator for Drain<'_, T> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<T> {
-        self.left = self.left.checked_sub(1)?;
-        let at = self.consumer.head;
-        self.consumer.head = at.wrapping_add(1);
-        // SAFETY: `at` lies between `head` and a `tail` that was seen, and `head` has just moved past it.
-        Some(unsafe { self.consumer.ring.read(at) })
+        if self.next == self.end {
+            return None;
+        }
+        let at = self.next;
+        self.next = at.wrapping_add(1);
+        // SAFETY: `at` lies between `head` and a `tail` that was seen, and `next` has just moved past it.
+        Some(unsafe { self.consumer.ring.slots.take(at) })
+    }
+
+    /// Piece by piece, without a look at the end of the ring for each item.
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, T) -> B>(mut self, first: B, mut f: F) -> B {
+        let Self { consumer, next, end, .. } = &mut self;
+        // SAFETY: the items up to `end` lie between `head` and a `tail` that was seen; `next` moves past each before it is
+        // handed out.
+        unsafe { consumer.ring.slots.empty(next, *end, first, &mut f) }
     }
 
     #[inline(always)]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        let left = self.end.wrapping_sub(self.next);
+        (left, Some(left))
     }
 }
 
@@ -274,8 +290,10 @@ impl<T: Send> Drop for Drain<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // An empty poll leaves the line that the producer reads alone.
-        if self.consumer.head != self.start {
-            self.consumer.publish();
+        if self.next == self.start {
+            self.consumer.head = self.start;
+        } else {
+            self.consumer.publish(self.next);
         }
     }
 }
@@ -294,7 +312,7 @@ impl<T> fmt::Debug for Consumer<T> {
 
 impl<T: Send> fmt::Debug for Drain<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Drain").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("Drain").field("left", &self.len()).finish_non_exhaustive()
     }
 }
 

@@ -38,7 +38,7 @@ impl Source {
     }
 
     fn fill(&mut self, numbers: std::ops::Range<usize>) {
-        self.burst.unload(|buffer| self.cache.free(buffer));
+        self.cache.free_all(self.burst.unload());
         self.burst.begin(0);
         for (i, number) in numbers.enumerate() {
             let frame = frame(number);

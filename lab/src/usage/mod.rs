@@ -11,6 +11,7 @@ pub mod field;
 mod journal;
 pub mod keep;
 pub mod mistake;
+pub mod models;
 mod queues;
 mod switch;
 #[cfg(test)]
@@ -37,13 +38,15 @@ pub enum Study {
     Mistake,
     /// [`budget`].
     Budget,
+    /// [`models`].
+    Models,
     /// [`field`].
     Field,
 }
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 4] = [Study::Batching, Study::Mistake, Study::Budget, Study::Field];
+    pub const ALL: [Study; 5] = [Study::Batching, Study::Mistake, Study::Budget, Study::Models, Study::Field];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -51,6 +54,7 @@ impl Study {
             Study::Batching => "batching",
             Study::Mistake => "mistake",
             Study::Budget => "budget",
+            Study::Models => "models",
             Study::Field => "field",
         }
     }
@@ -63,6 +67,7 @@ impl Study {
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
+            Study::Models => models::READINGS,
             Study::Field => field::steps(),
         }
     }
@@ -94,6 +99,9 @@ pub struct Results {
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
+    /// Execution models by work on each packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<models::Models>,
     /// linerate and other switches, measured from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub field: Vec<field::Entry>,
@@ -187,6 +195,10 @@ fn one(
         Study::Budget => {
             let lengths = budget::Lengths { calls: plan.length, rate: plan.length };
             budget::measure(plan.cpus, lengths, journal)?;
+        }
+        Study::Models => {
+            let told = &mut |next: &str| journal.next(next);
+            journal.results.models = Some(models::measure(plan.cpus, plan.length, told)?);
         }
         Study::Field => field::measure(benches, journal)?,
     }

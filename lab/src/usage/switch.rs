@@ -19,7 +19,7 @@ pub(super) struct Bench {
     exchange: Exchange,
 }
 
-fn failed(error: impl std::fmt::Display) -> BudgetError {
+pub(super) fn failed(error: impl std::fmt::Display) -> BudgetError {
     BudgetError::Wire(RigError::Wire(error.to_string()))
 }
 

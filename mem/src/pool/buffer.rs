@@ -31,6 +31,12 @@ impl Buffer {
         Self { start, capacity, offset: 0, len: 0, tag: 0 }
     }
 
+    /// Where the buffer starts.
+    #[inline(always)]
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// Ends the handle: where the buffer starts.
     #[inline(always)]
     pub(super) fn into_start(self) -> NonNull<u8> {

@@ -1,13 +1,17 @@
 //! One worker's share of a pool.
 //!
-//! Two magazines, as in Bonwick's slab allocator: allocation and freeing work on the loaded one, and the spare is
-//! swapped in before the depot is asked. So a worker that allocates and frees around a magazine's edge does not
-//! go back and forth to the depot, and what was freed last, and is still in this core's cache, comes out first.
+//! A stack with room for two magazines. A magazine is taken from the depot when the stack is empty and put there when it
+//! is full, so a worker that allocates and frees around an edge does not go back and forth to the depot, as with the two
+//! magazines of Bonwick's slab allocator. What was freed last, and is still in this core's cache, comes out first; what
+//! has been here longest goes to the depot.
 
 use super::depot::MAGAZINE;
 use super::{Buffer, Pool};
 use core::ptr::NonNull;
 use std::sync::Arc;
+
+/// Buffers in a cache at most.
+const MOST: usize = 2 * MAGAZINE;
 
 /// What a cache did so far, in operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,37 +41,18 @@ impl Counters {
 #[derive(Debug)]
 pub struct Cache {
     pool: Arc<Pool>,
-    loaded: Magazine,
-    spare: Magazine,
+    /// The first `count` are free buffers, the one that came last on top.
+    starts: [NonNull<u8>; MOST],
+    count: usize,
     counters: Counters,
 }
 
 // SAFETY: the pointers are to free buffers, which belong to the cache alone wherever it goes.
 unsafe impl Send for Cache {}
 
-#[derive(Debug)]
-struct Magazine {
-    starts: [NonNull<u8>; MAGAZINE],
-    count: usize,
-}
-
-impl Magazine {
-    const EMPTY: Self = Self { starts: [NonNull::dangling(); MAGAZINE], count: 0 };
-
-    fn push(&mut self, start: NonNull<u8>) {
-        self.starts[self.count] = start;
-        self.count += 1;
-    }
-
-    fn pop(&mut self) -> Option<NonNull<u8>> {
-        self.count = self.count.checked_sub(1)?;
-        Some(self.starts[self.count])
-    }
-}
-
 impl Cache {
     pub(super) fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, loaded: Magazine::EMPTY, spare: Magazine::EMPTY, counters: Counters::default() }
+        Self { pool, starts: [NonNull::dangling(); MOST], count: 0, counters: Counters::default() }
     }
 
     /// The pool behind it.
@@ -83,74 +68,144 @@ impl Cache {
     /// Takes a buffer without data or headroom, unless the pool is empty.
     #[inline]
     pub fn alloc(&mut self) -> Option<Buffer> {
-        let start = match self.loaded.pop() {
-            Some(start) => {
-                self.counters.hits += 1;
-                start
+        if self.count > 0 {
+            self.counters.hits += 1;
+        } else if !self.refill() {
+            self.counters.empty += 1;
+            return None;
+        }
+        self.count -= 1;
+        // SAFETY: the start of a buffer of this pool that was free, and is no more.
+        Some(unsafe { Buffer::new(self.starts[self.count], self.pool.spec.size) })
+    }
+
+    /// Takes `wanted` buffers without data or headroom, or as many as there are, and puts them behind those in `buffers`,
+    /// which grows if it has no room for them. Returns how many. They are those that so many calls of [`Cache::alloc`] would
+    /// take, counted alike; of those that are missing each counts as an allocation that failed.
+    #[inline]
+    pub fn alloc_bulk(&mut self, buffers: &mut Vec<Buffer>, wanted: usize) -> usize {
+        let mut got = self.take(buffers, wanted);
+        self.counters.hits += got as u64;
+        while got < wanted {
+            if !self.refill() {
+                self.counters.empty += (wanted - got) as u64;
+                break;
             }
-            None => self.alloc_slowly()?,
-        };
-        // SAFETY: the start of a buffer of this pool that was free; it is handed out once. The memory began as
-        // zeros, and the pool keeps it for as long as any handle is missing.
-        Some(unsafe { Buffer::new(start, self.pool.spec.size) })
+            let more = self.take(buffers, wanted - got);
+            // The first of them is the one that had to ask.
+            self.counters.hits += more as u64 - 1;
+            got += more;
+        }
+        got
     }
 
+    /// Takes up to `wanted` buffers from the top of the stack. How many.
+    #[inline(always)]
+    fn take(&mut self, buffers: &mut Vec<Buffer>, wanted: usize) -> usize {
+        let (size, stay) = (self.pool.spec.size, self.count.saturating_sub(wanted));
+        let taken = &self.starts[stay..self.count];
+        // SAFETY: the starts of buffers of this pool that were free, and are no more. A vector without memory to grow loses
+        // them, which is no more than what dropping a handle does.
+        buffers.extend(taken.iter().map(|&start| unsafe { Buffer::new(start, size) }));
+        let count = taken.len();
+        self.count = stay;
+        count
+    }
+
+    /// Takes a magazine from the depot into the stack, which is empty, for an allocation. `false`: there is none.
     #[cold]
-    fn alloc_slowly(&mut self) -> Option<NonNull<u8>> {
-        core::mem::swap(&mut self.loaded, &mut self.spare);
-        let kept = self.loaded.pop();
-        self.counters.hits += u64::from(kept.is_some());
-        kept.or_else(|| self.refill())
-    }
-
-    fn refill(&mut self) -> Option<NonNull<u8>> {
-        let Self { pool, loaded, .. } = self;
-        pool.depot.pop(|index| loaded.push(pool.start_of(index)));
-        let start = self.loaded.pop();
-        let counter = if start.is_some() { &mut self.counters.refills } else { &mut self.counters.empty };
-        *counter += 1;
-        start
+    fn refill(&mut self) -> bool {
+        let Self { pool, starts, count, .. } = self;
+        let any = pool.depot.pop(|index| {
+            starts[*count] = pool.start_of(index);
+            *count += 1;
+        });
+        self.counters.refills += u64::from(any);
+        any
     }
 
     /// Gives a buffer back to its pool.
     #[inline]
     pub fn free(&mut self, buffer: Buffer) {
         let start = buffer.into_start();
-        if !self.pool.owns(start) {
+        if !self.pool.home().owns(start) {
             self.counters.strays += 1;
             return;
         }
-        if self.loaded.count == MAGAZINE {
-            self.make_room();
+        if self.count == MOST {
+            self.spill();
         }
-        self.loaded.push(start);
+        self.starts[self.count] = start;
+        self.count += 1;
         self.counters.frees += 1;
     }
 
-    /// Leaves the loaded magazine with room.
-    #[cold]
-    fn make_room(&mut self) {
-        core::mem::swap(&mut self.loaded, &mut self.spare);
-        if self.loaded.count == MAGAZINE {
-            self.counters.spills += 1;
-            spill(&self.pool, &mut self.loaded);
+    /// Gives all of these back to their pool and leaves the vector empty, as so many calls of [`Cache::free`] would.
+    #[inline]
+    pub fn free_bulk(&mut self, buffers: &mut Vec<Buffer>) {
+        if !self.pool.home().owns_all(buffers.iter().map(Buffer::start)) {
+            self.free_all(buffers.drain(..));
+            return;
+        }
+        let mut left = buffers.as_slice();
+        while !left.is_empty() {
+            if self.count == MOST {
+                self.spill();
+            }
+            let room = &mut self.starts[self.count..];
+            let (now, later) = left.split_at(left.len().min(room.len()));
+            room.iter_mut().zip(now).for_each(|(place, buffer)| *place = buffer.start());
+            self.count += now.len();
+            left = later;
+        }
+        self.counters.frees += buffers.len() as u64;
+        // Ends the handles, whose buffers are free by now.
+        buffers.clear();
+    }
+
+    /// The same for buffers that do not lie in one piece.
+    #[inline]
+    pub fn free_all(&mut self, buffers: impl IntoIterator<Item = Buffer>) {
+        let mut starts = buffers.into_iter().map(Buffer::into_start);
+        while self.put(&mut starts) {
+            self.spill();
         }
     }
-}
 
-/// Moves a whole magazine to the depot.
-fn spill(pool: &Pool, magazine: &mut Magazine) {
-    let mut indices = [0; MAGAZINE];
-    for (index, start) in indices.iter_mut().zip(&magazine.starts[..magazine.count]) {
-        *index = pool.index_of(*start);
+    /// Puts buffers onto the stack. `false` when all of them are there, `true` when there is no room for more.
+    #[inline(always)]
+    fn put(&mut self, starts: &mut impl Iterator<Item = NonNull<u8>>) -> bool {
+        let (home, room) = (self.pool.home(), &mut self.starts[self.count..]);
+        let (mut came, mut strays, mut full) = (0, 0, true);
+        while came < room.len() {
+            let Some(start) = starts.next() else {
+                full = false;
+                break;
+            };
+            // A stray is written over by the next one: there is no branch to be guessed.
+            room[came] = start;
+            let stray = !home.owns(start);
+            came += usize::from(!stray);
+            strays += u64::from(stray);
+        }
+        self.count += came;
+        self.counters.frees += came as u64;
+        self.counters.strays += strays;
+        full
     }
-    pool.depot.push(&indices[..magazine.count]);
-    magazine.count = 0;
+
+    /// Moves the magazine at the bottom of the stack, which is full, to the depot.
+    #[cold]
+    fn spill(&mut self) {
+        self.counters.spills += 1;
+        self.pool.give_back(&self.starts[..MAGAZINE]);
+        self.starts.copy_within(MAGAZINE.., 0);
+        self.count -= MAGAZINE;
+    }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        spill(&self.pool, &mut self.loaded);
-        spill(&self.pool, &mut self.spare);
+        self.starts[..self.count].chunks(MAGAZINE).for_each(|magazine| self.pool.give_back(magazine));
     }
 }

@@ -101,9 +101,46 @@ impl Pool {
         ((start.addr().get() - self.memory.start().addr().get()) / self.stride) as u32
     }
 
+    /// Puts up to a magazine of free buffers into the depot.
+    fn give_back(&self, starts: &[NonNull<u8>]) {
+        let mut indices = [0; depot::MAGAZINE];
+        for (index, start) in indices.iter_mut().zip(starts) {
+            *index = self.index_of(*start);
+        }
+        self.depot.push(&indices[..starts.len()]);
+    }
+
+    /// Where its buffers are.
+    #[inline(always)]
+    fn home(&self) -> Home {
+        Home { start: self.memory.start().addr().get(), len: self.memory.len() }
+    }
+}
+
+/// The addresses of a pool's buffers.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    start: usize,
+    len: usize,
+}
+
+impl Home {
     /// Whether the buffer that starts there is of this pool.
-    fn owns(&self, start: NonNull<u8>) -> bool {
-        start.addr().get().wrapping_sub(self.memory.start().addr().get()) < self.memory.len()
+    #[inline(always)]
+    fn owns(self, start: NonNull<u8>) -> bool {
+        start.addr().get().wrapping_sub(self.start) < self.len
+    }
+
+    /// Whether all of them are, without a comparison for each: sums and signs are what vector registers are good at.
+    #[inline(always)]
+    fn owns_all(self, starts: impl Iterator<Item = NonNull<u8>>) -> bool {
+        let signs = starts.fold(0, |signs, start| {
+            let offset = start.addr().get().wrapping_sub(self.start);
+            // A mapping is shorter than half of the address space, so one of the two is negative just where the offset is not
+            // within it.
+            signs | offset | (self.len - 1).wrapping_sub(offset)
+        });
+        signs.cast_signed() >= 0
     }
 }
 

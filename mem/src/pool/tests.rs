@@ -116,6 +116,66 @@ fn a_stray_is_counted_and_never_handed_out() {
 }
 
 #[test]
+fn buffers_taken_together_are_counted_like_as_many_single_ones() {
+    let (pool, twin) = (pool(100, 64), pool(100, 64));
+    let (mut cache, mut single) = (pool.cache(), twin.cache());
+    let (mut buffers, mut singles) = (vec![], vec![]);
+    for (wanted, got) in [(0, 0), (70, 70), (50, 30)] {
+        assert_eq!(cache.alloc_bulk(&mut buffers, wanted), got);
+        singles.extend((0..wanted).filter_map(|_| single.alloc()));
+        assert_eq!(cache.counters(), single.counters(), "{wanted}");
+    }
+    assert_eq!(cache.counters(), Counters { hits: 96, refills: 4, empty: 20, ..Counters::default() });
+    assert_eq!(buffers.iter().map(start).collect::<HashSet<_>>().len(), 100);
+    cache.free_bulk(&mut buffers);
+    free_all(&mut single, singles);
+    assert!(buffers.is_empty());
+    assert_eq!((cache.counters(), cache.counters().spills), (single.counters(), 2));
+    drop(cache);
+    assert_eq!(drain(&mut pool.cache()).len(), 100);
+}
+
+#[test]
+fn strays_among_many_are_counted_and_the_others_come_back() {
+    let (ours, theirs) = (pool(40, 64), pool(3, 64));
+    let (mut cache, mut other) = (ours.cache(), theirs.cache());
+    for by_vector in [true, false] {
+        let mut buffers = drain(&mut cache);
+        let own = buffers.len() as u64;
+        buffers.insert(0, other.alloc().unwrap());
+        if by_vector {
+            buffers.push(other.alloc().unwrap());
+        }
+        let (strays, before) = (buffers.len() as u64 - own, cache.counters());
+        if by_vector {
+            cache.free_bulk(&mut buffers);
+        } else {
+            cache.free_all(buffers);
+        }
+        let now = cache.counters();
+        assert_eq!((now.frees - before.frees, now.strays - before.strays), (own, strays));
+        assert_eq!(own, 40);
+    }
+}
+
+#[test]
+fn a_pool_knows_its_own_among_any_addresses() {
+    for (start, len) in [(4096, 4096), (1 << 20, 128), (0x7f12_3456_7000, 17 << 20)] {
+        let home = Home { start, len };
+        let near =
+            [start - 1, start, start + 1, start + len / 2, start + len - 1, start + len, start + len + 1];
+        for address in near.into_iter().chain([1, 1 << 47, usize::MAX >> 1, usize::MAX]) {
+            let address = NonNull::without_provenance(address.try_into().unwrap());
+            let alone = home.owns_all([address].into_iter());
+            assert_eq!(alone, home.owns(address), "{address:?} of {home:?}");
+            let first = NonNull::without_provenance(start.try_into().unwrap());
+            assert_eq!(home.owns_all([first, address, first].into_iter()), alone);
+        }
+        assert!(home.owns_all([].into_iter()));
+    }
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "leaks by design")]
 fn a_handle_outlives_its_pool() {
     let pool = pool(4, 64);
@@ -227,26 +287,45 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Two caches allocate and free at will: a buffer is never in two hands, and in the end all are there.
+    /// Two caches allocate and free at will, one by one and many at once: a buffer is never in two hands, the counters tell
+    /// where each is, and in the end all are there.
     #[test]
     fn whatever_two_caches_do_every_buffer_is_in_one_place(
         buffers in 1..200_u32,
-        steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..50_usize), 0..40),
+        steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..3_u8, 0..100_usize), 0..40),
     ) {
         let pool = pool(buffers, 64);
         let mut caches = [pool.cache(), pool.cache()];
-        let mut held: Vec<Buffer> = vec![];
-        for (which, alloc, count) in steps {
+        let (mut held, mut asked): (Vec<Buffer>, _) = (vec![], 0);
+        for (which, alloc, how, count) in steps {
             let cache = &mut caches[usize::from(which)];
-            if alloc {
-                held.extend((0..count).map_while(|_| cache.alloc()));
-            } else {
-                free_all(cache, held.drain(..count.min(held.len())));
+            let before = held.len();
+            match (alloc, how) {
+                (true, 0) => {
+                    asked += count;
+                    held.extend((0..count).filter_map(|_| cache.alloc()));
+                }
+                (true, _) => {
+                    asked += count;
+                    let got = cache.alloc_bulk(&mut held, count);
+                    prop_assert_eq!(held.len(), before + got);
+                }
+                (false, 0) => free_all(cache, held.drain(..count.min(before))),
+                (false, 1) => cache.free_all(held.drain(..count.min(before))),
+                (false, _) => {
+                    let mut some: Vec<_> = held.drain(..count.min(before)).collect();
+                    cache.free_bulk(&mut some);
+                    prop_assert!(some.is_empty());
+                }
             }
             let starts: HashSet<_> = held.iter().map(start).collect();
             prop_assert_eq!(starts.len(), held.len());
+            let [one, other] = caches.each_ref().map(Cache::counters);
+            let (taken, given) = (one.allocations() + other.allocations(), one.frees + other.frees);
+            prop_assert_eq!(taken - given, held.len() as u64);
+            prop_assert_eq!(taken + one.empty + other.empty, asked as u64);
         }
-        free_all(&mut caches[0], held);
+        caches[0].free_bulk(&mut held);
         drop(caches);
         prop_assert_eq!(drain(&mut pool.cache()).len(), buffers as usize);
     }

@@ -52,3 +52,30 @@ fn loom_batches_arrive_whole_and_what_is_left_is_dropped() {
         assert_eq!(loom::sync::Arc::strong_count(&item), 1);
     });
 }
+
+#[test]
+fn loom_slices_arrive_in_order_through_a_ring_that_wraps() {
+    model(|| {
+        // The second of two slots is at position usize::MAX, so a slice of two lies in two pieces.
+        let (mut producer, mut consumer) = ring_at(2, usize::MAX);
+        let sender = thread::spawn(move || {
+            let mut sent = 0;
+            while sent < 3 {
+                match producer.push_slice(&[1, 2, 3][sent..]) {
+                    0 => thread::yield_now(),
+                    n => sent += n,
+                }
+            }
+        });
+        let (mut came, mut items) = (0, [0; 3]);
+        while came < 3 {
+            match consumer.pop_slice(&mut items[came..]) {
+                0 => thread::yield_now(),
+                n => came += n,
+            }
+        }
+        assert_eq!(items, [1, 2, 3]);
+        sender.join().unwrap();
+        assert_eq!(consumer.pop_slice(&mut items), 0);
+    });
+}

@@ -9,6 +9,7 @@ mod cycles;
 pub(super) mod field;
 mod lines;
 mod mistake;
+pub(super) mod models;
 mod paths;
 mod plot;
 mod ratios;

@@ -7,6 +7,7 @@ mod batching;
 mod budget;
 mod field;
 mod mistake;
+mod models;
 mod page;
 
 pub use page::usage_page;
@@ -50,6 +51,7 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     sections.extend(whole(results, Study::Batching, batching::section(results)));
     sections.extend(whole(results, Study::Mistake, mistake::section(results)));
     sections.extend(whole(results, Study::Budget, budget::section(results)));
+    sections.extend(whole(results, Study::Models, models::sections(results)));
     sections.extend(whole(results, Study::Field, field::section(results)));
     sections
 }
