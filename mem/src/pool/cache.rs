@@ -24,6 +24,8 @@ pub struct Counters {
     pub spills: u64,
     /// Buffers of other pools that were given back here, and are lost.
     pub strays: u64,
+    /// Exchanges with the depot that were tried again, because another cache's came first.
+    pub retries: u64,
 }
 
 impl Counters {
@@ -105,7 +107,7 @@ impl Cache {
 
     fn refill(&mut self) -> Option<NonNull<u8>> {
         let Self { pool, loaded, .. } = self;
-        pool.depot.pop(|index| loaded.push(pool.start_of(index)));
+        self.counters.retries += pool.depot.pop(|index| loaded.push(pool.start_of(index)));
         let start = self.loaded.pop();
         let counter = if start.is_some() { &mut self.counters.refills } else { &mut self.counters.empty };
         *counter += 1;
@@ -133,19 +135,20 @@ impl Cache {
         core::mem::swap(&mut self.loaded, &mut self.spare);
         if self.loaded.count == MAGAZINE {
             self.counters.spills += 1;
-            spill(&self.pool, &mut self.loaded);
+            self.counters.retries += spill(&self.pool, &mut self.loaded);
         }
     }
 }
 
-/// Moves a whole magazine to the depot.
-fn spill(pool: &Pool, magazine: &mut Magazine) {
+/// Moves a whole magazine to the depot. How often another change of it came first.
+fn spill(pool: &Pool, magazine: &mut Magazine) -> u64 {
     let mut indices = [0; MAGAZINE];
     for (index, start) in indices.iter_mut().zip(&magazine.starts[..magazine.count]) {
         *index = pool.index_of(*start);
     }
-    pool.depot.push(&indices[..magazine.count]);
+    let retries = pool.depot.push(&indices[..magazine.count]);
     magazine.count = 0;
+    retries
 }
 
 impl Drop for Cache {
