@@ -27,7 +27,7 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
 
 /// Runs it and shows how far it is.
 fn shown(plan: &Plan) -> Result<Results, BudgetError> {
-    let all = plan.studies.iter().map(|study| study.steps()).sum();
+    let all = plan.studies.iter().map(|study| study.steps(plan.cpus)).sum();
     let (mut progress, mut begun) = (Progress::new("readings", 0, 1), 0);
     let results = measure(plan, &mut |next| {
         progress.at(begun, all, next);

@@ -5,13 +5,17 @@
 
 pub mod batching;
 pub mod budget;
+pub mod chain;
 pub mod delay;
 pub mod mistake;
+pub mod placement;
 mod queues;
 mod switch;
 
 use crate::cache::real::seats::pin;
+use crate::cache::simulated::Profile;
 use budget::BudgetError;
+use engine::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -22,28 +26,32 @@ pub enum Study {
     Batching,
     /// [`mistake`].
     Mistake,
+    /// [`placement`].
+    Placement,
     /// [`budget`].
     Budget,
 }
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 3] = [Study::Batching, Study::Mistake, Study::Budget];
+    pub const ALL: [Study; 4] = [Study::Batching, Study::Mistake, Study::Placement, Study::Budget];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
             Study::Batching => "batching",
             Study::Mistake => "mistake",
+            Study::Placement => "placement",
             Study::Budget => "budget",
         }
     }
 }
 
 impl Study {
-    /// Readings that it takes.
-    pub fn steps(self) -> usize {
+    /// Readings that it takes, on these CPUs.
+    pub fn steps(self, cpus: [usize; 2]) -> usize {
         match self {
+            Study::Placement => placement::steps(cpus),
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
@@ -62,6 +70,12 @@ pub struct Results {
     /// The pipeline that threw packets away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mistake: Vec<mistake::Stage>,
+    /// Stages on the CPUs that there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<placement::measured::Row>,
+    /// The same on eight simulated cores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement_simulated: Vec<placement::simulated::Row>,
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
@@ -92,6 +106,8 @@ pub fn measure(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Resul
 /// CPUs that this thread may not run on are found before anything is measured.
 fn all(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Results, BudgetError> {
     let processor = crate::cache::real::Processor::here().name;
+    // A thread that is pinned sees no CPU but its own.
+    let machine = Machine::here();
     plan.cpus.iter().try_for_each(|&cpu| pin(cpu))?;
     let mut results = Results { processor, ..Results::default() };
     for study in &plan.studies {
@@ -100,6 +116,11 @@ fn all(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Results, Budg
             Study::Mistake => {
                 told("144 of 32");
                 results.mistake = mistake::measure(UNITS)?;
+            }
+            Study::Placement => {
+                results.placement = placement::measured::measure(&machine, plan.cpus, plan.length, told)?;
+                let (profile, length) = (Profile::study(), placement::simulated::LENGTH);
+                results.placement_simulated = placement::simulated::simulate(&profile, length, told)?;
             }
             Study::Budget => {
                 let lengths = budget::Lengths { calls: plan.length, rate: plan.length };

@@ -1,10 +1,12 @@
 //! The figures: one file for each kind, and here which of them a set has.
 
+mod bars;
 pub(super) mod bench;
 pub(super) mod copies;
 mod cycles;
 mod lines;
 mod paths;
+pub(super) mod placement;
 mod plot;
 mod ratios;
 mod scatter;

@@ -6,6 +6,7 @@
 mod batching;
 mod budget;
 mod mistake;
+mod placement;
 
 use super::figures::Figure;
 use crate::cache::results::Kind;
@@ -44,6 +45,8 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(batching::section(results));
     sections.extend(mistake::section(results));
+    sections.extend(placement::measured(results));
+    sections.extend(placement::simulated(results));
     sections.extend(results.budget.as_ref().map(budget::section));
     sections
 }
