@@ -10,6 +10,7 @@ pub mod delay;
 pub mod mistake;
 pub mod placement;
 mod queues;
+pub mod scaling;
 mod switch;
 
 use crate::cache::real::seats::pin;
@@ -28,13 +29,16 @@ pub enum Study {
     Mistake,
     /// [`placement`].
     Placement,
+    /// [`scaling`].
+    Scaling,
     /// [`budget`].
     Budget,
 }
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 4] = [Study::Batching, Study::Mistake, Study::Placement, Study::Budget];
+    pub const ALL: [Study; 5] =
+        [Study::Batching, Study::Mistake, Study::Placement, Study::Scaling, Study::Budget];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -42,6 +46,7 @@ impl Study {
             Study::Batching => "batching",
             Study::Mistake => "mistake",
             Study::Placement => "placement",
+            Study::Scaling => "scaling",
             Study::Budget => "budget",
         }
     }
@@ -52,6 +57,7 @@ impl Study {
     pub fn steps(self, cpus: [usize; 2]) -> usize {
         match self {
             Study::Placement => placement::steps(cpus),
+            Study::Scaling => scaling::steps(cpus),
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
@@ -76,6 +82,12 @@ pub struct Results {
     /// The same on eight simulated cores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement_simulated: Vec<placement::simulated::Row>,
+    /// Workers and queues on the CPUs that there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<scaling::measured::Row>,
+    /// The same with simulated workers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling_simulated: Vec<scaling::simulated::Row>,
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
@@ -121,6 +133,10 @@ fn all(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Results, Budg
                 results.placement = placement::measured::measure(&machine, plan.cpus, plan.length, told)?;
                 let (profile, length) = (Profile::study(), placement::simulated::LENGTH);
                 results.placement_simulated = placement::simulated::simulate(&profile, length, told)?;
+            }
+            Study::Scaling => {
+                results.scaling = scaling::measured::measure(&machine, plan.cpus, plan.length, told)?;
+                results.scaling_simulated = scaling::simulated::simulate(&Profile::study(), told)?;
             }
             Study::Budget => {
                 let lengths = budget::Lengths { calls: plan.length, rate: plan.length };

@@ -9,6 +9,7 @@ mod paths;
 pub(super) mod placement;
 mod plot;
 mod ratios;
+pub(super) mod scaling;
 mod scatter;
 mod synergy;
 mod waterfall;

@@ -7,6 +7,7 @@ mod batching;
 mod budget;
 mod mistake;
 mod placement;
+mod scaling;
 
 use super::figures::Figure;
 use crate::cache::results::Kind;
@@ -47,6 +48,8 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     sections.extend(mistake::section(results));
     sections.extend(placement::measured(results));
     sections.extend(placement::simulated(results));
+    sections.extend(scaling::measured(results));
+    sections.extend(scaling::simulated(results));
     sections.extend(results.budget.as_ref().map(budget::section));
     sections
 }
