@@ -188,11 +188,15 @@ pub(crate) struct LabPathsArgs {
     pub(crate) output: Output,
 }
 
+/// The help of `--only`.
+fn studies() -> String {
+    format!("Run only these studies: {}", lab::usage::Study::ALL.map(lab::usage::Study::name).join(", "))
+}
+
 /// Arguments of `lab usage`.
 #[derive(Args, Debug)]
 pub(crate) struct LabUsageArgs {
-    /// Run only these studies: batching, mistake, budget, field
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = studies())]
     pub(crate) only: Vec<String>,
     /// CPU of what is measured, and CPU of the other side
     #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]

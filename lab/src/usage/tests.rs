@@ -67,7 +67,7 @@ fn an_experiment_that_was_ended_goes_on_with_the_reading_that_was_not_taken() {
     let before = results.budget.clone().unwrap();
     let mut second = Few::of(usize::MAX);
     measure(&plan, &mut results, &mut second, &mut Nobody).unwrap();
-    let all = Study::Budget.steps();
+    let all = Study::Budget.steps(cpus);
     assert_eq!(second.steps[0], (3, all, "calls of 4".to_owned()));
     assert_eq!((second.steps.len(), second.steps.last().unwrap().0), (all - 3, all - 1));
     // Each reading, and the end.

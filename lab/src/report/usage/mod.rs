@@ -9,6 +9,8 @@ mod field;
 mod mistake;
 mod models;
 mod page;
+mod placement;
+mod scaling;
 
 pub use page::usage_page;
 pub(super) use page::{link, part};
@@ -50,8 +52,12 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(whole(results, Study::Batching, batching::section(results)));
     sections.extend(whole(results, Study::Mistake, mistake::section(results)));
-    sections.extend(whole(results, Study::Budget, budget::section(results)));
+    sections.extend(whole(results, Study::Placement, placement::measured(results)));
+    sections.extend(whole(results, Study::Placement, placement::simulated(results)));
+    sections.extend(whole(results, Study::Scaling, scaling::measured(results)));
+    sections.extend(whole(results, Study::Scaling, scaling::simulated(results)));
     sections.extend(whole(results, Study::Models, models::sections(results)));
+    sections.extend(whole(results, Study::Budget, budget::section(results)));
     sections.extend(whole(results, Study::Field, field::section(results)));
     sections
 }
