@@ -1,4 +1,4 @@
-//! The pool of the simulated switch: `mem/src/pool`, access by access. Caches of two magazines are their threads' own; what they share
+//! The pool of the simulated switch: `mem/src/pool`, access by access. Caches, stacks of two magazines, are their threads' own; what they share
 //! is a stack of magazines whose top is exchanged, and whose links lie in a table beside the buffers.
 
 use crate::cache::memory::{Address, Memory, Width::Eight, Width::Four};
@@ -147,19 +147,18 @@ impl Depot {
 pub(super) struct Cache {
     depot: Depot,
     at: Address,
-    loaded: Vec<u64>,
-    spare: Vec<u64>,
+    stack: Vec<u64>,
     pub(super) counted: Counted,
 }
 
 impl Cache {
     pub(super) fn new(depot: Depot, at: Address) -> Cache {
-        Cache { depot, at, loaded: Vec::new(), spare: Vec::new(), counted: Counted::default() }
+        Cache { depot, at, stack: Vec::new(), counted: Counted::default() }
     }
 
     /// Count and address: lines of the thread's own, and some instructions.
     fn touch(&self, memory: &mut Simulated<'_>, writes: bool) {
-        let place = self.at + 64 + self.loaded.len() as u64 * 8;
+        let place = self.at + 64 + self.stack.len() as u64 * 8;
         if writes {
             memory.write(place, 8);
         } else {
@@ -170,14 +169,11 @@ impl Cache {
     }
 
     pub(super) fn alloc(&mut self, memory: &mut Simulated<'_>) -> Option<u64> {
-        if self.loaded.is_empty() {
-            std::mem::swap(&mut self.loaded, &mut self.spare);
-        }
-        let refilled = self.loaded.is_empty();
+        let refilled = self.stack.is_empty();
         if refilled {
-            self.counted.retries += self.depot.pop(memory, &mut self.loaded);
+            self.counted.retries += self.depot.pop(memory, &mut self.stack);
         }
-        let Some(buffer) = self.loaded.pop() else {
+        let Some(buffer) = self.stack.pop() else {
             self.counted.empty += 1;
             return None;
         };
@@ -187,17 +183,23 @@ impl Cache {
     }
 
     pub(super) fn free(&mut self, memory: &mut Simulated<'_>, buffer: u64) {
-        if self.loaded.len() == MAGAZINE {
-            std::mem::swap(&mut self.loaded, &mut self.spare);
-        }
-        if self.loaded.len() == MAGAZINE {
-            self.counted.retries += self.depot.push(memory, &self.loaded);
-            self.counted.spills += 1;
-            self.loaded.clear();
+        if self.stack.len() == 2 * MAGAZINE {
+            self.spill(memory);
         }
         self.touch(memory, true);
-        self.loaded.push(buffer);
+        self.stack.push(buffer);
         self.counted.frees += 1;
+    }
+
+    /// The magazine at the bottom goes to the depot, and the one above comes down.
+    fn spill(&mut self, memory: &mut Simulated<'_>) {
+        let bytes = MAGAZINE as u64 * 8;
+        memory.read(self.at + 64, bytes);
+        self.counted.retries += self.depot.push(memory, &self.stack[..MAGAZINE]);
+        self.counted.spills += 1;
+        memory.read(self.at + 64 + bytes, bytes);
+        memory.write(self.at + 64, bytes);
+        self.stack.drain(..MAGAZINE);
     }
 }
 
@@ -219,8 +221,7 @@ mod tests {
             let keep = held.len() / 3;
             held.drain(keep..).for_each(|buffer| cache.free(memory, buffer));
         }
-        held.append(&mut cache.loaded);
-        held.append(&mut cache.spare);
+        held.append(&mut cache.stack);
         (cache.counted, held)
     }
 
