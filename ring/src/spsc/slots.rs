@@ -184,8 +184,8 @@ mod memory {
         // SAFETY: a slot is a cell of the size of its item, so the address of the first may be written through for all of
         // them; nobody else has a pointer to their content, so they are not the items.
         unsafe {
-            slots.as_ptr().cast::<T>().cast_mut().copy_from_nonoverlapping(items.as_ptr(), items.len())
-        };
+            slots.as_ptr().cast::<T>().cast_mut().copy_from_nonoverlapping(items.as_ptr(), items.len());
+        }
     }
 
     /// Copies items out of slots that lie in one piece.
