@@ -13,6 +13,8 @@ stop() {
   trap - TERM INT EXIT
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
   wait || true
+  # A bridge's own interface stays behind a daemon that was ended.
+  for bridge in lrbin lrbout; do ip link delete "$bridge" 2>/dev/null || true; done
   rm -rf "$dir"
 }
 trap 'stop; exit 0' TERM INT

@@ -286,3 +286,54 @@ fn another_switch_is_measured_and_compared() {
     let (_, told) = ended(&bench(folder.path(), &["compare", "ours.json", "loop.json"]), 2);
     assert!(told.contains("topology is \"vm-vm\" in A and \"loop\" in B"), "{told}");
 }
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn our_switch_is_measured_in_any_model_and_more_rounds_go_on_with_those_before() {
+    let folder = folder();
+    let stages = "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]\n";
+    fs::write(folder.path().join("stages.toml"), stages).expect("it can be written");
+    let run = |how: &[&str], rounds| {
+        let more = ["--tests", "throughput", "--agree", "0%", "--resume", "--rounds", rounds, "-o", "json"];
+        results(&bench(folder.path(), &[&SHORT[..], how, &more].concat()), 0)
+    };
+    let ways = [
+        &["--keep", "merged.jsonl", "--switch", "merged"][..],
+        &["--keep", "stages.jsonl", "--switch-workers", "stages.toml"],
+    ];
+    for how in ways {
+        let one = run(how, "1");
+        let two = run(how, "2");
+        assert_eq!(two["sizes"][0]["rounds"][0], one["sizes"][0]["rounds"][0], "{how:?}");
+        assert_eq!(two["sizes"][0]["rounds"].as_array().map(Vec::len), Some(2), "{how:?}");
+        let found = &two["sizes"][0]["rounds"][1];
+        assert!(found["ndr"]["pps"].as_f64().is_some_and(|pps| pps > 0.0), "{how:?}: {found}");
+        let refused = ended(&bench(folder.path(), &[&SHORT[..], how, &["--resume"]].concat()), 2).1;
+        assert!(refused.contains("rounds is 2 there and 1 here"), "{refused}");
+    }
+}
+
+#[test]
+#[ignore = "needs root, Open vSwitch and two CPUs: run by `cargo xtask test`"]
+fn other_switches_between_interfaces_carry_and_leave_nothing_behind() {
+    let folder = folder();
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/bench");
+    let interfaces =
+        || fs::read_dir("/sys/class/net").map_or(0, |entries| entries.flatten().filter(made_here).count());
+    for (script, places) in [("ovs-tap.sh", "0 {a} {b}"), ("linux-bridge.sh", "{a} {b}")] {
+        let command = format!("exec bash '{}' {places}", scripts.join(script).display());
+        let ports = ["kind=tap,interface=lrst0", "kind=tap,interface=lrst1"];
+        let more = ["--port", ports[0], "--port", ports[1], "--switch-command", &command, "-o", "json"];
+        let few = ["--tests", "throughput", "--ceiling", "5kpps", "--loss", "5%"];
+        let found = results(&bench(folder.path(), &[&SHORT[..], &few, &more].concat()), 0);
+        let round = &found["sizes"][0]["rounds"][0];
+        assert!(round["pdr"]["pps"].as_f64().is_some_and(|pps| pps > 0.0), "{script}: {found}");
+        assert!(wait::until(PATIENCE, || (interfaces() == 0).then_some(())).is_some(), "{script}");
+    }
+}
+
+/// Interfaces that those scripts and the story make.
+fn made_here(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name().to_string_lossy().into_owned();
+    ["lrst", "lrov", "lrbr"].iter().any(|prefix| name.starts_with(prefix))
+}

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::SystemTime;
 
 /// As it is now.
-pub(super) fn here(used: CpuSet) -> Environment {
+pub(crate) fn here(used: CpuSet) -> Environment {
     let processor = Processor::here();
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let kernel =

@@ -37,10 +37,31 @@ pub(super) fn open(
     let bytes = fs::read(path).map_err(unusable)?;
     let kept = Kept::read(&bytes).and_then(|kept| kept.judge(header).map(|()| kept));
     let kept = kept.map_err(|error| refused(place(), &error))?;
+    if kept.header.plan.rounds < header.plan.rounds {
+        let kept = kept.extended(header);
+        let keeper = rewritten(path, &kept)?;
+        return Ok((keeper, kept.course, kept.header.environment));
+    }
     let file = File::options().append(true).open(path).map_err(unusable)?;
     // A line that was not finished is not gone on with.
     file.set_len(kept.whole as u64).map_err(unusable)?;
     Ok((Keeper { path: path.to_owned(), file }, kept.course, kept.header.environment))
+}
+
+/// The file with another first line. The old one stays whole until the new one is.
+fn rewritten(path: &Path, kept: &Kept) -> Result<Keeper, Trouble> {
+    let mut next = path.as_os_str().to_owned();
+    next.push(".next");
+    let next = PathBuf::from(next);
+    let failed = |error: io::Error| {
+        let remedy = "make room there; what was kept is whole";
+        Trouble::failed(format!("--keep {}", next.display()), error, remedy)
+    };
+    let mut keeper = Keeper { path: next.clone(), file: File::create(&next).map_err(failed)? };
+    keeper.write(&kept.header)?;
+    kept.course.trials().iter().try_for_each(|trial| keeper.write(trial))?;
+    fs::rename(&next, path).map_err(failed)?;
+    Ok(Keeper { path: path.to_owned(), ..keeper })
 }
 
 fn refused(place: String, error: &KeepError) -> Trouble {

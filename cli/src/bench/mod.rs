@@ -9,7 +9,7 @@ pub(crate) mod args;
 mod child;
 mod command;
 mod compare;
-mod environment;
+pub(crate) mod environment;
 mod folder;
 mod keep;
 pub(crate) mod leash;
@@ -20,6 +20,7 @@ mod setup;
 mod tests;
 mod trial;
 mod wishes;
+mod workers;
 
 use args::{BenchArgs, BenchCommand};
 

@@ -9,6 +9,7 @@ use super::child::Start;
 use super::command::{fill, names};
 use super::folder::Folder;
 use super::wishes::{Listener, Own, Wishes};
+use super::workers::{worker, workers};
 use crate::kinds::{PortKind, SocketSettings, vhost_user};
 use crate::section;
 use crate::topology::PortSettings;
@@ -32,12 +33,15 @@ pub(super) struct Job {
     pub(super) cpus: CpuSet,
     pub(super) patience: Duration,
     pub(super) folder: Folder,
+    /// The switch runs within the generator's thread, over ports of its own.
+    pub(super) merged: bool,
 }
 
 /// Who runs the switch.
 enum Switch<'a> {
     Ours,
     Running,
+    Merged,
     Command(&'a str),
 }
 
@@ -53,14 +57,40 @@ pub(super) fn job(wishes: &Wishes, place: &str) -> anyhow::Result<Job> {
         (Some(command), _) => Switch::Command(command),
         (None, Own::Linerate) => Switch::Ours,
         (None, Own::Running) => Switch::Running,
+        (None, Own::Merged) => Switch::Merged,
     };
+    judge_merged(wishes, topology, &switch)?;
+    judge_workers(wishes, &switch)?;
     let ports = ports(wishes, topology, &switch, &folder)?;
     let parts = Parts { wishes, topology, switch, ports: &ports, folder: &folder };
+    let merged = matches!(parts.switch, Switch::Merged);
     let (switch, switch_ports) = parts.switch()?;
     let guest = parts.guest()?;
-    let setup = parts.setup(&stream, guest.is_some(), &switch_ports);
+    let setup = parts.setup(&stream, guest.is_some(), &switch_ports)?;
     let cpus = CpuSet { generator: wishes.cpu, switch: wishes.switch_cpu, guest: wishes.guest_cpu };
-    Ok(Job { plan, setup, stream, ports, switch, guest, cpus, patience: wishes.patience(), folder })
+    Ok(Job { plan, setup, stream, ports, switch, guest, cpus, patience: wishes.patience(), folder, merged })
+}
+
+/// There is no other thread, so there is nothing to place and nobody to connect to.
+fn judge_merged(wishes: &Wishes, topology: Topology, switch: &Switch<'_>) -> Result<(), Trouble> {
+    let given = !(wishes.ports.is_empty() && wishes.port_flags.is_empty());
+    let not_here = [
+        ("--topology", topology != Topology::VmVm),
+        ("--port", given),
+        ("--switch-cpu", wishes.switch_cpu.is_some()),
+    ];
+    let wrong = not_here.into_iter().find(|(_, wrong)| *wrong && matches!(switch, Switch::Merged));
+    wrong.map_or(Ok(()), |(flag, _)| {
+        let reason = "a switch within the generator has its two ports and the generator's CPU";
+        Err(Trouble::bad(format!("--switch merged with {flag}"), reason, format!("leave out {flag}")))
+    })
+}
+
+fn judge_workers(wishes: &Wishes, switch: &Switch<'_>) -> Result<(), Trouble> {
+    let foreign = wishes.switch_workers.is_some() && !matches!(switch, Switch::Ours);
+    let place = "--switch-workers";
+    let reason = "only a switch that is started here as linerate is run by it";
+    if foreign { Err(Trouble::bad(place, reason, "leave it out")) } else { Ok(()) }
 }
 
 /// A plan's error names its word, why, and behind `; ` what to do.
@@ -117,6 +147,9 @@ fn ports(
         }
         return judged_ports(given);
     }
+    if matches!(switch, Switch::Merged) {
+        return Ok(Vec::new());
+    }
     if matches!(switch, Switch::Running) {
         let reason = "a switch that runs already does not know sockets that are made up here";
         return Err(Trouble::bad("--switch running", reason, "name its places with --port").into());
@@ -152,7 +185,7 @@ impl Parts<'_> {
             (Topology::Loop, Switch::Command(command)) => {
                 self.wishes.guest_command.is_some() || named(command)
             }
-            (Topology::Loop, Switch::Running) => self.wishes.guest_command.is_some(),
+            (Topology::Loop, Switch::Running | Switch::Merged) => self.wishes.guest_command.is_some(),
         }
     }
 
@@ -179,7 +212,7 @@ impl Parts<'_> {
     /// The switch as a process, and the ports that ours has.
     fn switch(&self) -> Result<(Option<Start>, Vec<String>), Trouble> {
         match self.switch {
-            Switch::Running => Ok((None, Vec::new())),
+            Switch::Running | Switch::Merged => Ok((None, Vec::new())),
             Switch::Command(command) => {
                 self.judge_command(command)?;
                 let filled = self.fill("--switch-command", command, self.wishes.switch_cpu)?;
@@ -273,7 +306,7 @@ impl Parts<'_> {
             return Err(Trouble::bad("--switch-port", reason, "name one for each, or none"));
         }
         let bridges = if self.topology == Topology::PhyVmPhy { &["in", "out"][..] } else { &["in"] };
-        let mut text = worker(self.wishes.switch_cpu);
+        let (mut text, _) = workers(self.wishes)?;
         for name in bridges {
             // Writing to a String cannot fail.
             let _ = write!(text, "[[bridge]]\nname = \"{name}\"\n");
@@ -298,20 +331,22 @@ impl Parts<'_> {
     }
 
     /// In words that are the same whenever it is measured.
-    fn setup(&self, stream: &Description, guest: bool, switch_ports: &[String]) -> Setup {
+    fn setup(&self, stream: &Description, guest: bool, switch_ports: &[String]) -> Result<Setup, Trouble> {
         let folder = self.folder.path().display().to_string();
         let same = |text: &str| text.replace(&folder, "DIR");
-        Setup {
+        Ok(Setup {
             topology: self.topology,
             switch: match self.switch {
                 Switch::Ours => "linerate".to_owned(),
                 Switch::Running => "running".to_owned(),
+                Switch::Merged => "linerate, merged".to_owned(),
                 Switch::Command(command) => command.to_owned(),
             },
             version: match self.switch {
-                Switch::Ours => Some(env!("CARGO_PKG_VERSION").to_owned()),
+                Switch::Ours | Switch::Merged => Some(env!("CARGO_PKG_VERSION").to_owned()),
                 _ => self.wishes.switch_version.clone(),
             },
+            workers: workers(self.wishes)?.1,
             guest: guest.then(|| {
                 let ours = if self.topology == Topology::Loop { "linerate guest" } else { "linerate" };
                 self.wishes.guest_command.clone().unwrap_or_else(|| ours.to_owned())
@@ -319,17 +354,8 @@ impl Parts<'_> {
             ports: self.ports.iter().map(|port| same(&port.kind.to_string())).collect(),
             switch_ports: switch_ports.iter().map(|port| same(port)).collect(),
             stream: stream.clone(),
-        }
+        })
     }
-}
-
-fn worker(cpu: Option<usize>) -> String {
-    let mut text = "[[worker]]\n".to_owned();
-    if let Some(cpu) = cpu {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "cpu = {cpu}");
-    }
-    text
 }
 
 fn socket_port(name: &str, bridge: &str, kind: &str, socket: &str, mode: &str) -> String {

@@ -98,6 +98,12 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
         (&["--switch-command", "sw {a} {c}", "--topology", "phy-vm-phy"], "needs {b}"),
         (&["--switch-command", "sw {a} {b} {c}"], "the command names {c}"),
         (&["--guest-command", "x"], "vm-vm has no guest"),
+        (&["--switch", "merged", "--topology", "loop"], "--switch merged with --topology"),
+        (&["--switch", "merged", "--switch-cpu", "0"], "leave out --switch-cpu"),
+        (&["--switch-workers", "/nowhere.toml"], "--switch-workers /nowhere.toml: "),
+        (&["--switch-workers", "/nowhere.toml", "--switch-cpu", "0"], "the file says which CPUs"),
+        (&["--switch-workers", "x", "--switch", "merged"], "only a switch that is started here"),
+        (&["--agree", "200%"], "`agree` is 2"),
         (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU cannot be used"),
     ] {
         let told = told(words);

@@ -56,7 +56,7 @@ pub(super) struct Bed<'a> {
 impl<'a> Bed<'a> {
     /// Makes the ports, starts switch and guest, and waits until all carry packets.
     pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
-        let mut ends = ends(&job.ports)?;
+        let mut ends = if job.merged { within()? } else { ends(&job.ports)? };
         let mut bed = Self { job, ends: None, children: Vec::new(), ending, good: None };
         for start in job.switch.iter().chain(&job.guest) {
             bed.children.push(Running::start(start, job.folder.path())?);
@@ -230,6 +230,11 @@ impl<'a> Bed<'a> {
             }
         }
     }
+}
+
+fn within() -> Result<Ends, Trouble> {
+    let remedy = "close what holds memory or descriptors, and try again";
+    lab::usage::merged().map_err(|error| Trouble::failed("the switch", error, remedy))
 }
 
 impl Drop for Bed<'_> {

@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub(crate) enum Own {
     Linerate,
     /// One that runs already.
     Running,
+    /// This program, within the generator's own thread.
+    Merged,
 }
 
 /// Who makes the sockets that nobody named.
@@ -72,8 +75,8 @@ pub(crate) struct Wishes {
     /// forwards, and out by another), or loop (out and back by one port) [default: vm-vm]
     #[arg(long, value_parser = word::<Topology>, value_name = "NAME")]
     pub(crate) topology: Option<Topology>,
-    /// The switch under test: linerate (this program as a process of its own) or running (one that runs already, at
-    /// the places of the ports) [default: linerate]
+    /// The switch under test: linerate (this program as a process of its own), merged (the same within the generator's own
+    /// thread, with no other CPU) or running (one that runs already, at the places of the ports) [default: linerate]
     #[arg(long, value_parser = word::<Own>, value_name = "NAME", conflicts_with = "switch_command")]
     pub(crate) switch: Option<Own>,
     /// A command that runs another switch until it is ended: `{a}` and `{b}` stand for the places (sockets,
@@ -120,9 +123,13 @@ pub(crate) struct Wishes {
     /// How long a trial sends; RFC 2544 asks for 60s [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) trial: Option<Span>,
-    /// Trials of a load at most; more than half of them decide [default: 3]
+    /// Trials of a load at most, and of each latency [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) tries: Option<u32>,
+    /// The part of those of which more must pass for the load to pass. Less than half is for a machine whose CPUs are taken away
+    /// from it at times: that fails some trials of any switch, and a switch that is too slow fails them all [default: 50%]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) agree: Option<Percent>,
     /// How often everything is done; `bench compare` needs six rounds for intervals [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
@@ -148,6 +155,9 @@ pub(crate) struct Wishes {
     /// CPU of our switch
     #[arg(long, value_name = "CPU")]
     pub(crate) switch_cpu: Option<usize>,
+    /// File with the [worker], [[worker]] and [placement] sections of our switch [default: one worker on `--switch-cpu`]
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) switch_workers: Option<PathBuf>,
     /// CPU of our guest
     #[arg(long, value_name = "CPU")]
     pub(crate) guest_cpu: Option<usize>,
@@ -187,6 +197,7 @@ impl Wishes {
             precision: self.precision.or(file.precision),
             trial: self.trial.or(file.trial),
             tries: self.tries.or(file.tries),
+            agree: self.agree.or(file.agree),
             rounds: self.rounds.or(file.rounds),
             loads: or_file(self.loads, file.loads),
             ceiling: self.ceiling.or(file.ceiling),
@@ -194,6 +205,7 @@ impl Wishes {
             stream: file.stream,
             cpu: self.cpu.or(file.cpu),
             switch_cpu: self.switch_cpu.or(file.switch_cpu),
+            switch_workers: self.switch_workers.or(file.switch_workers),
             guest_cpu: self.guest_cpu.or(file.guest_cpu),
             patience: self.patience.or(file.patience),
             ..self
@@ -224,6 +236,7 @@ impl Wishes {
             precision: self.precision.map_or(0.01, |precision| precision.0),
             trial: self.trial.map_or(2.0, |trial| trial.0.as_secs_f64()),
             tries: self.tries.unwrap_or(3),
+            agree: self.agree.map_or(0.5, |agree| agree.0),
             rounds: self.rounds.unwrap_or(1),
             loads: if self.loads.is_empty() {
                 (1..=10).map(|tenth| f64::from(tenth) * 10.0).collect()

@@ -191,7 +191,7 @@ pub(crate) struct LabPathsArgs {
 /// Arguments of `lab usage`.
 #[derive(Args, Debug)]
 pub(crate) struct LabUsageArgs {
-    /// Run only these studies: batching, mistake, budget
+    /// Run only these studies: batching, mistake, budget, field
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// CPU of what is measured, and CPU of the other side
@@ -201,7 +201,7 @@ pub(crate) struct LabUsageArgs {
     #[arg(long, default_value_t = 300, value_name = "MS",
           value_parser = RangedU64ValueParser::<u64>::new().range(1..=60_000))]
     pub(crate) slice: u64,
-    /// Keep what came out in this file
+    /// Keep readings in this file, and take only those that it lacks
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
     /// How to print

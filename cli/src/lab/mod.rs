@@ -5,6 +5,7 @@
 
 pub(crate) mod args;
 mod copies;
+mod field;
 mod list;
 mod paths;
 mod profile;

@@ -1,41 +1,126 @@
 //! `linerate lab usage`: the studies of how a data path is used, on this machine.
+//!
+//! Everything that can be judged is judged first; then each reading is kept as it comes, and the same command again
+//! takes only those that are missing.
 
 use super::args::LabUsageArgs;
+use super::field::Field;
 use super::progress::Progress;
-use super::trial::{keep, refuse_place};
+use super::run::{stop_on_signals, trouble};
+use crate::bench::environment;
 use crate::show::{self, table};
-use crate::trouble::Trouble;
-use lab::usage::batching::Row;
-use lab::usage::budget::{Budget, BudgetError};
-use lab::usage::mistake::{Rest, Stage};
-use lab::usage::{Plan, Results, Study, measure};
+use crate::trouble::{BAD_INPUT, Trouble};
+use lab::bench::CpuSet;
+use lab::cache::batch::keep::KeepError;
+use lab::cache::results::Kind;
+use lab::report::{Section, Table, usage_sections};
+use lab::usage::budget::BudgetError;
+use lab::usage::keep::Keeper;
+use lab::usage::{Plan, Results, Study, Watch, measure};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Runs what was asked for, keeps it and prints it.
+/// Runs what is missing, keeps it and prints all that there is.
 pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
-    if let Some(path) = &args.out {
-        refuse_place(path)?;
+    plan.judge().map_err(|error| failed(&error))?;
+    let [switch, generator] = plan.cpus.map(Some);
+    let here = environment::here(CpuSet { switch, generator, guest: None });
+    let out = args.out.as_deref();
+    // Nothing has run yet, so a place that cannot be written to is bad input too.
+    let refused = |error: KeepError| Trouble { code: BAD_INPUT, ..unkept(out, &error) };
+    let (keeper, mut results) = Keeper::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
+    let ended = shown(&plan, &mut results, keeper)?;
+    if !usage_sections(&results).is_empty() {
+        show::print(&results, args.output, text)?;
     }
-    show::aside("nothing else should run meanwhile if the figures are to mean anything");
-    let results = shown(&plan).map_err(|error| failed(&error))?;
-    if let Some(path) = &args.out {
-        keep(path, &serde_json::to_string_pretty(&results)?)?;
-    }
-    show::print(&results, args.output, text)
+    ended.map_or(Ok(()), |end| Err(verdict(end, out).into()))
 }
 
-/// Runs it and shows how far it is.
-fn shown(plan: &Plan) -> Result<Results, BudgetError> {
-    let all = plan.studies.iter().map(|study| study.steps()).sum();
-    let (mut progress, mut begun) = (Progress::new("readings", 0, 1), 0);
-    let results = measure(plan, &mut |next| {
-        progress.at(begun, all, next);
-        begun += 1;
-    });
-    progress.at(begun, all, "");
-    progress.end();
-    results
+/// Why not every reading is there.
+enum End {
+    Asked,
+    Unwritten(KeepError),
+    Failed(BudgetError),
+}
+
+/// Shows how far it is, keeps what there is, and ends where a signal came.
+struct Watcher {
+    progress: Progress,
+    /// Readings in all.
+    of: usize,
+    keeper: Keeper,
+    stop: Arc<AtomicBool>,
+    unwritten: Option<KeepError>,
+}
+
+impl Watch for Watcher {
+    fn step(&mut self, done: usize, of: usize, next: &str) -> ControlFlow<()> {
+        self.of = of;
+        self.progress.at(done, of, next);
+        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn keep(&mut self, results: &Results) -> ControlFlow<()> {
+        if let Err(error) = self.keeper.replace(results) {
+            self.unwritten = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Runs what is missing; what ended it, if it did not end by itself.
+fn shown(plan: &Plan, results: &mut Results, keeper: Keeper) -> anyhow::Result<Option<End>> {
+    let (all, missing) = (plan.studies.len(), plan.missing(results));
+    if missing.len() < all {
+        show::aside(&format!("{} of {all} studies are there already", all - missing.len()));
+    }
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    show::aside("nothing else should run meanwhile if the figures are to mean anything");
+    let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
+    let mut field = Field::new(keeper.path(), plan.cpus, stop.clone());
+    let mut watcher = Watcher { progress, of: 0, keeper, stop, unwritten: None };
+    let measured = measure(plan, results, &mut watcher, &mut field);
+    if measured.is_ok() {
+        watcher.progress.at(watcher.of, watcher.of, "");
+    }
+    watcher.progress.end();
+    Ok(match (measured, watcher.unwritten) {
+        (Ok(()), None) => None,
+        (_, Some(error)) => Some(End::Unwritten(error)),
+        (Err(BudgetError::Ended), None) => Some(End::Asked),
+        (Err(error), None) => Some(End::Failed(error)),
+    })
+}
+
+fn verdict(end: End, out: Option<&Path>) -> Trouble {
+    match end {
+        End::Asked => {
+            let remedy = match out {
+                Some(_) => "run the same command again: it goes on from here",
+                None => "next time use `--out FILE.json`, which the same command goes on from",
+            };
+            Trouble::failed("lab usage", "ended by a signal; the result is of the readings before", remedy)
+        }
+        End::Unwritten(error) => unkept(out, &error),
+        End::Failed(error) => failed(&error),
+    }
+}
+
+fn unkept(out: Option<&Path>, error: &KeepError) -> Trouble {
+    match error {
+        KeepError::NotResults(_) | KeepError::Impossible { .. } => {
+            let remedy = "name a file that `lab usage --out` wrote, or a new one";
+            Trouble { remedy: remedy.to_owned(), ..trouble(out, error) }
+        }
+        _ => trouble(out, error),
+    }
 }
 
 fn plan(args: &LabUsageArgs) -> Result<Plan, Trouble> {
@@ -71,88 +156,22 @@ fn failed(error: &BudgetError) -> Trouble {
 }
 
 fn text(results: &Results) -> String {
-    let mut parts = vec![format!("{}; everything below was measured.", results.processor)];
-    if !results.batching.is_empty() {
-        parts.push(format!(
-            "Batching twice: sent at once, or from a buffer of N (which copies)\n{}",
-            batching(&results.batching)
-        ));
-    }
-    if !results.mistake.is_empty() {
-        parts.push(format!("The 144/32 mistake\n{}", mistake(&results.mistake)));
-    }
-    parts.extend(results.budget.as_ref().map(budget));
-    parts.join("\n\n")
+    let sections = usage_sections(results);
+    std::iter::once(results.processor.clone())
+        .chain(sections.iter().map(section))
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
-fn batching(rows: &[Row]) -> String {
-    let titles = ["BUFFER", ">LOAD", ">MPPS", ">LOST %", ">P50 NS", ">P99 NS", ">P99.9 NS", ">JITTER NS"];
-    table(
-        &titles,
-        rows.iter().map(|row| {
-            let load = row.load.map_or("most".to_owned(), |load| format!("{:.0} %", load * 100.0));
-            let buffer = if row.buffer == 0 { "none".to_owned() } else { row.buffer.to_string() };
-            let latency = row.latency_ns;
-            let mut cells = vec![buffer, load, format!("{:.3}", row.received_pps / 1e6)];
-            cells.push(format!("{:.3}", row.loss * 100.0));
-            cells.extend([latency.p50, latency.p99, latency.p999].map(|ns| ns.to_string()));
-            cells.push(format!("{:.0}", row.jitter_ns));
-            cells
-        }),
-    )
+fn section(section: &Section) -> String {
+    let truth = if section.kind == Kind::Simulated { "simulated" } else { "measured" };
+    let heading = format!("{} ({truth}). {}", section.title, section.words.join(" "));
+    std::iter::once(heading).chain(section.tables.iter().map(part)).collect::<Vec<_>>().join("\n")
 }
 
-fn mistake(stages: &[Stage]) -> String {
-    let titles = [">UNIT", ">PORT TAKES", "REST", ">TAKEN", ">SENT", ">LOST", ">MPPS"];
-    table(
-        &titles,
-        stages.iter().map(|stage| {
-            let rest = match stage.rest {
-                Rest::ThrownAway => "thrown away",
-                Rest::OfferedAgain => "offered again",
-            };
-            vec![
-                stage.unit.to_string(),
-                stage.most.map_or("all".to_owned(), |most| most.to_string()),
-                rest.to_owned(),
-                stage.taken.to_string(),
-                stage.sent.to_string(),
-                stage.lost.to_string(),
-                format!("{:.2}", stage.mpps),
-            ]
-        }),
-    )
-}
-
-fn budget(budget: &Budget) -> String {
-    let delays = budget.delays.iter().map(|read| {
-        vec![
-            format!("{:.0}", read.asked_ns),
-            format!("{:.2}", read.took_ns),
-            format!("{:+.2}", read.error_percent),
-        ]
-    });
-    let calls = budget.calls.iter().map(|calls| {
-        let costs = [calls.rx_ns, calls.tx_ns, calls.buffered_ns].map(|ns| format!("{ns:.1}"));
-        [vec![calls.burst.to_string()], costs.to_vec()].concat()
-    });
-    let predictions = budget.predictions.iter().map(|row| {
-        vec![
-            format!("{:.0}", row.delay_ns),
-            format!("{:.1}", row.path_ns),
-            format!("{:.3}", row.predicted_pps / 1e6),
-            format!("{:.3}", row.measured_pps / 1e6),
-            format!("{:+.1}", row.error_percent()),
-            format!("{:.0}", row.idle * 100.0),
-        ]
-    });
-    let titles = [">WORK NS", ">PATH NS", ">PREDICTED", ">MEASURED MPPS", ">ERROR %", ">IDLE %"];
-    format!(
-        "Delays (one step is {:.2} ns)\n{}\n\nWhat a packet costs by burst, in nanoseconds, on one thread\n{}\n\n\
-         Rates from costs; with much idle time the source was the limit, and the cost is no prediction\n{}",
-        budget.step_ns,
-        table(&[">ASKED NS", ">TOOK NS", ">ERROR %"], delays),
-        table(&[">BURST", ">RX", ">TX", ">TX BUFFERED"], calls),
-        table(&titles, predictions),
-    )
+fn part(part: &Table) -> String {
+    let titles: Vec<String> = part.titles.iter().map(|title| title.to_uppercase()).collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let shown = table(&titles, part.rows.iter().cloned());
+    if part.heading.is_empty() { shown } else { format!("\n{}\n{shown}", part.heading) }
 }

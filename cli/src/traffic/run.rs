@@ -63,7 +63,7 @@ pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Trouble> {
     let Some((first, others)) = ports.split_first() else {
         return Err(Trouble::bad("the ports", "there is none", "add --port kind=...,..."));
     };
-    Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()? })
+    Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
 }
 
 fn failed(error: &RigError) -> Trouble {

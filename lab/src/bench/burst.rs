@@ -5,6 +5,7 @@
 //! come back to back. Lengths are searched by their logarithms first, because a ring holds hundreds and a switch that
 //! keeps up millions.
 
+use super::plan::Tries;
 use super::search::{Verdict, verdict};
 use super::seen::Seen;
 
@@ -14,7 +15,7 @@ pub(super) struct Rules {
     /// Frames of the longest burst that is tried.
     pub(super) longest: u64,
     pub(super) precision: f64,
-    pub(super) tries: u32,
+    pub(super) tries: Tries,
 }
 
 /// The longest burst that passed, and the shortest above it that did not.

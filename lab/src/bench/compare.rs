@@ -102,6 +102,7 @@ fn differences(a: &Results, b: &Results) -> Vec<String> {
             "trial": plan.trial,
             "precision": plan.precision,
             "tries": plan.tries,
+            "agree": plan.agree,
             "loads": plan.loads,
             "ceiling": plan.ceiling,
         })

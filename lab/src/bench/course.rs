@@ -136,12 +136,12 @@ impl Course {
 
     /// Trials that a size usually takes.
     fn usual(&self) -> usize {
-        let enough = (self.plan.tries / 2 + 1) as usize;
+        let enough = self.plan.decided().enough as usize;
         let [first, further, burst, steps] = USUAL;
         let search = (first + further * (self.plan.goals().len() - 1)) * enough;
         let of = |test, trials: usize| if self.plan.has(test) { trials } else { 0 };
         1 + if self.plan.searches() { search } else { 0 }
-            + of(Test::Latency, self.plan.loads.len())
+            + of(Test::Latency, self.plan.loads.len() * self.plan.tries as usize)
             + of(Test::Loss, steps)
             + of(Test::BackToBack, burst * enough)
     }
@@ -188,8 +188,7 @@ impl<'a> Part<'a> {
 
     fn rules(&self) -> Option<Rules> {
         let (ceiling, of_generator) = self.ceiling?;
-        let Plan { precision, tries, .. } = *self.plan;
-        Some(Rules { ceiling, of_generator, precision, tries })
+        Some(Rules { ceiling, of_generator, precision: self.plan.precision, tries: self.plan.decided() })
     }
 
     fn tried(&self) -> Vec<Tried<'a>> {
@@ -220,7 +219,8 @@ impl<'a> Part<'a> {
     }
 
     fn latency(&self) -> Option<(Doing, Offer, f64)> {
-        let done = self.latencies().count();
+        // Medians are taken over them, so that one disturbance does not decide here either.
+        let done = self.latencies().count() / self.plan.tries as usize;
         let load = *self.plan.loads.get(done).filter(|_| self.plan.has(Test::Latency))?;
         let ndr = self.throughput(0.0)?.pps;
         let rate = (ndr * load / 100.0).round();
@@ -254,7 +254,7 @@ impl<'a> Part<'a> {
     fn burst_rules(&self) -> Option<burst::Rules> {
         let (ceiling, _) = self.ceiling?;
         let longest = ((ceiling * LONGEST) as u64).clamp(1, u64::from(u32::MAX));
-        Some(burst::Rules { longest, precision: self.plan.precision, tries: self.plan.tries })
+        Some(burst::Rules { longest, precision: self.plan.precision, tries: self.plan.decided() })
     }
 
     fn burst(&self) -> Option<(Doing, Offer, f64)> {

@@ -60,7 +60,9 @@ impl Header {
                 seats: format!("{:?}", header.environment.used),
             }),
         };
-        let mut differences = fields(&self.plan, &here.plan);
+        // More rounds are a longer list of the same trials.
+        let rounds = if here.plan.rounds > self.plan.rounds { here.plan.rounds } else { self.plan.rounds };
+        let mut differences = fields(&Plan { rounds, ..self.plan.clone() }, &here.plan);
         differences.extend(fields(&self.setup, &here.setup));
         differences.extend(made(self).differences(&made(here)));
         differences
@@ -127,6 +129,17 @@ impl Kept {
     pub fn judge(&self, here: &Header) -> Result<(), KeepError> {
         let differences = self.header.differences(here);
         if differences.is_empty() { Ok(()) } else { Err(KeepError::MadeOtherwise(differences.join("; "))) }
+    }
+
+    /// The same with as many rounds as `here` asks for.
+    #[must_use]
+    pub fn extended(mut self, here: &Header) -> Kept {
+        self.header.plan.rounds = here.plan.rounds;
+        let mut course = Course::new(self.header.plan.clone());
+        for trial in self.course.trials() {
+            course.take(trial.step, trial.seen.clone());
+        }
+        Kept { course, ..self }
     }
 
     /// The sum of its trials.

@@ -44,8 +44,11 @@ pub struct Plan {
     pub precision: f64,
     /// Seconds of a trial.
     pub trial: f64,
-    /// Most trials of a load; more than half of them decide.
+    /// Most trials of a load.
     pub tries: u32,
+    /// The part of those of which more must pass for the load to pass, from 0 (one is enough) to 1 (all).
+    #[serde(default = "half")]
+    pub agree: f64,
     /// How often everything is done.
     pub rounds: u32,
     /// Loads at which latency is measured, in percent of the throughput without loss.
@@ -53,6 +56,26 @@ pub struct Plan {
     /// The highest rate that is offered; left out: the generator's own, over a wire of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<String>,
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+/// How many trials of a load there are, and how many of them decide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tries {
+    pub(super) most: u32,
+    /// That many must pass.
+    pub(super) enough: u32,
+}
+
+impl Tries {
+    /// More than this part of so many.
+    pub(super) fn of(most: u32, agree: f64) -> Self {
+        let enough = (f64::from(most) * agree) as u32 + 1;
+        Self { most, enough: enough.min(most) }
+    }
 }
 
 /// What is wrong with a plan: which word, why, and behind `; ` what to do.
@@ -90,6 +113,7 @@ impl Plan {
         range("precision", precision, (1e-4..=0.5).contains(&precision), "a part from 0.01% to 50%")?;
         range("trial", self.trial, (0.01..=86_400.0).contains(&self.trial), "a time from 10 ms to a day")?;
         range("tries", self.tries.into(), (1..=99).contains(&self.tries), "1 to 99")?;
+        range("agree", self.agree, (0.0..=1.0).contains(&self.agree), "a part from 0% to 100%")?;
         range("rounds", self.rounds.into(), (1..=10_000).contains(&self.rounds), "1 to 10000")?;
         let wrong = self.loads.iter().find(|load| !(0.1..=200.0).contains(*load));
         range("loads", wrong.copied().unwrap_or(0.0), wrong.is_none(), "percentages from 0.1 to 200")?;
@@ -115,6 +139,11 @@ impl Plan {
     pub fn mean(&self, size: usize) -> f64 {
         let round = self.sizes.get(size).and_then(|size| size.round().ok()).unwrap_or_default();
         round.iter().map(|size| f64::from(*size)).sum::<f64>() / round.len().max(1) as f64
+    }
+
+    /// How a load or a burst is decided.
+    pub(super) fn decided(&self) -> Tries {
+        Tries::of(self.tries, self.agree)
     }
 
     /// The goals of the search: nothing lost, then the agreed part, if it is another.

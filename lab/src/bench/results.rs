@@ -43,6 +43,9 @@ pub struct Setup {
     /// Its version, where it is ours or somebody said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What our switch is run by, where that is not one worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<String>,
     /// The guest that forwards or reflects, if there is one.
     pub guest: Option<String>,
     /// The generator's ports.
@@ -247,8 +250,10 @@ fn latency(part: &Part<'_>) -> Vec<LatencyRow> {
 fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     let plan = course.plan();
     let mut notes = vec![format!(
-        "a trial has {} s, where RFC 2544 asks for 60 s (`--trial 60s`); of {} at a load more than half decide",
-        plan.trial, plan.tries
+        "a trial has {} s, where RFC 2544 asks for 60 s (`--trial 60s`); of {} at a load {} must pass",
+        plan.trial,
+        plan.tries,
+        plan.decided().enough
     )];
     for size in sizes {
         let name = &size.size;

@@ -1,11 +1,13 @@
 //! Throughput: the highest load of which no more than a goal is lost (RFC 2544 section 26.1, RFC 1242 section 3.17).
 //!
-//! A load is tried until more than half of its tries agree, so that one disturbance does not decide. The upper bound
+//! A load is tried until as many of its tries agree as the plan asks for (more than half of them, unless it says otherwise), so that one
+//! disturbance does not decide. The upper bound
 //! is the lowest load that failed, the lower one the highest below it that passed, and the next load halves what lies
 //! between. It starts at the ceiling and at what came through there, and steps away from that in growing steps until
 //! both bounds are there. A load that the generator could not offer bounds the search like one that failed, but is
 //! not held against the switch. All goals share their trials. See `docs/decisions/0062-search-of-the-throughput.md`.
 
+use super::plan::Tries;
 use super::seen::Seen;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +50,7 @@ pub(super) struct Rules {
     /// Whether the ceiling is what the generator can do at most.
     pub(super) of_generator: bool,
     pub(super) precision: f64,
-    pub(super) tries: u32,
+    pub(super) tries: Tries,
 }
 
 /// A load that was asked, in frames a second, and what was seen.
@@ -66,7 +68,7 @@ pub(super) enum Verdict {
 }
 
 /// Judges a load or a burst by all its tries: each is good, short or bad, and short tries carry what they showed.
-pub(super) fn verdict(tries: u32, each: impl Iterator<Item = Verdict>) -> Verdict {
+pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verdict {
     let (mut passed, mut failed, mut short) = (0, 0, Vec::new());
     for one in each {
         match one {
@@ -75,14 +77,13 @@ pub(super) fn verdict(tries: u32, each: impl Iterator<Item = Verdict>) -> Verdic
             Verdict::Failed | Verdict::Open => failed += 1,
         }
     }
-    let enough = tries / 2 + 1;
     let good = passed + short.len() as u32;
-    match (failed >= enough, good >= enough, passed > 0) {
+    // Too few are left for the others to be enough: a tie says that it does not pass.
+    let hopeless = failed > tries.most - tries.enough;
+    match (hopeless, good >= tries.enough, passed > 0) {
         (true, ..) => Verdict::Failed,
         (_, true, true) => Verdict::Passed,
         (_, true, false) => Verdict::Short(short.into_iter().fold(0.0, f64::max)),
-        // A tie says that it does not pass.
-        _ if failed + good >= tries => Verdict::Failed,
         _ => Verdict::Open,
     }
 }

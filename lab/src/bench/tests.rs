@@ -1,5 +1,6 @@
 use super::compare::{Finding, compare};
 use super::keep::{Header, KeepError, Kept};
+use super::plan::Tries;
 use super::*;
 use crate::traffic::Sizes;
 use crate::traffic::meter::Summary;
@@ -71,6 +72,7 @@ fn plan(tests: &[Test]) -> Plan {
         precision: 0.01,
         trial: 1.0,
         tries: 1,
+        agree: 0.5,
         rounds: 1,
         loads: vec![50.0, 100.0],
         ceiling: None,
@@ -139,7 +141,8 @@ fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
 
 #[test]
 fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
-    let rules = search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: 1 };
+    let rules =
+        search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: Tries::of(1, 0.5) };
     let seen = |sent, late| Seen { seconds: 1.0, sent, late, received: sent, ..Seen::default() };
     let (little, much) = (seen(997_000, 3_000), seen(950_000, 50_000));
     let found = |seen| search::found(&rules, 0.0, &[(1e6, seen)]).unwrap();
@@ -159,6 +162,28 @@ fn one_disturbance_does_not_decide_where_there_are_several_tries() {
     }
     // Of five tries three fail by chance in one load of a hundred.
     assert!(far <= 10, "{far} of 50");
+}
+
+#[test]
+fn where_most_trials_are_disturbed_a_part_that_may_pass_finds_the_rate_all_the_same() {
+    let mut far = 0;
+    for seed in 0..50 {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut model = Model { disturbed: 50, random, ..Model::new(3e6, 10e6) };
+        let noisy = Plan { tries: 12, agree: 0.2, ..plan(&[Test::Throughput]) };
+        let ndr = round(&noisy, &mut model).ndr.unwrap().pps;
+        assert!(ndr <= 3e6, "a switch that is too slow fails them all: {ndr}");
+        far += usize::from(ndr < 2.95e6);
+    }
+    // Of twelve tries ten fail by chance in two loads of a hundred.
+    assert!(far <= 12, "{far} of 50");
+}
+
+#[test]
+fn how_many_must_pass_follows_from_the_part() {
+    let enough = |most, agree| Tries::of(most, agree).enough;
+    assert_eq!([1, 2, 3, 4, 5].map(|most| enough(most, 0.5)), [1, 2, 2, 3, 3]);
+    assert_eq!([0.0, 0.25, 0.99, 1.0].map(|agree| enough(10, agree)), [1, 3, 10, 10]);
 }
 
 #[test]
@@ -186,7 +211,7 @@ fn the_longest_burst_is_what_the_switch_holds() {
 #[test]
 fn a_burst_that_had_to_wait_has_failed() {
     let seen = Seen { seconds: 1.0, sent: 64, received: 64, waits: 1, ..Seen::default() };
-    let rules = burst::Rules { longest: 64, precision: 0.01, tries: 1 };
+    let rules = burst::Rules { longest: 64, precision: 0.01, tries: Tries::of(1, 0.5) };
     assert_eq!(burst::found(&rules, &[(64, &seen)]).unwrap().above, Some(64));
 }
 
@@ -285,6 +310,27 @@ fn other_arguments_another_machine_and_other_files_are_refused() {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let without = [&lines[..4], &lines[5..]].concat().concat();
     assert!(matches!(Kept::read(&without), Err(KeepError::Other(5))), "{:?}", Kept::read(&without));
+}
+
+#[test]
+fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
+    let one = plan(&ALL);
+    let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
+    let three = Plan { rounds: 3, ..plan(&ALL) };
+    let kept = Kept::read(&bytes).unwrap();
+    kept.judge(&header(&three)).unwrap();
+    let before = kept.course.trials().len();
+    let mut course = kept.extended(&header(&three)).course;
+    let mut model = Model::new(1_234_567.0, 10e6);
+    while let Some(step) = course.next() {
+        assert!(step.round > 0);
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    assert_eq!((course.trials().len() > before, results(&course).sizes[0].rounds.len()), (true, 3));
+    let longer = file(&three, &course);
+    let told = Kept::read(&longer).unwrap().judge(&header(&one)).unwrap_err().to_string();
+    assert!(told.contains("rounds is 3 there and 1 here"), "{told}");
 }
 
 #[test]

@@ -182,6 +182,7 @@ mod tests {
             precision: 0.05,
             trial: 1.0,
             tries: 1,
+            agree: 0.5,
             rounds: 1,
             loads: vec![50.0, 100.0],
             ceiling: Some("2Mpps".to_owned()),

@@ -15,12 +15,14 @@ mod summary;
 mod svg;
 mod tables;
 mod text;
+mod usage;
 
 pub use bench::bench_page;
 pub use copies::copies_text;
 pub use figures::Figure;
 pub use page::page;
 pub use summary::summary;
+pub use usage::{Section, Table, usage_sections};
 
 use serde::Serialize;
 

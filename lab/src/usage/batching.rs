@@ -5,6 +5,7 @@
 //! (`docs/decisions/0067-buffered-transmit-as-a-wrapper.md`), so the fair neighbour of a buffer of N is a buffer of one.
 
 use super::budget::BudgetError;
+use super::journal::Journal;
 use super::switch::Bench;
 use crate::cache::real::seats::pin;
 use crate::traffic::meter::Summary;
@@ -43,26 +44,27 @@ pub struct Row {
     pub jitter_ns: f64,
 }
 
-/// Measures all of it: the switch on the first CPU, the generator on the second.
-pub fn measure(
-    cpus: [usize; 2],
-    length: Duration,
-    told: &mut dyn FnMut(&str),
-) -> Result<Vec<Row>, BudgetError> {
+/// Measures what the journal lacks of it: the switch on the first CPU, the generator on the second.
+pub fn measure(cpus: [usize; 2], length: Duration, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
     pin(cpus[1])?;
-    let mut rows = Vec::new();
-    let mut most = None;
-    for buffer in SIZES {
-        told(&format!("buffer {buffer}, as much as passes"));
-        let row = run(cpus[0], buffer, None, Rate::Unlimited, length)?;
-        let most = *most.get_or_insert(row.received_pps);
-        rows.push(row);
-        for load in LOADS {
-            told(&format!("buffer {buffer}, load {load}"));
-            rows.push(run(cpus[0], buffer, Some(load), Rate::Frames(most * load), length)?);
+    let loads = || std::iter::once(None).chain(LOADS.map(Some));
+    for (buffer, load) in SIZES.into_iter().flat_map(|buffer| loads().map(move |load| (buffer, load))) {
+        if find(&journal.results.batching, buffer, load).is_some() {
+            journal.skip();
+            continue;
         }
+        let shown = load.map_or("as much as passes".to_owned(), |load| format!("load {load}"));
+        journal.next(&format!("buffer {buffer}, {shown}"))?;
+        let most = find(&journal.results.batching, SIZES[0], None).map(|row| row.received_pps);
+        let rate = load.zip(most).map_or(Rate::Unlimited, |(load, most)| Rate::Frames(most * load));
+        journal.results.batching.push(run(cpus[0], buffer, load, rate, length)?);
+        journal.keep()?;
     }
-    Ok(rows)
+    Ok(())
+}
+
+fn find(rows: &[Row], buffer: u16, load: Option<f64>) -> Option<&Row> {
+    rows.iter().find(|row| row.buffer == buffer && row.load == load)
 }
 
 fn run(

@@ -5,6 +5,8 @@
 //! reading it. What a rate is predicted from are the same costs where packets come from another CPU and go to one.
 
 use super::delay::{Delay, Reading, readings};
+use super::journal::Journal;
+use super::keep::any_number;
 use super::queues::{Frames, Wire, discard};
 use crate::cache::real::seats::pin;
 use crate::cache::real::{Clock, Processor, SeatsError};
@@ -35,10 +37,13 @@ pub struct Calls {
     /// Packets of a call.
     pub burst: usize,
     /// Receiving them and giving their buffers back.
+    #[serde(deserialize_with = "any_number")]
     pub rx_ns: f64,
     /// Sending them at once.
+    #[serde(deserialize_with = "any_number")]
     pub tx_ns: f64,
     /// Sending them through a buffer of 32.
+    #[serde(deserialize_with = "any_number")]
     pub buffered_ns: f64,
 }
 
@@ -46,16 +51,22 @@ pub struct Calls {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Work on each packet, in nanoseconds: what was asked for, and what it takes.
+    #[serde(deserialize_with = "any_number")]
     pub delay_ns: f64,
     /// The same as it was read.
+    #[serde(deserialize_with = "any_number")]
     pub took_ns: f64,
     /// What receiving and sending a packet costs, in nanoseconds: taken in runs of their own, under the same work.
+    #[serde(deserialize_with = "any_number")]
     pub path_ns: f64,
     /// One packet for so many nanoseconds.
+    #[serde(deserialize_with = "any_number")]
     pub predicted_pps: f64,
     /// What came through.
+    #[serde(deserialize_with = "any_number")]
     pub measured_pps: f64,
     /// Of the time, the part in which nothing was there: with much of it the source was the limit, and not the cost.
+    #[serde(deserialize_with = "any_number")]
     pub idle: f64,
 }
 
@@ -67,9 +78,10 @@ impl Prediction {
 }
 
 /// The whole experiment.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Nanoseconds of the delay's shortest step.
+    #[serde(deserialize_with = "any_number")]
     pub step_ns: f64,
     /// The delays themselves.
     pub delays: Vec<Reading>,
@@ -94,6 +106,9 @@ pub enum BudgetError {
     /// A thread of ours could not be had, or ended.
     #[error("the laboratory's second thread could not run: {0}")]
     Thread(String),
+    /// Whoever watched it did not want more.
+    #[error("it was ended before its last reading")]
+    Ended,
 }
 
 /// How long each part of it runs.
@@ -105,28 +120,51 @@ pub struct Lengths {
     pub rate: Duration,
 }
 
-/// Measures everything: on `cpus`, the first for what is measured, the second for the other side.
-pub fn measure(
-    cpus: [usize; 2],
-    lengths: Lengths,
-    told: &mut dyn FnMut(&str),
-) -> Result<Budget, BudgetError> {
+/// Measures what the journal lacks of it: on `cpus`, the first for what is measured, the second for the other side.
+pub fn measure(cpus: [usize; 2], lengths: Lengths, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
     pin(cpus[0])?;
     let delay = Delay::calibrated();
-    told("delays");
-    let delays = readings(&delay);
     let clock = Clock::calibrated(&Processor::here());
-    let mut calls = Vec::new();
+    reading_of(
+        journal,
+        "delays",
+        |budget| !budget.delays.is_empty(),
+        |budget| {
+            (budget.step_ns, budget.delays) = (delay.step(), readings(&delay));
+            Ok(())
+        },
+    )?;
     for burst in BURSTS {
-        told(&format!("calls of {burst}"));
-        calls.push(cost_of_calls(clock, burst, lengths.calls)?);
+        let there = |budget: &Budget| budget.calls.iter().any(|calls| calls.burst == burst);
+        reading_of(journal, &format!("calls of {burst}"), there, |budget| {
+            budget.calls.push(cost_of_calls(clock, burst, lengths.calls)?);
+            Ok(())
+        })?;
     }
-    let mut predictions = Vec::new();
     for ns in DELAYS_NS {
-        told(&format!("{ns:.0} ns of work"));
-        predictions.push(predict(cpus[1], clock, &delay, ns, lengths.rate)?);
+        let there = |budget: &Budget| budget.predictions.iter().any(|row| (row.delay_ns - ns).abs() < 0.5);
+        reading_of(journal, &format!("{ns:.0} ns of work"), there, |budget| {
+            budget.predictions.push(predict(cpus[1], clock, &delay, ns, lengths.rate)?);
+            Ok(())
+        })?;
     }
-    Ok(Budget { step_ns: delay.step(), delays, calls, predictions })
+    Ok(())
+}
+
+/// Takes one reading, unless it is there.
+fn reading_of(
+    journal: &mut Journal<'_>,
+    name: &str,
+    there: impl Fn(&Budget) -> bool,
+    take: impl FnOnce(&mut Budget) -> Result<(), BudgetError>,
+) -> Result<(), BudgetError> {
+    if journal.results.budget.as_ref().is_some_and(there) {
+        journal.skip();
+        return Ok(());
+    }
+    journal.next(name)?;
+    take(journal.results.budget.get_or_insert_default())?;
+    journal.keep()
 }
 
 /// Sums of ticks, and how many readings they are of.

@@ -1,22 +1,33 @@
 //! How the use of a data path decides what it does: the studies of DPDK's use, repeated on linerate's own parts.
 //!
 //! Each experiment is a value of its own that can be printed, kept and drawn. What was measured and what was simulated never
-//! stand in one figure. Nothing here changes how the product works: experiments use its parts as anybody could.
+//! stand in one figure. Nothing here changes how the product works: experiments use its parts as anybody could. What there
+//! is already is not measured again (`journal`), so that whoever keeps results (`keep`) can go on with them.
 
 pub mod batching;
 pub mod budget;
 pub mod delay;
+pub mod field;
+mod journal;
+pub mod keep;
 pub mod mistake;
 mod queues;
 mod switch;
+mod within;
 
+pub use within::merged;
+
+pub use journal::{Journal, Watch};
+
+use crate::bench::Environment;
 use crate::cache::real::seats::pin;
 use budget::BudgetError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// An experiment by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Study {
     /// [`batching`].
     Batching,
@@ -24,11 +35,13 @@ pub enum Study {
     Mistake,
     /// [`budget`].
     Budget,
+    /// [`field`].
+    Field,
 }
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 3] = [Study::Batching, Study::Mistake, Study::Budget];
+    pub const ALL: [Study; 4] = [Study::Batching, Study::Mistake, Study::Budget, Study::Field];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -36,6 +49,7 @@ impl Study {
             Study::Batching => "batching",
             Study::Mistake => "mistake",
             Study::Budget => "budget",
+            Study::Field => "field",
         }
     }
 }
@@ -47,6 +61,7 @@ impl Study {
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
+            Study::Field => field::steps(),
         }
     }
 }
@@ -54,8 +69,20 @@ impl Study {
 /// What came out; an experiment that was not run is not there.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
+    /// What kept it: [`keep::KIND`]. Files from before that was told have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
     /// The processor, as it calls itself.
     pub processor: String,
+    /// Where and by what it was measured; none in files from before that was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// Milliseconds that each reading lasted; none in files from before that was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_ms: Option<u64>,
+    /// Experiments whose every reading is there. Files from before that was told have whole ones only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finished: Vec<Study>,
     /// Sending at once against sending from a buffer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batching: Vec<batching::Row>,
@@ -65,6 +92,16 @@ pub struct Results {
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
+    /// linerate and other switches, measured from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub field: Vec<field::Entry>,
+}
+
+impl Results {
+    /// Whether readings of this experiment are missing.
+    pub fn is_partial(&self, study: Study) -> bool {
+        self.kept.is_some() && !self.finished.contains(&study)
+    }
 }
 
 /// What to run and for how long.
@@ -78,34 +115,78 @@ pub struct Plan {
     pub length: Duration,
 }
 
+impl Plan {
+    /// Results made like this, without any so far.
+    pub fn empty(&self, environment: Environment) -> Results {
+        Results {
+            kept: Some(keep::KIND.to_owned()),
+            processor: environment.processor.clone(),
+            slice_ms: u64::try_from(self.length.as_millis()).ok(),
+            environment: Some(environment),
+            ..Results::default()
+        }
+    }
+
+    /// Those experiments that `results` have not whole.
+    pub fn missing(&self, results: &Results) -> Vec<Study> {
+        self.studies.iter().copied().filter(|study| !results.finished.contains(study)).collect()
+    }
+
+    /// Finds CPUs that this process may not run on. Nothing is measured.
+    pub fn judge(&self) -> Result<(), BudgetError> {
+        alone(|| self.cpus.iter().try_for_each(|&cpu| Ok(pin(cpu)?)))
+    }
+}
+
 /// Units of packets that the pipeline with the mistake handles.
 const UNITS: u64 = 50_000;
 
-/// Runs the experiments one after the other on a thread of their own, which is pinned.
-pub fn measure(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Results, BudgetError> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| all(plan, told));
-        thread.join().unwrap_or_else(|_| Err(BudgetError::Thread("it panicked".to_owned())))
+/// Runs the experiments that `results` lack, one after the other. What was read until an error came stays there. Other switches are
+/// run by `benches`.
+pub fn measure(
+    plan: &Plan,
+    results: &mut Results,
+    watch: &mut dyn Watch,
+    benches: &mut dyn field::Benches,
+) -> Result<(), BudgetError> {
+    alone(|| {
+        let missing = plan.missing(results);
+        let mut journal = Journal::new(results, watch, missing.iter().map(|study| study.steps()).sum());
+        for study in missing {
+            let begun = journal.done();
+            one(study, plan, &mut journal, benches)?;
+            journal.finish(study, begun + study.steps())?;
+        }
+        Ok(())
     })
 }
 
-/// CPUs that this thread may not run on are found before anything is measured.
-fn all(plan: &Plan, told: &mut (dyn FnMut(&str) + Send)) -> Result<Results, BudgetError> {
-    let processor = crate::cache::real::Processor::here().name;
-    plan.cpus.iter().try_for_each(|&cpu| pin(cpu))?;
-    let mut results = Results { processor, ..Results::default() };
-    for study in &plan.studies {
-        match study {
-            Study::Batching => results.batching = batching::measure(plan.cpus, plan.length, told)?,
-            Study::Mistake => {
-                told("144 of 32");
-                results.mistake = mistake::measure(UNITS)?;
-            }
-            Study::Budget => {
-                let lengths = budget::Lengths { calls: plan.length, rate: plan.length };
-                results.budget = Some(budget::measure(plan.cpus, lengths, told)?);
-            }
+/// On a thread of its own, because it will be pinned.
+fn alone(act: impl FnOnce() -> Result<(), BudgetError> + Send) -> Result<(), BudgetError> {
+    std::thread::scope(|scope| {
+        let panicked = |_| Err(BudgetError::Thread("it panicked".to_owned()));
+        scope.spawn(act).join().unwrap_or_else(panicked)
+    })
+}
+
+/// Those that take long keep each reading; the others are kept as a whole.
+fn one(
+    study: Study,
+    plan: &Plan,
+    journal: &mut Journal<'_>,
+    benches: &mut dyn field::Benches,
+) -> Result<(), BudgetError> {
+    match study {
+        Study::Batching => batching::measure(plan.cpus, plan.length, journal)?,
+        Study::Mistake => {
+            journal.next("144 of 32")?;
+            journal.results.mistake = mistake::measure(UNITS)?;
         }
+        Study::Budget => {
+            let lengths = budget::Lengths { calls: plan.length, rate: plan.length };
+            budget::measure(plan.cpus, lengths, journal)?;
+        }
+        Study::Field => field::measure(benches, journal)?,
     }
-    Ok(results)
+    Ok(())
 }

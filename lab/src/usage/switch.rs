@@ -52,7 +52,7 @@ impl Bench {
     pub(super) fn ends(&self) -> Result<Ends, BudgetError> {
         let [send, receive] = NAMES.map(|(port, own)| Ok(Side::new(own, self.end(own, port)?)));
         let receive: Result<_, BudgetError> = receive;
-        Ok(Ends { send: send?, receive: Some(receive?) })
+        Ok(Ends { send: send?, receive: Some(receive?), beside: None })
     }
 
     /// Ends it.

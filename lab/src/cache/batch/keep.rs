@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::cache::factors::{Named, everything};
 use crate::cache::results::{Results, Row, ThreadRow};
 use crate::cache::trial::record::Record;
@@ -148,7 +150,7 @@ impl Keeper {
 }
 
 /// Writes beside the file and moves it there at once.
-fn replace(path: &Path, results: &Results) -> io::Result<()> {
+pub(crate) fn replace<T: Serialize>(path: &Path, results: &T) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".partial");
     let beside = PathBuf::from(beside);

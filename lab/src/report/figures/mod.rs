@@ -3,6 +3,7 @@
 pub(super) mod bench;
 pub(super) mod copies;
 mod cycles;
+pub(super) mod field;
 mod lines;
 mod paths;
 mod plot;

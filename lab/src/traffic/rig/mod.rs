@@ -37,8 +37,8 @@ const TENDED: u64 = 1_000_000;
 const TOLD: u64 = 250_000_000;
 /// Frames that wait for room are made anew when they are older than this, in nanoseconds.
 const STALE: u64 = 1_000;
-/// Without a frame for so long, the last ones are not coming any more.
-const SILENCE: Duration = Duration::from_millis(200);
+/// Without a frame for as long as frames were sent, within these bounds, the last ones are not coming any more.
+const SILENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// How long it is between two looks at a port that is not ready.
 const LOOK: Duration = Duration::from_millis(2);
 /// The schedule may catch up with what was due in so many seconds, but at least a burst; and with more frames than a ring
@@ -130,6 +130,22 @@ pub enum RigError {
     Ended,
 }
 
+/// What else the generator's thread does in every turn, such as a switch that runs within it.
+pub struct Beside(Box<dyn FnMut() -> bool + Send>);
+
+impl Beside {
+    /// Whatever this does; it must not wait. It says whether there was anything to do.
+    pub fn new(turn: impl FnMut() -> bool + Send + 'static) -> Self {
+        Self(Box::new(turn))
+    }
+}
+
+impl std::fmt::Debug for Beside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Beside").finish_non_exhaustive()
+    }
+}
+
 /// Where frames leave and where they come back.
 #[derive(Debug)]
 pub struct Ends {
@@ -137,6 +153,8 @@ pub struct Ends {
     pub send: Side,
     /// The receiving one; left out: the same.
     pub receive: Option<Side>,
+    /// What runs between sending and receiving.
+    pub beside: Option<Beside>,
 }
 
 impl Ends {
@@ -147,7 +165,7 @@ impl Ends {
             let made = Pair::new(name, peer, Options::default(), &exchange);
             made.map(|pair| Side::new(name, Box::new(pair))).map_err(|e| RigError::Wire(e.to_string()))
         };
-        Ok(Self { send: end("wire-a", "wire-b")?, receive: Some(end("wire-b", "wire-a")?) })
+        Ok(Self { send: end("wire-a", "wire-b")?, receive: Some(end("wire-b", "wire-a")?), beside: None })
     }
 
     fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
@@ -172,6 +190,14 @@ impl Ends {
                 return Err(RigError::Ended);
             }
             std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Lets what runs beside have its turn.
+    #[inline]
+    fn step_aside(&mut self) {
+        if let Some(Beside(turn)) = &mut self.beside {
+            turn();
         }
     }
 
@@ -429,6 +455,7 @@ impl Rig {
 
     #[inline]
     fn take<K: Kernel>(&mut self, state: &mut Loop, now: impl Fn() -> u64 + Copy) -> usize {
+        self.ends.step_aside();
         let Some(receiver) = &mut self.ends.receive else {
             let came = self.ends.send.receive::<K>(&mut state.meter, now);
             self.ends.send.prefetch();
@@ -443,9 +470,10 @@ impl Rig {
     fn drain<K: Kernel>(&mut self, state: &mut Loop, watch: Watch<'_>) {
         let now = nanoseconds(self.clock, self.origin);
         let (began, mut last) = (Instant::now(), Instant::now());
+        let silence = self.timing.duration.clamp(SILENCE.0, SILENCE.1);
         let sent: u64 = self.source.sent().map(|sent| sent.frames).sum();
         while state.meter.received() < sent
-            && last.elapsed() < SILENCE
+            && last.elapsed() < silence
             && began.elapsed() < self.timing.patience
         {
             if self.take::<K>(state, now) > 0 {

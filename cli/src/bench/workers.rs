@@ -1,0 +1,43 @@
+//! What a switch of our own is run by under a benchmark: one worker, or what a file says of workers and their placement.
+
+use super::wishes::Wishes;
+use crate::trouble::Trouble;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What such a file may hold; ports and bridges are the benchmark's.
+const SECTIONS: [&str; 2] = ["worker", "placement"];
+
+/// The beginning of our switch's configuration, and the same again where it is a file's.
+pub(super) fn workers(wishes: &Wishes) -> Result<(String, Option<String>), Trouble> {
+    let Some(path) = &wishes.switch_workers else { return Ok((worker(wishes.switch_cpu), None)) };
+    let place = format!("--switch-workers {}", path.display());
+    if wishes.switch_cpu.is_some() {
+        let remedy = "name the CPUs there, and leave out --switch-cpu";
+        return Err(Trouble::bad(place, "the file says which CPUs the switch has", remedy));
+    }
+    read(path, place).map(|text| (text.clone(), Some(text)))
+}
+
+/// One worker, where it was asked for.
+pub(super) fn worker(cpu: Option<usize>) -> String {
+    let mut text = "[[worker]]\n".to_owned();
+    if let Some(cpu) = cpu {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "cpu = {cpu}");
+    }
+    text
+}
+
+fn read(path: &Path, place: String) -> Result<String, Trouble> {
+    let remedy =
+        "name a file with [worker], [[worker]] and [placement] sections, as `linerate run` takes them";
+    let bad = |place: String, reason: String| Trouble::bad(place, reason, remedy);
+    let text = std::fs::read_to_string(path).map_err(|error| bad(place.clone(), error.to_string()))?;
+    let table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| bad(place.clone(), error.message().to_owned()))?;
+    match table.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
+        Some(key) => Err(bad(place, format!("`{key}` is what the benchmark decides itself"))),
+        None => Ok(text + "\n"),
+    }
+}

@@ -1,0 +1,37 @@
+//! Sending at once beside sending from a buffer.
+
+use super::{Section, Table};
+use crate::cache::results::Kind;
+use crate::usage::Results;
+use crate::usage::batching::Row;
+
+/// None where it was not run.
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let rows = &results.batching;
+    if rows.is_empty() {
+        return None;
+    }
+    Some(Section {
+        id: "batching",
+        title: "Batching twice".to_owned(),
+        kind: Kind::Real,
+        words: vec!["Sent at once, or from a buffer of N, which copies.".to_owned()],
+        tables: vec![table(rows)],
+        figures: Vec::new(),
+    })
+}
+
+fn table(rows: &[Row]) -> Table {
+    let titles = ["Buffer", ">Load", ">Mpps", ">Lost %", ">p50 ns", ">p99 ns", ">p99.9 ns", ">Jitter ns"];
+    let rows = rows.iter().map(|row| {
+        let load = row.load.map_or("most".to_owned(), |load| format!("{:.0} %", load * 100.0));
+        let buffer = if row.buffer == 0 { "none".to_owned() } else { row.buffer.to_string() };
+        let mut cells = vec![buffer, load, format!("{:.3}", row.received_pps / 1e6)];
+        cells.push(format!("{:.3}", row.loss * 100.0));
+        let latency = row.latency_ns;
+        cells.extend([latency.p50, latency.p99, latency.p999].map(|ns| ns.to_string()));
+        cells.push(format!("{:.0}", row.jitter_ns));
+        cells
+    });
+    Table { heading: String::new(), titles: titles.to_vec(), rows: rows.collect() }
+}

@@ -1,0 +1,102 @@
+//! The field on one page: throughput by size of frames, latency and jitter at parts of each switch's own throughput, and who could
+//! not take part.
+
+use super::{Section, Table, decimals};
+use crate::bench::{Figure as Rate, Latency, SizeResults};
+use crate::cache::results::Kind;
+use crate::report::figures::field;
+use crate::usage::Results;
+use crate::usage::field::{Entry, Subject};
+
+/// None where it was not run.
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let entries = &results.field;
+    if entries.is_empty() {
+        return None;
+    }
+    let words = "Each switch has one CPU, the generator another; merged, the switch runs within the generator. Without a guest: frames go in \
+                 by one port and out by another. Ratios are to linerate over the same kind of port; above 1 the other one is \
+                 faster. What is measured over TAP has the kernel's part within the generator's own calls.";
+    let tables = [throughput(entries), latency(entries), absent(entries)];
+    Some(Section {
+        id: "field",
+        title: "The field on one page".to_owned(),
+        kind: Kind::Real,
+        words: vec![words.to_owned()],
+        tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
+        figures: field::all(entries, &super::provenance(results)),
+    })
+}
+
+fn sizes(entry: &Entry) -> impl Iterator<Item = &SizeResults> {
+    entry.results.iter().flat_map(|results| &results.sizes)
+}
+
+/// What the one to compare with does with frames of this size.
+fn beside(entries: &[Entry], subject: Subject, size: &str) -> Option<Rate> {
+    let ours = entries.iter().find(|entry| Some(entry.subject) == subject.ours())?;
+    sizes(ours).find(|other| other.size == size)?.pdr()
+}
+
+fn bounded(rate: Option<Rate>, times: f64, digits: usize) -> String {
+    let shown = |rate: Rate| {
+        let at_least = if rate.at_least { ">= " } else { "" };
+        format!("{at_least}{}", decimals(rate.value * times, digits))
+    };
+    rate.map_or_else(|| "-".to_owned(), shown)
+}
+
+fn throughput(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry, size: &SizeResults| {
+        let ratio = beside(entries, entry.subject, &size.size).zip(size.pdr());
+        let ratio = ratio.filter(|(ours, _)| ours.value > 0.0).map(|(ours, other)| other.value / ours.value);
+        vec![
+            entry.subject.name().to_owned(),
+            entry.subject.over().name().to_owned(),
+            size.size.clone(),
+            bounded(size.ndr(), 1e-6, 3),
+            bounded(size.pdr(), 1e-6, 3),
+            bounded(size.pdr(), size.bits(1.0) / 1e9, 2),
+            ratio.map_or_else(String::new, |ratio| decimals(ratio, 2)),
+            size.rounds.len().to_string(),
+        ]
+    };
+    let rows = entries.iter().flat_map(|entry| sizes(entry).map(move |size| row(entry, size)));
+    let titles = ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR to ours", ">Rounds"];
+    Table { heading: "Throughput".to_owned(), titles: titles.to_vec(), rows: rows.collect() }
+}
+
+fn latency(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry, size: &SizeResults, at: &Latency| {
+        let micro = |nanoseconds: f64| decimals(nanoseconds / 1e3, 2);
+        let mut row = vec![entry.subject.name().to_owned(), size.size.clone(), format!("{} %", at.load)];
+        row.push(decimals(at.pps / 1e6, 3));
+        row.extend([at.percentiles[0], at.percentiles[2], at.jitter].map(micro));
+        row.push(at.floor.map_or_else(String::new, |floor| micro(floor[1])));
+        row.push(decimals(at.loss * 100.0, 3));
+        row
+    };
+    let of = |entry, size: &SizeResults| {
+        size.latency().iter().map(|at| row(entry, size, at)).collect::<Vec<Vec<String>>>()
+    };
+    let rows = entries.iter().flat_map(|entry| sizes(entry).flat_map(move |size| of(entry, size)));
+    let titles = [
+        "Switch",
+        ">Size",
+        ">Of its NDR",
+        ">Mpps",
+        ">p50 us",
+        ">p99 us",
+        ">Jitter us",
+        ">Floor p99 us",
+        ">Lost %",
+    ];
+    let heading = "Latency and jitter, medians over trials and rounds";
+    Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.collect() }
+}
+
+fn absent(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry| Some(vec![entry.subject.name().to_owned(), entry.why.clone()?]);
+    let rows = entries.iter().filter_map(row).collect();
+    Table { heading: "Who could not be measured to the end".to_owned(), titles: vec!["Switch", "Why"], rows }
+}

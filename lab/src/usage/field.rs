@@ -1,0 +1,241 @@
+//! The field on one page: linerate in each of its models and the switches that people use today, all measured from outside by the
+//! same generator in the same minutes.
+//!
+//! Who takes part is decided here, and when whose turn is; how a benchmark is run is not (`Benches`). A switch that is not installed,
+//! dies or carries nothing is an entry with its reason, and the others are measured all the same. Rounds are interleaved, so what
+//! drifts meets all alike.
+
+use super::budget::BudgetError;
+use super::journal::Journal;
+use crate::bench;
+use serde::{Deserialize, Serialize};
+
+/// Times that everybody has a turn.
+pub const ROUNDS: u32 = 3;
+
+/// A switch of the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// linerate with one worker.
+    RunToCompletion,
+    /// linerate with its three stages on one CPU.
+    Pipeline,
+    /// linerate with a worker that others could steal from.
+    Stealing,
+    /// linerate within the generator's thread.
+    Merged,
+    /// DPDK's vhost library, from port to port without any look-up.
+    Testpmd,
+    /// Open vSwitch with DPDK.
+    OvsDpdk,
+    /// linerate over interfaces of the kernel.
+    Interfaces,
+    /// Open vSwitch in user space over interfaces of the kernel.
+    OvsUserspace,
+    /// The kernel's bridge.
+    LinuxBridge,
+}
+
+/// What the generator's ports are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// Virtio-user, opposite to vhost-user.
+    Sockets,
+    /// A pair of rings in one process.
+    Memory,
+    /// TAP interfaces, whose other end is the kernel's.
+    Interfaces,
+}
+
+impl Over {
+    /// As people read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Over::Sockets => "vhost-user",
+            Over::Memory => "memory",
+            Over::Interfaces => "TAP",
+        }
+    }
+}
+
+impl Subject {
+    /// All of them, in the order in which they have their turns.
+    pub const ALL: [Subject; 9] = [
+        Subject::RunToCompletion,
+        Subject::OvsDpdk,
+        Subject::Testpmd,
+        Subject::Pipeline,
+        Subject::Stealing,
+        Subject::Merged,
+        Subject::Interfaces,
+        Subject::OvsUserspace,
+        Subject::LinuxBridge,
+    ];
+
+    /// As people read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Subject::RunToCompletion => "linerate, run to completion",
+            Subject::Pipeline => "linerate, pipeline on one CPU",
+            Subject::Stealing => "linerate, stealing (one worker)",
+            Subject::Merged => "linerate, merged",
+            Subject::Testpmd => "testpmd, no look-up",
+            Subject::OvsDpdk => "Open vSwitch with DPDK",
+            Subject::Interfaces => "linerate, packet sockets",
+            Subject::OvsUserspace => "Open vSwitch in user space",
+            Subject::LinuxBridge => "Linux bridge",
+        }
+    }
+
+    /// What its ports are.
+    pub fn over(self) -> Over {
+        match self {
+            Subject::Merged => Over::Memory,
+            Subject::Interfaces | Subject::OvsUserspace | Subject::LinuxBridge => Over::Interfaces,
+            _ => Over::Sockets,
+        }
+    }
+
+    /// Ours over the same ports: what others are compared with; none for ours.
+    pub fn ours(self) -> Option<Subject> {
+        match self {
+            Subject::RunToCompletion | Subject::Interfaces => None,
+            other if other.over() == Over::Interfaces => Some(Subject::Interfaces),
+            _ => Some(Subject::RunToCompletion),
+        }
+    }
+}
+
+/// What became of one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Who.
+    pub subject: Subject,
+    /// As `linerate bench` found it; none: it never carried anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<bench::Results>,
+    /// Why there is no more than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Whoever can run a benchmark of a switch.
+pub trait Benches: Send {
+    /// Has it measured until it has so many rounds; none: it was ended, because nobody wants it any more.
+    fn bench(&mut self, subject: Subject, rounds: u32) -> Option<Entry>;
+}
+
+/// Rounds that an entry has, or needs no more.
+fn done(entries: &[Entry], subject: Subject) -> u32 {
+    let entry = entries.iter().find(|entry| entry.subject == subject);
+    let rounds = |entry: &Entry| match (&entry.why, &entry.results) {
+        (Some(_), _) => ROUNDS,
+        (None, Some(results)) => results.plan.rounds,
+        (None, None) => 0,
+    };
+    entry.map_or(0, rounds)
+}
+
+/// Gives each its turn, round by round; what is there already is not measured again.
+pub(super) fn measure(benches: &mut dyn Benches, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
+    for round in 1..=ROUNDS {
+        for subject in Subject::ALL {
+            if done(&journal.results.field, subject) >= round {
+                journal.skip();
+                continue;
+            }
+            journal.next(&format!("round {round}, {}", subject.name()))?;
+            let entry = benches.bench(subject, round).ok_or(BudgetError::Ended)?;
+            let field = &mut journal.results.field;
+            match field.iter_mut().find(|other| other.subject == subject) {
+                Some(there) => *there = entry,
+                None => field.push(entry),
+            }
+            journal.keep()?;
+        }
+    }
+    Ok(())
+}
+
+/// Readings that it takes.
+pub(super) fn steps() -> usize {
+    Subject::ALL.len() * ROUNDS as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::{Results, Watch};
+    use std::ops::ControlFlow;
+
+    /// Everybody carries, but for one that is not there.
+    #[derive(Default)]
+    struct Nine {
+        turns: Vec<(Subject, u32)>,
+    }
+
+    impl Benches for Nine {
+        fn bench(&mut self, subject: Subject, rounds: u32) -> Option<Entry> {
+            self.turns.push((subject, rounds));
+            let why = (subject == Subject::Testpmd).then(|| "it is not installed".to_owned());
+            let course = bench::Course::new(bench::Plan {
+                tests: vec![bench::Test::Throughput],
+                sizes: vec![crate::traffic::Sizes::Fixed(64)],
+                loss: 0.0,
+                precision: 0.01,
+                trial: 1.0,
+                tries: 1,
+                agree: 0.5,
+                rounds,
+                loads: vec![50.0],
+                ceiling: None,
+            });
+            let results = bench::Results::of(&course, bench::Setup::default(), bench::Environment::default());
+            Some(Entry { subject, results: why.is_none().then_some(results), why })
+        }
+    }
+
+    struct Until(usize);
+
+    impl Watch for Until {
+        fn step(&mut self, done: usize, _: usize, _: &str) -> ControlFlow<()> {
+            if done < self.0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        }
+
+        fn keep(&mut self, _: &Results) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn run(results: &mut Results, until: usize) -> (Vec<(Subject, u32)>, Result<(), BudgetError>) {
+        let (mut benches, mut watch) = (Nine::default(), Until(until));
+        let mut journal = Journal::new(results, &mut watch, steps());
+        let measured = measure(&mut benches, &mut journal);
+        (benches.turns, measured)
+    }
+
+    #[test]
+    fn everybody_has_a_turn_in_each_round_and_who_cannot_run_is_asked_once() {
+        let mut results = Results::default();
+        let (turns, measured) = run(&mut results, usize::MAX);
+        measured.unwrap();
+        assert_eq!(turns.len(), steps() - 2);
+        assert_eq!(turns[..2], [(Subject::RunToCompletion, 1), (Subject::OvsDpdk, 1)]);
+        assert_eq!(turns.iter().filter(|(subject, _)| *subject == Subject::Testpmd).count(), 1);
+        assert_eq!(results.field.len(), Subject::ALL.len());
+    }
+
+    #[test]
+    fn what_was_ended_goes_on_with_the_turn_that_is_next() {
+        let mut results = Results::default();
+        let (before, ended) = run(&mut results, 11);
+        assert!(matches!(ended, Err(BudgetError::Ended)));
+        let (after, measured) = run(&mut results, usize::MAX);
+        measured.unwrap();
+        assert_eq!(before.len() + after.len(), steps() - 2);
+        assert_eq!(before.last().unwrap().0, Subject::OvsDpdk);
+        assert_eq!(after[0], (Subject::Pipeline, 2));
+    }
+}
