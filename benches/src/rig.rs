@@ -40,6 +40,8 @@ pub struct Extras {
     pub vlan: Option<VlanId>,
     /// Frames may span several receive buffers of so many bytes, header included.
     pub merged: Option<u32>,
+    /// The switch is a pipeline of three stages that take turns.
+    pub staged: bool,
 }
 
 /// Guests around a switch.
@@ -68,7 +70,11 @@ impl Rig {
         let ports = shape.stations.ports;
         let switch = bridge(shape.stations, extras)?;
         let config = StepConfig { max_ports: ports, kernel: settled, ticks_per_ns: shape.ticks_per_ns };
-        let mut worker = SteppedWorker::new(&config, switch.worker(0))?;
+        let mut worker = if extras.staged {
+            SteppedWorker::staged(&config, switch.worker(0))?
+        } else {
+            SteppedWorker::new(&config, switch.worker(0))?
+        };
         let mut guests = Vec::new();
         for port in 0..ports {
             let guest = guest_of(shape.ring, shape.queue_size, extras.merged)?;

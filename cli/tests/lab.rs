@@ -277,3 +277,96 @@ fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of
     assert_eq!(count(0, "lost") * 144, count(0, "taken") * 112);
     assert!((1..4).all(|n| count(n, "lost") == 0 && count(n, "came") == count(n, "taken")), "{printed}");
 }
+
+/// A call that takes readings for long enough to be ended, and how many it has kept.
+fn usage_until(folder: &Path, readings: usize) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command
+        .args(["lab", "usage", "--only", "budget", "--slice", "30", "--out", "u.json"])
+        .current_dir(folder);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_mins(1);
+    while calls(folder) < readings && Instant::now() < patience {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn calls(folder: &Path) -> usize {
+    let text = fs::read_to_string(folder.join("u.json")).unwrap_or_default();
+    let kept: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    kept["budget"]["calls"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
+    // On a machine with one CPU they are refused.
+    if thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = usage_until(folder.path(), 2);
+    let (said, kept) = (stderr(&output), calls(folder.path()));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by a signal") && said.contains("the same command again"), "{said}");
+    assert!(stdout(&output).contains("ended before its last reading"), "{}", stdout(&output));
+    assert!((2..=7).contains(&kept), "{kept}");
+    let go_on = ["usage", "--only", "budget", "--slice", "30", "--out", "u.json"];
+    let before = fs::read(folder.path().join("u.json")).unwrap();
+    let cpus = [&go_on[..], &["--cpus", "1,0"]].concat();
+    refused(
+        folder.path(),
+        &cpus,
+        &["u.json", "on CPU 0 with CPU 1 there, ", "on CPU 1 with CPU 0 here", "remedy"],
+    );
+    let slice = ["usage", "--only", "budget", "--slice", "40", "--out", "u.json"];
+    refused(folder.path(), &slice, &["readings of 30 ms there, 40 ms here"]);
+    assert_eq!(fs::read(folder.path().join("u.json")).unwrap(), before);
+    let output = lab(folder.path(), &[&go_on[..], &["-o", "json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let first = |bytes: &[u8]| -> serde_json::Value {
+        serde_json::from_slice::<serde_json::Value>(bytes).unwrap()["budget"]["calls"][0].clone()
+    };
+    assert_eq!(first(&output.stdout), first(&before));
+    let again = lab(folder.path(), &go_on);
+    assert!(stderr(&again).contains("1 of 1 studies are there already"), "{}", stderr(&again));
+    assert!(!stdout(&again).contains("ended before its last reading"));
+}
+
+#[test]
+fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let mistake = ["usage", "--only", "mistake", "--out", "u.json"];
+    let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&mistake[..], rest].concat(), said);
+    case(&["--html", "none/u.html"], &["--html none/u.html", "remedy"]);
+    fs::write(folder.path().join("file"), "mine").unwrap();
+    case(&["--svg", "file/figures"], &["--svg file/figures", "remedy"]);
+    case(&["--svg", "file"], &["--svg file", "remedy"]);
+    let words = [&mistake[..], &["--html", "u.html", "--svg", "a/figures"]].concat();
+    let output = lab(folder.path(), &words);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("The 144/32 mistake (measured)"), "{}", stdout(&output));
+    let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
+    assert!(
+        read("u.html").contains("id=\"table-where\"")
+            && read("u.html").contains("id=\"figure-measured-mistake\"")
+    );
+    assert!(read("a/figures/measured-mistake.svg").contains("<svg "));
+    let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
+    assert!(lab(folder.path(), &run).status.success());
+    let report = ["report", "u.json", "f.json", "--html", "r.html", "-o", "json"];
+    let findings: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &report).stdout).unwrap();
+    assert_eq!(findings["sets"][0]["memory"], "simulated");
+    assert_eq!(findings["usage"][0]["mistake"][0]["unit"], 144);
+    assert!(
+        read("r.html").contains("id=\"figure-2-measured-mistake\"")
+            && read("r.html").contains("id=\"set-1\"")
+    );
+    let hostile = read("u.json").replacen("\"processor\": \"", "\"processor\": \"\\u001b[2J<b>", 2);
+    fs::write(folder.path().join("h.json"), hostile).unwrap();
+    let output = lab(folder.path(), &["report", "h.json", "--html", "h.html"]);
+    assert!(stdout(&output).contains("[2J<b>") && !stdout(&output).contains('\u{1b}'), "{}", stdout(&output));
+    assert!(!read("h.html").contains("<b>"));
+}

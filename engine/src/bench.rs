@@ -1,19 +1,21 @@
 //! A worker that a bench steps by hand: the code that the threads of an [`crate::Engine`] run, without thread,
-//! mailbox traffic or sleep.
+//! mailbox traffic or sleep. Or the three stages of a pipeline, which take turns as on one thread.
 
 use crate::command::{Command, Event, QueueKey, Serial};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
-use crate::hop::Hops;
+use crate::hop::{self, Hops, store};
 use crate::link::{Bell, Link};
+use crate::model::HopConfig;
 use crate::pipeline::Pipeline;
 use crate::sleeper::Sleeper;
+use crate::stage::{Deliver, Spreader};
 use crate::worker::{Parts, Worker};
 use mem::copy::Choice;
 use mem::ticks;
 use port::{PortFault, PortId, RxQueue, Spread, TxQueue};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// What a stepped worker is made of.
 #[derive(Debug)]
@@ -39,8 +41,9 @@ pub struct Counts {
 
 /// A worker without a thread.
 pub struct SteppedWorker {
-    worker: Worker,
-    counters: Arc<WorkerCounters>,
+    /// One that does everything, or Rx, Worker and Tx.
+    stages: Vec<Worker>,
+    counters: Vec<Arc<WorkerCounters>>,
     events: Receiver<Event>,
 }
 
@@ -54,35 +57,52 @@ impl SteppedWorker {
     /// A worker without queues.
     pub fn new(config: &StepConfig, pipeline: Box<dyn Pipeline>) -> std::io::Result<Self> {
         let (sender, events) = channel();
-        let link = Arc::new(Link::new(sender, Bell::new()?)?);
-        let counters = Arc::new(WorkerCounters::new(config.max_ports));
-        let parts = Parts {
-            sleeper: Sleeper::new(link.bell.clone())?,
-            link,
-            counters: counters.clone(),
-            pipeline,
-            kernel: config.kernel,
-            ticks_per_ns: config.ticks_per_ns,
-            start: ticks(),
-            max_ports: config.max_ports,
-            workers: 1,
-            spread: Spread::default(),
-            hops: Hops::new(config.kernel, config.max_ports, false, false),
-        };
-        Ok(Self { worker: Worker::new(WorkerConfig::default(), parts), counters, events })
+        let (worker, counters) = worker(config, &sender, pipeline, (false, false))?;
+        Ok(Self { stages: vec![worker], counters: vec![counters], events })
+    }
+
+    /// Three stages without queues, joined by hops; this thread has their buffers from now on.
+    pub fn staged(config: &StepConfig, pipeline: Box<dyn Pipeline>) -> std::io::Result<Self> {
+        let (sender, events) = channel();
+        let hops = HopConfig::default();
+        let pool = hop::pool(&hops, 2, 1).map_err(std::io::Error::other)?;
+        store::open(&pool);
+        let spreader: Box<dyn Pipeline> = Box::new(Spreader::new(hops.order, Spread::default(), 1));
+        let mut stages = Vec::new();
+        let mut counters = Vec::new();
+        let last: Box<dyn Pipeline> = Box::new(Deliver);
+        for (pipeline, roles) in [(spreader, (true, true)), (pipeline, (false, true)), (last, (false, false))]
+        {
+            let (stage, counted) = worker(config, &sender, pipeline, roles)?;
+            stages.push(stage);
+            counters.push(counted);
+        }
+        let key = QueueKey { port: PortId(config.max_ports as u16), pair: 0 };
+        for from in 0..2 {
+            let (sender, receiver) = hop::hop(&pool, &hops)?;
+            stages[from].obey_one(Command::AddHop(sender));
+            stages[from + 1].obey_one(Command::StartRx(key, Serial(0), Box::new(receiver)));
+        }
+        Ok(Self { stages, counters, events })
     }
 
     /// Takes from the receive queue and sends to the transmit queue of `port` from now on.
     pub fn start(&mut self, port: PortId, rx: Box<dyn RxQueue>, tx: Box<dyn TxQueue>) {
-        let key = QueueKey { port, pair: 0 };
-        self.worker.obey_one(Command::StartRx(key, Serial(0), rx));
-        self.worker.obey_one(Command::StartTx(key, Serial(0), tx, [0].into()));
+        let (key, last) = (QueueKey { port, pair: 0 }, self.stages.len() - 1);
+        self.stages[0].obey_one(Command::StartRx(key, Serial(0), rx));
+        self.stages[last].obey_one(Command::StartTx(key, Serial(0), tx, [0].into()));
+        if last > 0 {
+            self.stages[1].obey_one(Command::Route(port, Some(0)));
+        }
     }
 
     /// Polls every queue once. The last burst of a round is judged and sent at the start of the next one.
     #[inline]
     pub fn round(&mut self) -> bool {
-        self.worker.round()
+        match self.stages.as_mut_slice() {
+            [worker] => worker.round(),
+            stages => stages.iter_mut().fold(false, |worked, stage| stage.round() | worked),
+        }
     }
 
     /// A queue that was found broken, and is used no more.
@@ -93,7 +113,8 @@ impl SteppedWorker {
     /// Packets so far.
     pub fn counts(&self) -> Counts {
         let sum = |of: fn(&crate::counters::PortCounters) -> u64| {
-            self.counters.ports.iter().map(|p| of(&p.0)).sum()
+            let ports = self.counters.iter().flat_map(|stage| &stage.ports[..stage.max_ports()]);
+            ports.map(|p| of(&p.0)).sum()
         };
         Counts {
             received: sum(|port| port.rx_packets.get()),
@@ -101,4 +122,29 @@ impl SteppedWorker {
             dropped: sum(|port| port.drops.iter().map(crate::counters::Counter::get).sum()),
         }
     }
+}
+
+/// A worker with this pipeline, and whether it hands packets to workers and waits for room behind it.
+fn worker(
+    config: &StepConfig,
+    events: &Sender<Event>,
+    pipeline: Box<dyn Pipeline>,
+    (spreads, waits): (bool, bool),
+) -> std::io::Result<(Worker, Arc<WorkerCounters>)> {
+    let link = Arc::new(Link::new(events.clone(), Bell::new()?)?);
+    let counters = Arc::new(WorkerCounters::new(config.max_ports));
+    let parts = Parts {
+        sleeper: Sleeper::new(link.bell.clone())?,
+        link,
+        counters: counters.clone(),
+        pipeline,
+        kernel: config.kernel,
+        ticks_per_ns: config.ticks_per_ns,
+        start: ticks(),
+        max_ports: config.max_ports,
+        workers: 1,
+        spread: Spread::default(),
+        hops: Hops::new(config.kernel, config.max_ports, spreads, waits),
+    };
+    Ok((Worker::new(WorkerConfig::default(), parts), counters))
 }

@@ -134,6 +134,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) pool_refills: Counter,
     pub(crate) pool_spills: Counter,
     pub(crate) pool_empty: Counter,
+    pub(crate) pool_retries: Counter,
     pub(crate) sleeping: AtomicBool,
     /// By port, and behind them what came by hops, which is no port's.
     pub(crate) ports: Vec<Padded<PortCounters>>,
@@ -156,6 +157,7 @@ impl WorkerCounters {
             pool_refills: Counter::default(),
             pool_spills: Counter::default(),
             pool_empty: Counter::default(),
+            pool_retries: Counter::default(),
             sleeping: AtomicBool::new(false),
             ports: (0..=max_ports).map(|_| Padded::default()).collect(),
         }
@@ -172,5 +174,6 @@ impl WorkerCounters {
         self.pool_refills.add(news.refills);
         self.pool_spills.add(news.spills);
         self.pool_empty.add(news.empty);
+        self.pool_retries.add(news.retries);
     }
 }

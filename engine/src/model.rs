@@ -95,7 +95,7 @@ pub struct HopConfig {
     /// Packets that a sender shows its receiver at once; 0: all that one burst has for it. What is short of a unit at the end
     /// of a round is shown then.
     pub write_unit: usize,
-    /// Packets that a receiver takes out of the ring at once.
+    /// Packets that a receiver takes out of the ring at once, a burst at most.
     pub read_unit: usize,
     /// What happens when the next stage does not keep pace: its hop fills up and packets are lost as `stage-full`, or the
     /// stages before it take no more than there is room for.

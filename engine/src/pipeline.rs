@@ -11,6 +11,12 @@ pub trait Pipeline: Send {
     /// Judges every packet of `burst`, which came in by port `from`.
     fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs);
 
+    /// Whether `process` looks at packets. One that does not finds heads empty, and outputs take packets whole from where they
+    /// lie.
+    fn looks(&self) -> bool {
+        true
+    }
+
     /// Gives the picked packets the form that port `to` wants (a VLAN tag added or taken off), just before they
     /// are sent. Called for one port after the other; a pipeline that changes nothing says so in
     /// [`Pipeline::rewrites`] and is not called.

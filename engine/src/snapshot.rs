@@ -92,6 +92,9 @@ pub struct PoolSnapshot {
     pub spills: u64,
     /// Times that the pool had none.
     pub empty: u64,
+    /// Exchanges with the shared pool that were tried again, because another thread's came first.
+    #[serde(default)]
+    pub retries: u64,
 }
 
 /// One port.
@@ -324,6 +327,7 @@ pub(crate) fn worker_snapshot(
             refills: c.pool_refills.get(),
             spills: c.pool_spills.get(),
             empty: c.pool_empty.get(),
+            retries: c.pool_retries.get(),
         },
     }
 }

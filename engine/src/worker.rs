@@ -56,6 +56,8 @@ pub(crate) struct Worker {
     link: Arc<Link>,
     counters: Arc<WorkerCounters>,
     pipeline: Box<dyn Pipeline>,
+    /// Whether the pipeline looks at packets.
+    looks: bool,
     outputs: Outputs,
     kernel: Choice,
     ticks_per_ns: f64,
@@ -116,6 +118,7 @@ impl Worker {
             config,
             link: parts.link,
             counters: parts.counters,
+            looks: parts.pipeline.looks(),
             pipeline: parts.pipeline,
             outputs: Outputs::new(parts.max_ports),
             kernel: parts.kernel,
@@ -265,7 +268,12 @@ impl Worker {
     #[inline]
     fn judge(&mut self, index: usize, from: PortId) {
         let burst = &mut self.bursts[index];
-        mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
+        // What is left to be done to a packet is done by its head.
+        if self.looks || burst.has_offloads() {
+            mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
+        } else {
+            burst.leave_heads();
+        }
         self.outputs.clear();
         self.pipeline.process(burst, from, burst.now(), &mut self.outputs);
     }
@@ -366,7 +374,7 @@ impl Worker {
             // Done before it comes here.
             Command::Drain => {}
             Command::Pause(paused) => self.paused = paused,
-            Command::Judge(pipeline) => self.pipeline = pipeline,
+            Command::Judge(pipeline) => (self.looks, self.pipeline) = (pipeline.looks(), pipeline),
             Command::Quit => return false,
         }
         true

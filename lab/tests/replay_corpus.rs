@@ -1,17 +1,45 @@
-//! What the fuzz target of the generator has found interesting, played again, and scripts by chance.
+//! What the fuzz targets of the generator and of the reports have found interesting, played again, and scripts by chance.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
+use lab::report::fuzz::fuzz_report;
 use lab::traffic::fuzz::fuzz_traffic;
 use proptest::prelude::*;
 
-#[test]
-fn meter_and_captures_survive_every_script() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/traffic");
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
     assert!(!scripts.is_empty(), "there is a corpus");
-    for script in scripts {
-        fuzz_traffic(&script);
+    scripts
+}
+
+#[test]
+fn meter_and_captures_survive_every_script() {
+    for script in &corpus("traffic") {
+        fuzz_traffic(script);
+    }
+}
+
+#[test]
+fn every_file_of_results_is_drawn_or_refused() {
+    for file in &corpus("report") {
+        fuzz_report(file);
+    }
+}
+
+/// Files of results with one number of theirs put elsewhere.
+#[test]
+fn files_of_results_with_other_numbers_are_drawn_or_refused() {
+    let odd = ["0", "-1", "null", "1e308", "-1e308", "5e-324", "18446744073709551615", "\"<script>\"", "[]"];
+    for file in corpus("report") {
+        let Ok(text) = String::from_utf8(file) else { continue };
+        let is_number = |at: &usize| text[..*at].ends_with(':');
+        let places = text.match_indices(|c: char| c.is_ascii_digit()).map(|(at, _)| at).filter(is_number);
+        // Every so many, or it takes long.
+        for (n, at) in places.step_by(7).take(200).enumerate() {
+            let end = text[at..].find([',', '}', ']']).map_or(text.len(), |length| at + length);
+            fuzz_report(format!("{}{}{}", &text[..at], odd[n % odd.len()], &text[end..]).as_bytes());
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 mod cargo;
 
-pub use cargo::Route;
+pub use cargo::{Route, Whole};
 
 use crate::Offload;
 use cargo::Cargo;
@@ -323,6 +323,14 @@ impl Burst {
         }
         for i in 0..self.n {
             self.load_head::<K>(i);
+        }
+    }
+
+    /// Leaves every packet wholly where it lies: for who looks at none. Heads may be loaded still.
+    #[inline]
+    pub fn leave_heads(&mut self) {
+        if !self.loaded {
+            self.head[..self.n].fill(0);
         }
     }
 

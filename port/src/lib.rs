@@ -34,7 +34,7 @@ pub mod virtio_user;
 pub mod wrap;
 pub mod xdp;
 
-pub use burst::{BURST, Burst, Frame, HEAD, LONGEST_HEAD, Now, PLACES, Route};
+pub use burst::{BURST, Burst, Frame, HEAD, LONGEST_HEAD, Now, PLACES, Route, Whole};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, OFFLOAD_HEADER, Offload, Segmentation};
 pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};

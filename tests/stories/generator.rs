@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use linerate_tests::folder;
+use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::switch::{Port, Switch, assert_sums_agree, configuration};
 use serde_json::Value;
@@ -92,4 +93,72 @@ fn a_switch_that_is_killed_costs_frames_and_not_the_result() {
     switch.kill();
     assert!(generator.finish(PATIENCE).success(), "{}", generator.output());
     assert!(generator.output().contains("\"received\""), "{}", generator.output());
+}
+
+/// A port of the generator, and what stands opposite to it in the switch.
+struct Opposite {
+    generator: String,
+    switch: String,
+}
+
+fn socket(kinds: [&str; 2], path: &Path, more: [&str; 2]) -> Opposite {
+    let [generator, switch] = kinds;
+    let path = path.display();
+    Opposite {
+        generator: format!("kind={generator},socket={path}{}", more[0]),
+        switch: format!("kind = \"{switch}\"\nsocket = \"{path}\"\n{}\n", more[1]),
+    }
+}
+
+/// What passes between two ports of the generator over these ports of a switch.
+fn passes(folder: &Path, name: &str, ends: &[Opposite; 2]) {
+    let ports = ["red", "blue"].into_iter().zip(ends);
+    let ports = ports.map(|(port, end)| format!("[[port]]\nname = \"{port}\"\n{}", end.switch));
+    let head = format!("[[worker]]\ncpu = {SWITCH_CPU}\n[[bridge]]\nname = \"lan\"\n");
+    let text = head + &ports.collect::<String>();
+    let switch = Switch::start_from(folder, &text);
+    let words = ["gen", "--port", &ends[0].generator, "--port", &ends[1].generator, "--cpu", GENERATOR_CPU];
+    let more = ["--rate", "2kpps", "--size", "60,594,1514", "--duration", "1s", "--no-floor"];
+    let report = switch.ask(&[&words[..], &more].concat()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let sent = number(&report, "sent");
+    assert!(sent > 1_000, "{name}: {report}");
+    assert_eq!((number(&report, "received"), number(&report, "lost")), (sent, 0), "{name}: {report}");
+    let stream = &report["streams"][0];
+    assert_eq!((number(stream, "duplicates"), number(stream, "reordered")), (0, 0), "{name}: {report}");
+    assert_sums_agree(&switch.settled(&["red", "blue"]));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root and two CPUs: run by `cargo xtask test`"]
+fn the_generator_drives_every_kind_of_port() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let vhost = |name: &str| socket(["vhost-user", "virtio-user"], &at(name), ["", "mode = \"client\""]);
+    passes(folder.path(), "vhost-user", &[vhost("v1"), vhost("v2")]);
+    let memif = |name: &str| socket(["memif", "memif"], &at(name), [",mode=client", "mode = \"server\""]);
+    passes(folder.path(), "memif", &[memif("m1"), memif("m2")]);
+    for kind in ["packet", "xdp"] {
+        let (generator, host) = (Netns::new(), Netns::new());
+        let cable = |n: u8| {
+            let (here, there) = (format!("gen{n}"), format!("lan{n}"));
+            generator.cable(&here, &host, &there);
+            let place = |interface: &str, netns: &Netns| (interface.to_owned(), netns.name().to_owned());
+            let ((own, inside), (other, outside)) = (place(&here, &generator), place(&there, &host));
+            Opposite {
+                generator: format!("kind={kind},interface={own},netns={inside}"),
+                switch: format!("kind = \"{kind}\"\ninterface = \"{other}\"\nnetns = \"{outside}\"\n"),
+            }
+        };
+        passes(folder.path(), kind, &[cable(1), cable(2)]);
+    }
+    let netns = Netns::new();
+    let tap = |n: u8| {
+        netns.ip(&format!("tuntap add gen{n} mode tap"));
+        Opposite {
+            generator: format!("kind=tap,interface=gen{n},netns={}", netns.name()),
+            switch: format!("kind = \"packet\"\ninterface = \"gen{n}\"\nnetns = \"{}\"\n", netns.name()),
+        }
+    };
+    passes(folder.path(), "tap", &[tap(1), tap(2)]);
 }

@@ -19,7 +19,7 @@ use crate::steps::Outcome;
 const BUILD: Duration = Duration::from_mins(15);
 const RINGS: [&str; 4] = ["split", "split-in-order", "packed", "packed-in-order"];
 const SIZES: [&str; 2] = ["64", "1514"];
-const TRAFFIC: [&str; 7] = ["pair", "many", "flood", "vlan", "merge", "uplink", "downlink"];
+const TRAFFIC: [&str; 8] = ["pair", "many", "flood", "vlan", "merge", "staged", "uplink", "downlink"];
 /// The function whose instructions count, with all that it calls.
 const COUNTED: &str = "--toggle-collect=*guard*switch_part*";
 /// A limit is what was measured and this much more, so that another release of the compiler does not trip over it.

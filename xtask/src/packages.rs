@@ -38,6 +38,7 @@ pub(crate) const TESTS: &[Need] = &[
     IP,
     TESTPMD,
     OVS,
+    OVS_IN_USER_SPACE,
     QEMU,
     BUSYBOX,
     Need::new(Probe::Program("passt"), &["passt"]),

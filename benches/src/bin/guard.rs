@@ -50,6 +50,8 @@ enum Traffic {
     Vlan,
     /// Each frame is received into two merged buffers
     Merge,
+    /// As pair, and the switch is a pipeline: three stages that take turns on one thread, until nothing is left
+    Staged,
     /// Out through a virtio-user port: its transmit queue
     Uplink,
     /// In through a virtio-user port: its receive queue
@@ -77,6 +79,7 @@ impl Traffic {
         Extras {
             vlan: if self == Traffic::Vlan { VlanId::new(5) } else { None },
             // Two thirds of header and frame: one buffer is too small, two are enough.
+            staged: self == Traffic::Staged,
             merged: (self == Traffic::Merge).then_some((size as u32 + 12) * 2 / 3),
         }
     }
@@ -109,13 +112,19 @@ fn run(arguments: &Arguments) -> Result<u64> {
     let mut rig = Rig::with(&shape, &arguments.traffic.extras(arguments.size))?;
     for n in 0..WARM_UP {
         load(&mut rig, n, arguments);
-        rig.worker.round();
+        match arguments.traffic {
+            Traffic::Staged => rig.settle()?,
+            _ => drop(rig.worker.round()),
+        }
         rig.collect()?;
     }
     let before = rig.worker.counts();
     for n in WARM_UP..WARM_UP + arguments.bursts {
         load(&mut rig, n, arguments);
-        switch_part(&mut rig.worker);
+        match arguments.traffic {
+            Traffic::Staged => switch_part_of_stages(&mut rig.worker),
+            _ => switch_part(&mut rig.worker),
+        }
         rig.collect()?;
     }
     let after = rig.worker.counts();
@@ -143,6 +152,12 @@ fn load(rig: &mut Rig, round: usize, arguments: &Arguments) {
 #[inline(never)]
 fn switch_part(worker: &mut SteppedWorker) {
     worker.round();
+}
+
+/// What is counted: rounds of all stages until nothing is on its way, so those that find nothing are in the count.
+#[inline(never)]
+fn switch_part_of_stages(worker: &mut SteppedWorker) {
+    while worker.round() {}
 }
 
 /// Packets that crossed a virtio-user port while the count ran.

@@ -188,11 +188,15 @@ pub(crate) struct LabPathsArgs {
     pub(crate) output: Output,
 }
 
+/// The help of `--only`.
+fn studies() -> String {
+    format!("Run only these studies: {}", lab::usage::Study::ALL.map(lab::usage::Study::name).join(", "))
+}
+
 /// Arguments of `lab usage`.
 #[derive(Args, Debug)]
 pub(crate) struct LabUsageArgs {
-    /// Run only these studies: batching, mistake, budget, field
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = studies())]
     pub(crate) only: Vec<String>,
     /// CPU of what is measured, and CPU of the other side
     #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
@@ -204,6 +208,12 @@ pub(crate) struct LabUsageArgs {
     /// Keep readings in this file, and take only those that it lacks
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
+    /// Write one page that needs nothing else
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write each figure into this directory, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) svg: Option<PathBuf>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -229,7 +239,7 @@ pub(crate) struct LabCalibrateArgs {
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Results that `lab run`, `lab copies` or `lab paths` kept by `--out`; each file is a part of its own
+    /// Results that `lab run`, `copies`, `paths` or `usage` kept by `--out`; each file is a part of its own
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
     /// Write one page that needs nothing else

@@ -1,65 +1,59 @@
 //! `linerate lab report`: files of results in, a page, figures or data out. Every file is judged before one is written.
 
 use super::args::LabReportArgs;
+use super::usage;
 use crate::show;
 use crate::trouble::Trouble;
-use lab::cache::batch::keep::{self, KeepError};
-use lab::cache::copystudy;
-use lab::cache::paths::study::PathResults;
-use lab::cache::results::Results;
-use lab::report::{Report, page, summary};
+use lab::cache::batch::keep::KeepError;
+use lab::report::{Figure, Kept, Report, page, plain, summary};
 use std::fs;
 use std::path::Path;
 
 /// Writes what was asked for.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
-    let (mut sets, mut copies, mut paths) = (Vec::new(), Vec::new(), Vec::new());
-    for file in &args.files {
-        match read(file)? {
-            Kept::Model(results) => sets.push(*results),
-            Kept::Copies(results) => copies.push(results),
-            Kept::Paths(results) => paths.push(results),
-        }
-    }
-    let report = Report::new(sets).with_copies(copies).with_paths(paths);
+    let files = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    let report = Report::of(files);
     if let Some(file) = &args.html {
         write(file, &page(&report))?;
-        show::aside(&format!("wrote {}", file.display()));
     }
     if let Some(folder) = &args.svg {
-        let figures = report.figures();
-        fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
-        for figure in &figures {
-            write(&folder.join(format!("{}.svg", figure.id)), &figure.file())?;
-        }
-        show::aside(&format!("wrote {} figures into {}", figures.len(), folder.display()));
+        draw(folder, &report.figures())?;
     }
-    show::print(&report.findings(), args.output, |_| summary(&report))
-}
-
-/// What a file holds: results of the model, of the study of copies, or of linerate's own path.
-enum Kept {
-    Model(Box<Results>),
-    Copies(copystudy::Results),
-    Paths(PathResults),
+    show::print(&report.findings(), args.output, |_| text(&report))
 }
 
 fn read(file: &Path) -> Result<Kept, Trouble> {
-    let remedy = "name a file that `linerate lab run`, `lab copies` or `lab paths` wrote with `--out`";
-    let judged = || -> Result<Kept, KeepError> {
-        let bytes = fs::read(file).map_err(KeepError::Unreadable)?;
-        if let Some(results) = PathResults::parse(&bytes) {
-            return Ok(Kept::Paths(results));
-        }
-        match copystudy::Results::parse(&bytes)? {
-            Some(results) => Ok(Kept::Copies(results)),
-            None => keep::parse(&bytes).map(|results| Kept::Model(Box::new(results))),
-        }
-    };
-    judged().map_err(|error| Trouble::bad(file.display(), error, remedy))
+    let remedy = "name a file that `linerate lab run`, `copies`, `paths` or `usage` wrote with `--out`";
+    let bytes = fs::read(file).map_err(KeepError::Unreadable);
+    let judged = bytes.and_then(|bytes| Kept::parse(&bytes));
+    judged.map_err(|error| Trouble::bad(file.display(), error, remedy))
 }
 
-fn write(file: &Path, text: &str) -> Result<(), Trouble> {
+/// Some lines for each set, and the tables of the studies of use.
+fn text(report: &Report) -> String {
+    let summary = Some(summary(report)).filter(|text| !text.is_empty());
+    let parts = summary.into_iter().chain(report.usage().iter().map(usage::text));
+    plain(&parts.collect::<Vec<_>>().join("\n\n"))
+}
+
+/// Writes a page and says so.
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Trouble> {
+    put(file, text)?;
+    show::aside(&format!("wrote {}", file.display()));
+    Ok(())
+}
+
+/// Writes each figure into a directory, which is made if need be.
+pub(super) fn draw(folder: &Path, figures: &[Figure]) -> Result<(), Trouble> {
+    fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
+    for figure in figures {
+        put(&folder.join(format!("{}.svg", figure.id)), &figure.file())?;
+    }
+    show::aside(&format!("wrote {} figures into {}", figures.len(), folder.display()));
+    Ok(())
+}
+
+fn put(file: &Path, text: &str) -> Result<(), Trouble> {
     fs::write(file, text).map_err(|error| unwritten(file, &error))
 }
 

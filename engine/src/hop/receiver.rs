@@ -1,24 +1,24 @@
 //! The end of a hop that packets come out of: a receive queue like that of any port.
 //!
-//! Parcels are taken out of the ring a unit at a time into private memory, and the ring's places are free again at once. From
-//! there they go into bursts, a run of one origin and destination each. A burst owns its buffers until it is completed.
+//! Parcels go from the ring into bursts, a run of one origin and destination each, and the ring's places are free again when
+//! a run is in its burst. The parcel that ends a run is kept here until the next one. A burst owns its buffers until it is
+//! completed.
 
 use super::alarm::Alarm;
 use super::parcel::Parcel;
 use super::store;
-use mem::pool::Pool;
-use port::{BURST, Burst, PortFault, RxQueue, Tally};
+use mem::pool::{Buffer, Pool};
+use port::{BURST, Burst, Offload, PortFault, RxQueue, Tally};
 use ring::spsc::Consumer;
 use rustix::fd::BorrowedFd;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Where a stage takes what another one has put.
 pub(crate) struct Receiver {
     ring: Consumer<Parcel>,
-    /// Taken out of the ring, oldest first.
-    taken: VecDeque<Parcel>,
-    /// Parcels that are taken out at once.
+    /// Taken out of the ring, and the first of the next burst.
+    held: Option<Parcel>,
+    /// Packets of a burst, at most.
     unit: usize,
     alarm: Arc<Alarm>,
     pool: Arc<Pool>,
@@ -26,12 +26,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(ring: Consumer<Parcel>, alarm: Arc<Alarm>, unit: usize, pool: Arc<Pool>) -> Self {
-        Self { ring, taken: VecDeque::with_capacity(unit), unit, alarm, pool }
-    }
-
-    #[inline]
-    fn take(&mut self) {
-        self.taken.extend(self.ring.drain(self.unit));
+        Self { ring, held: None, unit: unit.min(BURST), alarm, pool }
     }
 
     /// Parcels in the ring.
@@ -40,29 +35,46 @@ impl Receiver {
         self.ring.ready(usize::MAX)
     }
 
-    /// The parcels behind the first of a packet: they were published with it.
+    /// Puts packets of one buffer each into the burst, as many as there are of one origin and destination. Whether it
+    /// ended at a longer one that belongs to the same run; that one is held.
     #[inline]
-    fn following(&mut self) -> Option<Parcel> {
-        if self.taken.is_empty() {
-            self.take();
+    fn load_run(&mut self, burst: &mut Burst) -> bool {
+        let mut parcels = self.ring.drain(self.unit);
+        let Some(mut parcel) = self.held.take().or_else(|| parcels.next()) else { return false };
+        if burst.is_empty() {
+            burst.set_route(parcel.route());
         }
-        self.taken.pop_front()
+        let route = burst.route();
+        while parcel.more == 0 && parcel.route() == route {
+            load(burst, (parcel.buffer, parcel.offload), std::iter::empty());
+            if burst.len() == self.unit {
+                return false;
+            }
+            let Some(next) = parcels.next() else { return false };
+            parcel = next;
+        }
+        let belongs = parcel.route() == route;
+        self.held = Some(parcel);
+        belongs
     }
 
-    /// Puts the packet in front into the burst, which has room.
-    #[inline]
-    fn load(&mut self, burst: &mut Burst, tally: &mut Tally) {
-        let Some(Parcel { buffer, offload, more, .. }) = self.taken.pop_front() else { return };
-        buffer.seg().prefetch_read(0);
-        buffer.seg().prefetch_read(64);
-        let i = burst.len();
-        let rest =
-            std::iter::from_fn(|| self.following()).take(usize::from(more)).map(|parcel| parcel.buffer);
-        if burst.push_cargo(buffer, rest).is_ok() {
-            burst.set_offload(i, offload);
-            tally.packets += 1;
-            tally.bytes += burst.frame_len(i) as u64;
-        }
+    /// Puts the packet that is held into the burst, with all of its buffers: they were published with the first.
+    #[cold]
+    fn load_long(&mut self, burst: &mut Burst) {
+        let Some(Parcel { buffer, offload, more, .. }) = self.held.take() else { return };
+        let rest = self.ring.drain(usize::from(more)).map(|parcel| parcel.buffer);
+        load(burst, (buffer, offload), rest);
+    }
+}
+
+/// Puts a packet into the burst, which has room.
+#[inline(always)]
+fn load(burst: &mut Burst, (buffer, offload): (Buffer, Offload), rest: impl Iterator<Item = Buffer>) {
+    buffer.seg().prefetch_read(0);
+    buffer.seg().prefetch_read(64);
+    let i = burst.len();
+    if burst.push_cargo(buffer, rest).is_ok() {
+        burst.set_offload(i, offload);
     }
 }
 
@@ -71,19 +83,14 @@ impl RxQueue for Receiver {
 
     /// One run of packets with the same origin and destination.
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        if self.taken.is_empty() {
-            self.take();
-        }
-        let Some(route) = self.taken.front().map(Parcel::route) else { return Ok(()) };
-        burst.set_route(route);
-        let most = self.unit.min(BURST);
-        while burst.len() < most && self.taken.front().is_some_and(|parcel| parcel.route() == route) {
-            self.load(burst, tally);
-            // Long packets are several parcels each, so a unit of those is less than one of packets.
-            if self.taken.is_empty() && burst.len() < most {
-                self.take();
+        while self.load_run(burst) {
+            self.load_long(burst);
+            if burst.len() == self.unit {
+                break;
             }
         }
+        tally.packets += burst.len() as u64;
+        tally.bytes += (0..burst.len()).map(|i| burst.frame_len(i) as u64).sum::<u64>();
         Ok(())
     }
 
@@ -96,7 +103,7 @@ impl RxQueue for Receiver {
 
     fn arm(&mut self) -> Result<bool, PortFault> {
         self.alarm.set();
-        Ok(!self.taken.is_empty() || self.ring.ready(1) > 0)
+        Ok(self.held.is_some() || self.ring.ready(1) > 0)
     }
 
     fn disarm(&mut self) {
@@ -121,6 +128,7 @@ impl Drop for Receiver {
     /// Whichever thread drops it gives the buffers back.
     fn drop(&mut self) {
         let mut cache = self.pool.cache();
-        cache.free_all(self.taken.drain(..).chain(self.ring.drain(usize::MAX)).map(|parcel| parcel.buffer));
+        let held = self.held.take().into_iter();
+        cache.free_all(held.chain(self.ring.drain(usize::MAX)).map(|parcel| parcel.buffer));
     }
 }

@@ -1,6 +1,7 @@
 //! The end of a hop that packets go into.
 //!
-//! What is sent is staged first, in private memory, and then published: a unit at a time, and whole packets only, because
+//! Packets of one buffer each go straight into the ring where it has room for all of a burst, and are published together.
+//! What else is sent is staged first, in private memory, and then published: a unit at a time, and whole packets only, because
 //! a receiver that sees the first parcel of a packet relies on the others. Where stages wait for each other, packets are
 //! staged also when the ring is full, and published as there is room; nothing else is taken until all of them are.
 
@@ -9,9 +10,10 @@ use super::parcel::Parcel;
 use super::{DATA, HEADROOM, store};
 use mem::copy::{Choice, Kernel};
 use mem::pool::{Buffer, Cache};
-use port::{Burst, DropReason, Route, Tally};
+use port::{Burst, DropReason, Route, Tally, Whole};
 use ring::spsc::Producer;
 use std::collections::VecDeque;
+use std::iter::from_fn;
 use std::sync::Arc;
 
 /// Most parcels of one packet: the longest frame that any port takes has 65,550 bytes.
@@ -71,9 +73,12 @@ impl Sender {
         (route, alone): (Route, bool),
         tally: &mut Tally,
     ) {
-        let sent = store::with(
-            |cache| mem::with_kernel!(kernel, K => self.send_by::<K>(cache, burst, picks, route, alone)),
-        );
+        let sent = store::with(|cache| {
+            mem::with_kernel!(kernel, K => {
+                let (sent, later) = self.send_directly::<K>(cache, burst, picks, (route, alone));
+                if later.is_empty() { sent } else { sent + self.send_by::<K>(cache, burst, later, route, alone) }
+            })
+        });
         let lost = picks.len() - sent.unwrap_or(0);
         tally.drop(DropReason::StageFull, lost as u64);
         if self.unit == 0 {
@@ -81,8 +86,38 @@ impl Sender {
         }
     }
 
+    /// Sends packets straight into the ring up to the first that takes more than one buffer, if there is room for all. How
+    /// many, and those that are left.
+    #[inline(always)]
+    fn send_directly<'a, K: Kernel>(
+        &mut self,
+        cache: &mut Cache,
+        burst: &Burst,
+        picks: &'a [u8],
+        (route, alone): (Route, bool),
+    ) -> (usize, &'a [u8]) {
+        let waits = self.unit > 0 || !self.staged.is_empty();
+        if waits || self.ring.room(picks.len()) < picks.len() {
+            return (0, picks);
+        }
+        let mut left = picks;
+        let sent = if alone && burst.has_cargo() {
+            self.ring.push_all(
+                &mut from_fn(|| next_of(&mut left, |i| burst.take_whole(i)))
+                    .map(|(i, buffer)| Parcel::new(buffer, burst.offload(i), route, 0)),
+            )
+        } else {
+            self.ring.push_all(
+                &mut from_fn(|| next_of(&mut left, |i| copy::<K>(cache, burst, i)))
+                    .map(|(i, buffer)| Parcel::new(buffer, burst.offload(i), route, 0)),
+            )
+        };
+        self.rings |= sent > 0;
+        (sent, left)
+    }
+
     /// How many packets found room.
-    #[inline]
+    #[cold]
     fn send_by<K: Kernel>(
         &mut self,
         cache: &mut Cache,
@@ -144,11 +179,7 @@ impl Sender {
         if parcels > 1 {
             return self.load_long::<K>(cache, burst, i, route, parcels);
         }
-        let Some(mut buffer) = cache.alloc() else { return false };
-        buffer.reset(HEADROOM);
-        if let Some(to) = buffer.append(burst.frame_len(i)) {
-            burst.frame(i).copy_to::<K>(to);
-        }
+        let Whole::There(buffer) = copy::<K>(cache, burst, i) else { return false };
         self.staged.push_back(Parcel::new(buffer, burst.offload(i), route, 0));
         true
     }
@@ -206,6 +237,39 @@ impl Sender {
             self.alarm.ring();
         }
     }
+}
+
+/// The next packet of those that are left which gives a buffer; none at one that is not whole in one. What has nothing to
+/// give is passed over.
+#[inline(always)]
+fn next_of(left: &mut &[u8], mut of: impl FnMut(usize) -> Whole) -> Option<(usize, Buffer)> {
+    while let Some((&pick, behind)) = left.split_first() {
+        let i = usize::from(pick);
+        match of(i) {
+            Whole::There(buffer) => {
+                *left = behind;
+                return Some((i, buffer));
+            }
+            Whole::Gone => *left = behind,
+            Whole::Not => return None,
+        }
+    }
+    None
+}
+
+/// A copy of packet `i` in one buffer, where it fits and the pool has one.
+#[inline(always)]
+fn copy<K: Kernel>(cache: &mut Cache, burst: &Burst, i: usize) -> Whole {
+    let len = burst.frame_len(i);
+    if len > DATA {
+        return Whole::Not;
+    }
+    let Some(mut buffer) = cache.alloc() else { return Whole::Gone };
+    buffer.reset(HEADROOM);
+    if let Some(to) = buffer.append(len) {
+        burst.frame(i).copy_to::<K>(to);
+    }
+    Whole::There(buffer)
 }
 
 impl Drop for Sender {

@@ -41,6 +41,7 @@ pub(crate) fn news() -> Counters {
             frees: now.frees - told.frees,
             spills: now.spills - told.spills,
             strays: now.strays - told.strays,
+            retries: now.retries - told.retries,
         }
     };
     STORE.with_borrow_mut(|store| store.as_mut().map(news).unwrap_or_default())

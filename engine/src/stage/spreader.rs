@@ -45,6 +45,8 @@ fn entry(hash: u32) -> usize {
 impl Pipeline for Spreader {
     fn process(&mut self, burst: &mut Burst, from: PortId, _now: Now, out: &mut Outputs) {
         let whole = match self.order {
+            // One worker has every flow.
+            Order::Flow if self.workers == 1 => 0,
             Order::Flow => {
                 for i in 0..burst.len() {
                     out.send(i, self.worker(burst.head(i), from));

@@ -19,6 +19,7 @@ pub struct Program<T = ()> {
     prefetchers: Prefetchers,
     threads: Vec<Body<T>>,
     values: Vec<(Address, u64)>,
+    parts: Vec<Address>,
 }
 
 /// What came of a program.
@@ -34,7 +35,7 @@ impl<T: 'static> Program<T> {
     /// Without threads so far, over an arena of so many bytes.
     pub fn new(bytes: u64) -> Program<T> {
         let prefetchers = Prefetchers { stream: true, adjacent: true };
-        Program { bytes, prefetchers, threads: Vec::new(), values: Vec::new() }
+        Program { bytes, prefetchers, threads: Vec::new(), values: Vec::new(), parts: Vec::new() }
     }
 
     /// Another thread.
@@ -57,10 +58,20 @@ impl<T: 'static> Program<T> {
         self
     }
 
+    /// Lines that cores take from each other are counted for each part of the arena, of which these are the ends in their
+    /// order ([`Simulated::moves`]).
+    #[must_use]
+    pub fn parts(self, ends: Vec<Address>) -> Program<T> {
+        Program { parts: ends, ..self }
+    }
+
     /// Runs all threads to their ends, on this processor.
     pub fn simulate(self, profile: &Profile) -> Result<Ran<T>, Stuck> {
         let many = self.threads.len();
         let mut machine = Machine::new(profile, many, self.bytes, self.prefetchers);
+        if !self.parts.is_empty() {
+            machine.watch_parts(&self.parts);
+        }
         for (at, value) in self.values {
             machine.poke(at, Width::Eight, value);
         }

@@ -1,6 +1,6 @@
 //! A benchmark's page: figures, tables, and where and how it was measured.
 
-use super::tables::table;
+use super::tables::{place, table};
 use super::text::{count, escape, number};
 use super::{figures, page};
 use crate::bench::{Figure, Latency, Results, SizeResults};
@@ -143,26 +143,19 @@ fn loss(results: &Results) -> String {
 }
 
 fn environment(results: &Results) -> String {
-    let place = &results.environment;
+    let environment = &results.environment;
     let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-    let used = &place.used;
-    let rows = [
-        ("Processor", place.processor.clone()),
-        ("CPUs that might be used", place.cpus.to_string()),
-        ("CPU of generator, switch, guest", [used.generator, used.switch, used.guest].map(cpu).join(", ")),
-        ("Virtual machine", if place.virtual_machine { "yes" } else { "no" }.to_owned()),
-        ("Kernel", place.kernel.clone()),
-        ("Governor", place.governor.clone().unwrap_or_else(|| "not told".to_owned())),
-        ("Load when it began", place.load.map_or_else(|| "not told".to_owned(), number)),
-        ("Date", place.date.clone()),
-        ("linerate", place.build.to_string()),
-        ("Command", place.command.join(" ")),
+    let used = &environment.used;
+    let mut rows = place(environment);
+    let cpus = [used.generator, used.switch, used.guest].map(cpu).join(", ");
+    rows.insert(2, ("CPU of generator, switch, guest", cpus));
+    rows.extend([
         ("Switch", results.setup.switch.clone()),
         ("Its version", results.setup.version.clone().unwrap_or_else(|| "not told".to_owned())),
         ("Its ports", results.setup.switch_ports.join("; ")),
         ("Guest", results.setup.guest.clone().unwrap_or_else(|| "none".to_owned())),
         ("Generator's ports", results.setup.ports.join("; ")),
-    ];
+    ]);
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
     named(&table(&["What", "Value"], rows.map(|(what, value)| vec![what.to_owned(), value])), "environment")
 }

@@ -9,6 +9,8 @@
 mod bench;
 mod copies;
 mod figures;
+pub mod fuzz;
+mod kept;
 mod page;
 mod paths;
 mod summary;
@@ -20,9 +22,11 @@ mod usage;
 pub use bench::bench_page;
 pub use copies::copies_text;
 pub use figures::Figure;
+pub use kept::Kept;
 pub use page::page;
 pub use summary::summary;
-pub use usage::{Section, Table, usage_sections};
+pub use text::plain;
+pub use usage::{Section, Table, usage_page, usage_provenance, usage_sections};
 
 use serde::Serialize;
 
@@ -31,6 +35,7 @@ use crate::cache::copystudy;
 use crate::cache::paths::study::PathResults;
 use crate::cache::published::{REFERENCES, SOURCE};
 use crate::cache::results::Results;
+use crate::usage::Results as UsageResults;
 
 /// Sets of results with what they show, in the order in which they are to be read.
 #[derive(Debug)]
@@ -38,6 +43,7 @@ pub struct Report {
     sets: Vec<Set>,
     copies: Vec<copies::CopySet>,
     paths: Vec<PathResults>,
+    usage: Vec<UsageResults>,
 }
 
 /// One set.
@@ -58,6 +64,8 @@ pub struct Findings<'a> {
     pub copies: Vec<CopyFindings<'a>>,
     /// linerate's own path, as it was kept
     pub paths: &'a [PathResults],
+    /// The studies of use, as they were kept
+    pub usage: &'a [UsageResults],
     /// Reference points; not ours
     pub published: Published,
 }
@@ -105,6 +113,7 @@ impl Report {
             sets: sets.into_iter().enumerate().map(set).collect(),
             copies: Vec::new(),
             paths: Vec::new(),
+            usage: Vec::new(),
         }
     }
 
@@ -123,13 +132,43 @@ impl Report {
         Report { paths, ..self }
     }
 
+    /// With studies of use, each in a part of its own.
+    #[must_use]
+    pub fn with_usage(self, usage: Vec<UsageResults>) -> Report {
+        Report { usage, ..self }
+    }
+
+    /// Of what files hold, each kind in the order of the files.
+    pub fn of(files: impl IntoIterator<Item = Kept>) -> Report {
+        let (mut sets, mut copies, mut paths, mut usage) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for kept in files {
+            match kept {
+                Kept::Model(results) => sets.push(*results),
+                Kept::Copies(results) => copies.push(*results),
+                Kept::Paths(results) => paths.push(*results),
+                Kept::Usage(results) => usage.push(*results),
+            }
+        }
+        Report::new(sets).with_copies(copies).with_paths(paths).with_usage(usage)
+    }
+
+    /// The studies of use.
+    pub fn usage(&self) -> &[UsageResults] {
+        &self.usage
+    }
+
     /// Every figure of every set.
     pub fn figures(&self) -> Vec<Figure> {
         let copies = self.copies.iter().flat_map(figures::copies::all);
         let before = self.sets.len() + self.copies.len();
         let paths = self.paths.iter().enumerate();
         let paths = paths.flat_map(|(n, results)| paths::figures(before + n + 1, results));
-        self.sets.iter().flat_map(figures::all).chain(copies).chain(paths).collect()
+        let before = before + self.paths.len();
+        let usage = self.usage.iter().enumerate().flat_map(|(n, results)| {
+            let figures = usage_sections(results).into_iter().flat_map(|section| section.figures);
+            figures.map(move |figure| figure.numbered(before + n + 1))
+        });
+        self.sets.iter().flat_map(figures::all).chain(copies).chain(paths).chain(usage).collect()
     }
 
     /// As data.
@@ -144,6 +183,7 @@ impl Report {
             sets: self.sets.iter().map(|set| &set.analysis).collect(),
             copies: self.copies.iter().map(findings).collect(),
             paths: &self.paths,
+            usage: &self.usage,
             published: Published { source: SOURCE, numbers: REFERENCES.iter().map(number).collect() },
         }
     }

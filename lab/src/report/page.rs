@@ -3,7 +3,7 @@
 use super::figures;
 use super::svg::style;
 use super::text::{escape, kind, make, provenance};
-use super::{Report, Set, copies, paths, tables};
+use super::{Report, Set, copies, paths, tables, usage};
 use crate::cache::results::Kind;
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -11,6 +11,9 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// What the browser may do: nothing but what stands in the file.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// In the place of figures.
+pub(super) const NOTHING: &str = "<p class=\"absent\">This set has no results yet.</p>\n";
 
 /// The whole file.
 pub fn page(report: &Report) -> String {
@@ -23,9 +26,14 @@ pub fn page(report: &Report) -> String {
     let numbered = || report.paths.iter().enumerate().map(|(n, results)| (before + n + 1, results));
     let path_links: String = numbered().map(|(n, results)| paths::link(n, results)).collect();
     let paths: String = numbered().map(|(n, results)| paths::section(n, results)).collect();
-    let links =
-        format!("<li><a href=\"#published\">Published reference points</a></li>\n{links}{path_links}");
-    document("Cache laboratory", &links, &format!("{published}{sets}{paths}"))
+    let before = before + report.paths.len();
+    let numbered = || report.usage.iter().enumerate().map(|(n, results)| (before + n + 1, results));
+    let usage_links: String = numbered().map(|(n, results)| usage::link(n, results)).collect();
+    let usage: String = numbered().map(|(n, results)| usage::part(n, results)).collect();
+    let links = format!(
+        "<li><a href=\"#published\">Published reference points</a></li>\n{links}{path_links}{usage_links}"
+    );
+    document("Cache laboratory", &links, &format!("{published}{sets}{paths}{usage}"))
 }
 
 /// A page with this heading, these list items to lead through it, and these sections; all are markup.
@@ -51,22 +59,27 @@ fn link(number: usize, heading: &str) -> String {
     format!("<li><a href=\"#set-{number}\">{heading}</a></li>\n")
 }
 
-/// One set of results.
-fn part(set: &Set) -> String {
-    let what = match set.results.memory {
+/// What kind of truth a part has, said of all of it.
+pub(super) fn truth(memory: Kind) -> &'static str {
+    match memory {
         Kind::Simulated => "Everything in this part was computed by a simulator; nothing was measured.",
         Kind::Real => "Everything in this part was measured by the clock; nothing was simulated.",
         Kind::Counted => {
             "Everything in this part was measured with hardware counters; nothing was simulated."
         }
-    };
-    let class = if set.results.memory == Kind::Simulated { "simulated" } else { "measured" };
+    }
+}
+
+/// The class of a part's element.
+pub(super) fn class(memory: Kind) -> &'static str {
+    if memory == Kind::Simulated { "simulated" } else { "measured" }
+}
+
+/// One set of results.
+fn part(set: &Set) -> String {
+    let (what, class) = (truth(set.results.memory), class(set.results.memory));
     let figures: String = figures::all(set).iter().map(figure).collect();
-    let figures = if set.results.rows.is_empty() {
-        "<p class=\"absent\">This set has no results yet.</p>\n".to_owned()
-    } else {
-        figures
-    };
+    let figures = if set.results.rows.is_empty() { NOTHING.to_owned() } else { figures };
     format!(
         "<section id=\"set-{}\" class=\"{class}\">\n<h2>{}</h2>\n<p>{what} {}; {} configurations, seed {}.</p>\n\
          <p class=\"make\">{}.</p>\n{}\

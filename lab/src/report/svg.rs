@@ -147,6 +147,10 @@ pub(in crate::report) fn style() -> &'static str {
     STYLE
 }
 
+/// Beyond these, numbers of a file are drawn as these.
+const LEAST: f64 = 1e-300;
+const MOST: f64 = 1e300;
+
 /// Values along a length.
 #[derive(Clone, Copy)]
 pub(in crate::report) struct Scale {
@@ -162,14 +166,17 @@ pub(in crate::report) struct Scale {
 impl Scale {
     /// From nothing to a little more than `most`, along `length` from `start` (which may go backwards).
     pub(in crate::report) fn linear(most: f64, start: f64, length: f64) -> Scale {
-        Scale {
-            from: 0.0,
-            to: if most > 0.0 { most * 1.1 } else { 1.0 },
-            start,
-            length,
-            log: false,
-            decades: false,
-        }
+        // Smaller ones have no steps between them and zero.
+        let to = if most > LEAST { most.min(MOST) * 1.1 } else { 1.0 };
+        Scale { from: 0.0, to, start, length, log: false, decades: false }
+    }
+
+    /// From `least`, which is not above zero, to `most`, which is not below, and a little more of both.
+    pub(in crate::report) fn between(least: f64, most: f64, start: f64, length: f64) -> Scale {
+        let scale = Scale::linear(most.max(-least), start, length);
+        let end = |value: f64| if value.abs() > LEAST { value.clamp(-MOST, MOST) * 1.1 } else { 0.0 };
+        let (from, to) = (end(least.min(0.0)), end(most.max(0.0)));
+        if from < to { Scale { from, to, ..scale } } else { scale }
     }
 
     /// Of ratios.
@@ -179,13 +186,15 @@ impl Scale {
 
     /// Of anything positive, by powers of ten.
     pub(in crate::report) fn decades(least: f64, most: f64, start: f64, length: f64) -> Scale {
-        let (least, most) = (least.max(1e-9), most.max(least.max(1e-9) * 2.0));
+        let least = if least > 1e-9 { least.min(MOST) } else { 1e-9 };
+        let most = most.max(least * 2.0).min(MOST * 2.0);
         Scale { decades: true, ..Scale::log(least / 1.15, most * 1.15, start, length) }
     }
 
     /// Where a value is; at the end if it lies beyond.
     pub(in crate::report) fn at(&self, value: f64) -> f64 {
-        let value = if self.log { value.ln() } else { value };
+        // What has no logarithm lies at the beginning.
+        let value = if self.log { value.max(f64::MIN_POSITIVE).ln() } else { value };
         let part = ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
         self.start + part * self.length
     }
@@ -210,8 +219,10 @@ impl Scale {
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(rough);
-        (0..=(self.to / step).floor() as u32).map(|n| f64::from(n) * step).collect()
+        let (first, last) = ((self.from / step).ceil() as i32, (self.to / step).floor() as i32);
+        (first..=last).map(|n| f64::from(n) * step).collect()
     }
+
     /// Powers of ten, and twice and five times them where there is room.
     fn tens(&self, about: usize) -> Vec<f64> {
         let powers = (self.from / 10_f64.ln()).floor() as i32..=(self.to / 10_f64.ln()).ceil() as i32;
@@ -241,6 +252,15 @@ mod tests {
         assert_eq!(Scale::linear(52.0, 0.0, 1.0).ticks(5), [0.0, 20.0, 40.0]);
         assert_eq!(Scale::linear(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
         assert_eq!(Scale::linear(0.9, 0.0, 1.0).ticks(5).len(), 5);
+        assert_eq!(Scale::between(-10.0, 0.0, 0.0, 1.0).ticks(5), [-10.0, -5.0, 0.0]);
+        for (least, most) in
+            [(0.0, f64::INFINITY), (-f64::MAX, f64::MAX), (0.0, 5e-324), (f64::NAN, f64::NAN)]
+        {
+            let scales = [Scale::between(least, most, 0.0, 1.0), Scale::linear(most, 0.0, 1.0)];
+            for scale in [scales[0], scales[1], Scale::decades(1e-9, most, 0.0, 1.0)] {
+                assert!((1..1_000).contains(&scale.ticks(6).len()), "{least} {most}");
+            }
+        }
         assert_eq!(Scale::log(0.5, 2.0, 0.0, 1.0).ticks(5), [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0]);
         assert_eq!(Scale::decades(2.0, 300.0, 0.0, 1.0).ticks(5), [10.0, 100.0]);
         assert_eq!(Scale::decades(2.0, 12.0, 0.0, 1.0).ticks(5), [2.0, 5.0, 10.0]);

@@ -3,6 +3,7 @@
 use super::Set;
 use super::figures::headline;
 use super::text::{escape, kind, number, thread};
+use crate::bench::Environment;
 use crate::cache::factors::FACTORS;
 use crate::cache::published::{Quantity, REFERENCES, Reference, SOURCE};
 use crate::cache::results::{ConstantRow, Kind, Row};
@@ -28,6 +29,21 @@ pub(super) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>
         "<div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody></table></div>\n",
         line("th", &titles)
     )
+}
+
+/// Where something was measured, line by line; what is not known of it is empty or says so.
+pub(super) fn place(place: &Environment) -> Vec<(&'static str, String)> {
+    vec![
+        ("Processor", place.processor.clone()),
+        ("CPUs that might be used", place.cpus.to_string()),
+        ("Virtual machine", if place.virtual_machine { "yes" } else { "no" }.to_owned()),
+        ("Kernel", place.kernel.clone()),
+        ("Governor", place.governor.clone().unwrap_or_else(|| "not told".to_owned())),
+        ("Load when it began", place.load.map_or_else(|| "not told".to_owned(), number)),
+        ("Date", place.date.clone()),
+        ("linerate", place.build.to_string()),
+        ("Command", place.command.join(" ")),
+    ]
 }
 
 /// Published numbers, and beside them ours of every set.

@@ -1,6 +1,7 @@
 //! Whole reports of made-up results.
 
 use super::*;
+use crate::bench::{CpuSet, Environment};
 use crate::cache::batch::keep;
 use crate::cache::copystudy;
 use crate::cache::factors::everything;
@@ -9,6 +10,8 @@ use crate::cache::paths::measured::Measured;
 use crate::cache::paths::study;
 use crate::cache::results::{ConstantRow, Estimate, EventRow, Kind, LineRow, Row, Stalls, ThreadRow};
 use crate::cache::simulated::Profile;
+use crate::traffic::meter::Summary;
+use crate::usage::{self as usage_results, Study, batching, budget, delay, mistake};
 
 use proptest::prelude::*;
 
@@ -276,6 +279,202 @@ fn our_own_path_is_a_part_of_the_page_with_measured_ratios_in_a_column_of_their_
     assert!(!page.contains("<img"));
     assert!(summary(&report).contains("packed 64"));
     assert!(PathResults::parse(b"{}").is_none());
+}
+
+/// Made-up results of the studies of use, with every reading.
+fn of_use() -> usage_results::Results {
+    let row = |buffer: u16, load: Option<f64>| batching::Row {
+        buffer,
+        load,
+        sent_pps: 1e7,
+        received_pps: 9e6,
+        loss: 0.1,
+        latency_ns: Summary { count: 9, p50: 700 + u64::from(buffer), p99: 90_000, ..Summary::default() },
+        jitter_ns: 3.0,
+    };
+    let loads = || std::iter::once(None).chain(batching::LOADS.map(Some));
+    let stage = mistake::Stage {
+        unit: 144,
+        most: Some(32),
+        rest: mistake::Rest::ThrownAway,
+        taken: 144,
+        sent: 32,
+        lost: 112,
+        came: 32,
+        mpps: 5.5,
+    };
+    let prediction = |delay_ns: f64| budget::Prediction {
+        delay_ns,
+        took_ns: delay_ns,
+        path_ns: 20.0,
+        predicted_pps: 1e9 / (delay_ns + 20.0),
+        measured_pps: 9e8 / (delay_ns + 20.0),
+        idle: 0.0,
+    };
+    let reading = |asked_ns: f64| delay::Reading { asked_ns, took_ns: asked_ns - 0.1, error_percent: -0.1 };
+    let call = |burst: usize| budget::Calls { burst, rx_ns: 10.0, tx_ns: 12.0, buffered_ns: 14.0 };
+    let (switch, generator) = (Some(3), Some(5));
+    let environment = Environment {
+        processor: "<b>one</b> of mine".to_owned(),
+        kernel: "Linux <6>".to_owned(),
+        date: "2026-11-22T07:00:00Z".to_owned(),
+        command: vec!["linerate".to_owned(), "<script>".to_owned()],
+        used: CpuSet { switch, generator, guest: None },
+        ..Environment::default()
+    };
+    let plan = usage_results::Plan {
+        studies: Study::ALL.to_vec(),
+        cpus: [3, 5],
+        length: std::time::Duration::from_millis(300),
+    };
+    usage_results::Results {
+        finished: Study::ALL.to_vec(),
+        batching: batching::SIZES.into_iter().flat_map(|n| loads().map(move |load| row(n, load))).collect(),
+        mistake: vec![stage],
+        budget: Some(budget::Budget {
+            step_ns: 0.5,
+            delays: vec![reading(5.0), reading(50.0)],
+            calls: budget::BURSTS.map(call).to_vec(),
+            predictions: budget::DELAYS_NS.map(prediction).to_vec(),
+        }),
+        ..plan.empty(environment)
+    }
+}
+
+const OF_USE: [&str; 7] = [
+    "batching-p50",
+    "batching-p99",
+    "batching-rate",
+    "mistake",
+    "budget-delays",
+    "budget-calls",
+    "budget-predictions",
+];
+
+#[test]
+fn the_page_of_use_has_every_figure_and_table_and_says_where_it_was_measured() {
+    let page = usage_page(&of_use());
+    for name in OF_USE {
+        assert!(page.contains(&format!("id=\"figure-measured-{name}\"")), "no {name}");
+    }
+    for table in ["batching-1", "mistake-1", "budget-1", "budget-2", "budget-3", "where"] {
+        assert!(page.contains(&format!("id=\"table-{table}\"")), "no {table}");
+    }
+    for said in [
+        "Batching twice (measured)",
+        "measured by the clock; nothing was simulated",
+        "&lt;b&gt;one&lt;/b&gt; of mine",
+        "Linux &lt;6&gt;",
+        "<td>3, 5</td>",
+        "300 ms a reading",
+        "2026-11-22T07:00:00Z",
+        "commit unknown",
+    ] {
+        assert!(page.contains(said), "no {said}");
+    }
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!page.contains("<b>") && !page.contains("ended before") && !page.contains("http://"));
+}
+
+#[test]
+fn studies_of_use_are_parts_of_the_report_that_say_the_same_as_their_page() {
+    let earlier =
+        usage_results::Results { kept: None, environment: None, slice_ms: None, budget: None, ..of_use() };
+    let files = [Kept::Usage(Box::new(of_use())), Kept::Usage(Box::new(earlier))];
+    let report =
+        Report::of(std::iter::once(Kept::Model(Box::new(results(Kind::Simulated, &["base"])))).chain(files));
+    let (page, figures) = (page(&report), report.figures());
+    for name in OF_USE {
+        assert!(page.contains(&format!("id=\"figure-2-measured-{name}\"")), "no {name}");
+        assert!(figures.iter().any(|figure| figure.id == format!("2-measured-{name}")), "no {name}");
+    }
+    for id in ["set-2", "set-3", "2-batching", "3-mistake", "table-2-where", "table-3-batching-1"] {
+        assert_eq!(page.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
+    }
+    assert!(!page.contains("id=\"3-budget\"") && page.contains("not told in these results"));
+    let findings = serde_json::to_value(report.findings()).unwrap();
+    assert_eq!(findings["usage"][0]["mistake"][0]["lost"], 112);
+    assert_eq!(report.usage().len(), 2);
+}
+
+#[test]
+fn a_study_of_use_that_was_ended_says_so_and_one_that_was_not_run_is_absent() {
+    let partial = usage_results::Results { finished: vec![Study::Mistake], budget: None, ..of_use() };
+    let page = usage_page(&partial);
+    assert_eq!(page.matches("ended before its last reading").count(), 1);
+    assert!(!page.contains("budget-calls"));
+    let nothing = usage_results::Results::default();
+    assert!(usage_page(&nothing).contains("no results yet") && usage_sections(&nothing).is_empty());
+}
+
+/// A number as whoever wrote a file may have put it there.
+fn hostile() -> impl Strategy<Value = f64> {
+    let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, -1e308, 1e308, 5e-324];
+    prop_oneof![prop::sample::select(odd.to_vec()), -1e12..1e12_f64]
+}
+
+fn hostile_use() -> impl Strategy<Value = usage_results::Results> {
+    let row =
+        (any::<u16>(), prop::option::of(hostile()), prop::array::uniform4(hostile()), any::<[u64; 3]>());
+    let row = row.prop_map(|(buffer, load, n, [count, p50, p99])| batching::Row {
+        buffer,
+        load,
+        sent_pps: n[0],
+        received_pps: n[1],
+        loss: n[2],
+        latency_ns: Summary { count, p50, p99, ..Summary::default() },
+        jitter_ns: n[3],
+    });
+    let stage = (any::<(usize, Option<usize>)>(), any::<[u64; 4]>(), hostile());
+    let stage = stage.prop_map(|((unit, most), [taken, sent, lost, came], mpps)| mistake::Stage {
+        rest: mistake::Rest::OfferedAgain,
+        unit,
+        most,
+        taken,
+        sent,
+        lost,
+        came,
+        mpps,
+    });
+    let six = || prop::collection::vec(prop::array::uniform6(hostile()), 0..5);
+    let strings = (any::<String>(), any::<String>());
+    (prop::collection::vec(row, 0..9), prop::collection::vec(stage, 0..4), six(), six(), strings).prop_map(
+        |(batching, mistake, many, more, (processor, kernel))| {
+            let delays =
+                many.iter().map(|n| delay::Reading { asked_ns: n[0], took_ns: n[1], error_percent: n[2] });
+            let calls =
+                many.iter().map(|n| budget::Calls { burst: 7, rx_ns: n[3], tx_ns: n[4], buffered_ns: n[5] });
+            let predictions = more.iter().map(|n| budget::Prediction {
+                delay_ns: n[0],
+                took_ns: n[1],
+                path_ns: n[2],
+                predicted_pps: n[3],
+                measured_pps: n[4],
+                idle: n[5],
+            });
+            let budget = budget::Budget {
+                step_ns: f64::NAN,
+                delays: delays.collect(),
+                calls: calls.collect(),
+                predictions: predictions.collect(),
+            };
+            let environment =
+                Environment { kernel, command: vec![processor.clone()], ..Environment::default() };
+            let (budget, environment) = (Some(budget), Some(environment));
+            usage_results::Results { processor, environment, batching, mistake, budget, ..of_use() }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_results_of_use_hold_they_are_drawn(results in hostile_use()) {
+        // What the parser refuses is drawn too: it is not what keeps a page whole.
+        fuzz::sound(&usage_page(&results));
+        fuzz::fuzz_report(&serde_json::to_vec(&results).unwrap());
+    }
 }
 
 /// A number as a file may have it: nothing, something, or far too much.

@@ -21,6 +21,12 @@ pub(in crate::report) fn escape(text: &str) -> String {
     escaped
 }
 
+/// Text as a terminal may show it: nothing in it moves the cursor or colours what follows.
+pub fn plain(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}
+
 /// Three significant digits; whole numbers in full.
 pub(in crate::report) fn number(value: f64) -> String {
     let size = value.abs();

@@ -103,6 +103,9 @@ pub enum BudgetError {
     /// A CPU that is not ours.
     #[error(transparent)]
     Cpu(#[from] SeatsError),
+    /// Simulated threads wait for each other.
+    #[error(transparent)]
+    Stuck(#[from] crate::cache::simulated::Stuck),
     /// A thread of ours could not be had, or ended.
     #[error("the laboratory's second thread could not run: {0}")]
     Thread(String),

@@ -6,13 +6,19 @@
 
 pub mod batching;
 pub mod budget;
+pub mod chain;
 pub mod delay;
 pub mod field;
 mod journal;
 pub mod keep;
 pub mod mistake;
+pub mod models;
+pub mod placement;
 mod queues;
+pub mod scaling;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod within;
 
 pub use within::merged;
@@ -21,7 +27,9 @@ pub use journal::{Journal, Watch};
 
 use crate::bench::Environment;
 use crate::cache::real::seats::pin;
+use crate::cache::simulated::Profile;
 use budget::BudgetError;
+use engine::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -33,6 +41,12 @@ pub enum Study {
     Batching,
     /// [`mistake`].
     Mistake,
+    /// [`placement`].
+    Placement,
+    /// [`scaling`].
+    Scaling,
+    /// [`models`].
+    Models,
     /// [`budget`].
     Budget,
     /// [`field`].
@@ -41,26 +55,40 @@ pub enum Study {
 
 impl Study {
     /// All of them, in the order of the reference.
-    pub const ALL: [Study; 4] = [Study::Batching, Study::Mistake, Study::Budget, Study::Field];
+    pub const ALL: [Study; 7] = [
+        Study::Batching,
+        Study::Mistake,
+        Study::Placement,
+        Study::Scaling,
+        Study::Models,
+        Study::Budget,
+        Study::Field,
+    ];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
             Study::Batching => "batching",
             Study::Mistake => "mistake",
+            Study::Placement => "placement",
+            Study::Scaling => "scaling",
             Study::Budget => "budget",
+            Study::Models => "models",
             Study::Field => "field",
         }
     }
 }
 
 impl Study {
-    /// Readings that it takes.
-    pub fn steps(self) -> usize {
+    /// Readings that it takes, on these CPUs.
+    pub fn steps(self, cpus: [usize; 2]) -> usize {
         match self {
+            Study::Placement => placement::steps(cpus),
+            Study::Scaling => scaling::steps(cpus),
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
+            Study::Models => models::READINGS,
             Study::Field => field::steps(),
         }
     }
@@ -89,9 +117,24 @@ pub struct Results {
     /// The pipeline that threw packets away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mistake: Vec<mistake::Stage>,
+    /// Stages on the CPUs that there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<placement::measured::Row>,
+    /// The same on eight simulated cores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement_simulated: Vec<placement::simulated::Row>,
+    /// Workers and queues on the CPUs that there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<scaling::measured::Row>,
+    /// The same with simulated workers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling_simulated: Vec<scaling::simulated::Row>,
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
+    /// Execution models by work on each packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<models::Models>,
     /// linerate and other switches, measured from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub field: Vec<field::Entry>,
@@ -149,13 +192,16 @@ pub fn measure(
     watch: &mut dyn Watch,
     benches: &mut dyn field::Benches,
 ) -> Result<(), BudgetError> {
+    // A thread that is pinned sees no CPU but its own.
+    let machine = Machine::here();
     alone(|| {
         let missing = plan.missing(results);
-        let mut journal = Journal::new(results, watch, missing.iter().map(|study| study.steps()).sum());
+        let mut journal =
+            Journal::new(results, watch, missing.iter().map(|study| study.steps(plan.cpus)).sum());
         for study in missing {
             let begun = journal.done();
-            one(study, plan, &mut journal, benches)?;
-            journal.finish(study, begun + study.steps())?;
+            one(study, plan, &machine, &mut journal, benches)?;
+            journal.finish(study, begun + study.steps(plan.cpus))?;
         }
         Ok(())
     })
@@ -173,6 +219,7 @@ fn alone(act: impl FnOnce() -> Result<(), BudgetError> + Send) -> Result<(), Bud
 fn one(
     study: Study,
     plan: &Plan,
+    machine: &Machine,
     journal: &mut Journal<'_>,
     benches: &mut dyn field::Benches,
 ) -> Result<(), BudgetError> {
@@ -182,9 +229,26 @@ fn one(
             journal.next("144 of 32")?;
             journal.results.mistake = mistake::measure(UNITS)?;
         }
+        Study::Placement => {
+            let told = &mut |next: &str| journal.next(next);
+            let (profile, length) = (Profile::study(), placement::simulated::LENGTH);
+            let measured = placement::measured::measure(machine, plan.cpus, plan.length, told)?;
+            let simulated = placement::simulated::simulate(&profile, length, told)?;
+            (journal.results.placement, journal.results.placement_simulated) = (measured, simulated);
+        }
+        Study::Scaling => {
+            let told = &mut |next: &str| journal.next(next);
+            let measured = scaling::measured::measure(machine, plan.cpus, plan.length, told)?;
+            let simulated = scaling::simulated::simulate(&Profile::study(), told)?;
+            (journal.results.scaling, journal.results.scaling_simulated) = (measured, simulated);
+        }
         Study::Budget => {
             let lengths = budget::Lengths { calls: plan.length, rate: plan.length };
             budget::measure(plan.cpus, lengths, journal)?;
+        }
+        Study::Models => {
+            let told = &mut |next: &str| journal.next(next);
+            journal.results.models = Some(models::measure(plan.cpus, plan.length, told)?);
         }
         Study::Field => field::measure(benches, journal)?,
     }

@@ -2,7 +2,7 @@
 
 use super::budget::BudgetError;
 use crate::traffic::rig::{Ends, RigError, Side};
-use engine::{Engine, EngineConfig, Polling, QueueFull, WorkerConfig};
+use engine::{Engine, EngineConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::memif::Options;
@@ -19,20 +19,28 @@ pub(super) struct Bench {
     exchange: Exchange,
 }
 
-fn failed(error: impl std::fmt::Display) -> BudgetError {
+pub(super) fn failed(error: impl std::fmt::Display) -> BudgetError {
     BudgetError::Wire(RigError::Wire(error.to_string()))
 }
 
 impl Bench {
     /// Starts it on this CPU, which it polls always; `transmit` is how its ports send.
     pub(super) fn start(cpu: usize, transmit: Option<Transmit>) -> Result<Self, BudgetError> {
+        let worker = WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, queue_full: QueueFull::Drop };
+        Self::start_as(vec![worker], Model::RunToCompletion, transmit)
+    }
+
+    /// Starts it with these threads, which divide the work so.
+    pub(super) fn start_as(
+        workers: Vec<WorkerConfig>,
+        model: Model,
+        transmit: Option<Transmit>,
+    ) -> Result<Self, BudgetError> {
         let switch = Switch::new(NAMES.len());
         switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
-        let worker = WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, queue_full: QueueFull::Drop };
-        let config =
-            EngineConfig { workers: vec![worker], max_ports: NAMES.len(), spread: Spread::default() };
-        let bench =
-            Self { engine: Engine::start(config, &switch).map_err(failed)?, exchange: Exchange::default() };
+        let config = EngineConfig { workers, max_ports: NAMES.len(), spread: Spread::default() };
+        let engine = Engine::start_as(config, model, &switch).map_err(failed)?;
+        let bench = Self { engine, exchange: Exchange::default() };
         for (name, peer) in NAMES {
             let id = bench.engine.reserve(name).map_err(failed)?;
             switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
@@ -53,6 +61,11 @@ impl Bench {
         let [send, receive] = NAMES.map(|(port, own)| Ok(Side::new(own, self.end(own, port)?)));
         let receive: Result<_, BudgetError> = receive;
         Ok(Ends { send: send?, receive: Some(receive?), beside: None })
+    }
+
+    /// What it counted so far.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
     }
 
     /// Ends it.

@@ -28,6 +28,8 @@ pub struct Counters {
     pub spills: u64,
     /// Buffers of other pools that were given back here, and are lost.
     pub strays: u64,
+    /// Exchanges with the depot that were tried again, because another cache's came first.
+    pub retries: u64,
 }
 
 impl Counters {
@@ -116,10 +118,11 @@ impl Cache {
     #[cold]
     fn refill(&mut self) -> bool {
         let Self { pool, starts, count, .. } = self;
-        let any = pool.depot.pop(|index| {
+        self.counters.retries += pool.depot.pop(|index| {
             starts[*count] = pool.start_of(index);
             *count += 1;
         });
+        let any = self.count > 0;
         self.counters.refills += u64::from(any);
         any
     }
@@ -198,7 +201,7 @@ impl Cache {
     #[cold]
     fn spill(&mut self) {
         self.counters.spills += 1;
-        self.pool.give_back(&self.starts[..MAGAZINE]);
+        self.counters.retries += self.pool.give_back(&self.starts[..MAGAZINE]);
         self.starts.copy_within(MAGAZINE.., 0);
         self.count -= MAGAZINE;
     }
@@ -206,6 +209,9 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.starts[..self.count].chunks(MAGAZINE).for_each(|magazine| self.pool.give_back(magazine));
+        for magazine in self.starts[..self.count].chunks(MAGAZINE) {
+            // Nobody can ask this cache any more how often it had to try.
+            let _ = self.pool.give_back(magazine);
+        }
     }
 }

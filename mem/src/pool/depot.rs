@@ -51,7 +51,9 @@ impl Depot {
         let top = Padded(AtomicU64::new(u64::from(NONE)));
         let depot = Self { top, entries: (0..buffers).map(entry).collect() };
         let all: Vec<u32> = (0..buffers).rev().collect();
-        all.chunks(MAGAZINE).for_each(|magazine| depot.push(magazine));
+        for magazine in all.chunks(MAGAZINE) {
+            depot.push(magazine);
+        }
         depot
     }
 
@@ -59,40 +61,42 @@ impl Depot {
         &self.entries[index as usize]
     }
 
-    /// Puts one magazine on top. The buffers belong to the caller, and to the depot from now on.
-    pub(super) fn push(&self, magazine: &[u32]) {
-        let Some(&first) = magazine.first() else { return };
+    /// Puts one magazine on top. The buffers belong to the caller, and to the depot from now on. How often another change
+    /// came first.
+    pub(super) fn push(&self, magazine: &[u32]) -> u64 {
+        let Some(&first) = magazine.first() else { return 0 };
         let nexts = magazine[1..].iter().copied().chain([NONE]);
         for (&index, next) in magazine.iter().zip(nexts) {
             self.entry(index).next.store(next, Ordering::Relaxed);
         }
-        let mut top = self.top.load(Ordering::Relaxed);
+        let (mut top, mut retries) = (self.top.load(Ordering::Relaxed), 0);
         loop {
             self.entry(first).below.store(first_of(top), Ordering::Relaxed);
             // Release pairs with the Acquire loads in `pop`: the chain is linked, and its buffers are free.
             match self.exchange(top, successor(top, first), Ordering::Release) {
-                Ok(_) => return,
-                Err(now) => top = now,
+                Ok(_) => return retries,
+                Err(now) => (top, retries) = (now, retries + 1),
             }
         }
     }
 
-    /// Takes the topmost magazine: each of its buffers is handed to `take` and belongs to the caller.
-    pub(super) fn pop(&self, mut take: impl FnMut(u32)) -> bool {
+    /// Takes the topmost magazine: each of its buffers is handed to `take` and belongs to the caller. How often
+    /// another change came first.
+    pub(super) fn pop(&self, mut take: impl FnMut(u32)) -> u64 {
         // Acquire, here and where the exchange fails, pairs with the Release in `push`.
-        let mut top = self.top.load(Ordering::Acquire);
+        let (mut top, mut retries) = (self.top.load(Ordering::Acquire), 0);
         while first_of(top) != NONE {
             let below = self.entry(first_of(top)).below.load(Ordering::Relaxed);
             // It publishes nothing, and its value of `top` was seen with Acquire before.
             match self.exchange(top, successor(top, below), Ordering::Relaxed) {
                 Ok(_) => {
                     self.chain(first_of(top)).for_each(&mut take);
-                    return true;
+                    return retries;
                 }
-                Err(now) => top = now,
+                Err(now) => (top, retries) = (now, retries + 1),
             }
         }
-        false
+        retries
     }
 
     fn exchange(&self, top: u64, new: u64, order: Ordering) -> Result<u64, u64> {

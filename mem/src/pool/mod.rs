@@ -101,13 +101,13 @@ impl Pool {
         ((start.addr().get() - self.memory.start().addr().get()) / self.stride) as u32
     }
 
-    /// Puts up to a magazine of free buffers into the depot.
-    fn give_back(&self, starts: &[NonNull<u8>]) {
+    /// Puts up to a magazine of free buffers into the depot. How often another change of it came first.
+    fn give_back(&self, starts: &[NonNull<u8>]) -> u64 {
         let mut indices = [0; depot::MAGAZINE];
         for (index, start) in indices.iter_mut().zip(starts) {
             *index = self.index_of(*start);
         }
-        self.depot.push(&indices[..starts.len()]);
+        self.depot.push(&indices[..starts.len()])
     }
 
     /// Where its buffers are.

@@ -55,6 +55,17 @@ impl Cargo {
     }
 }
 
+/// A packet as [`Burst::take_whole`] finds it.
+#[derive(Debug)]
+pub enum Whole {
+    /// In this buffer, which is the caller's now.
+    There(Buffer),
+    /// Nowhere: it was taken before, or can be put nowhere.
+    Gone,
+    /// Not in one buffer.
+    Not,
+}
+
 impl Burst {
     /// Says where the packets come from and go to.
     #[inline]
@@ -93,6 +104,29 @@ impl Burst {
         Ok(())
     }
 
+    /// Whether packets lie in buffers of a pool.
+    #[inline(always)]
+    pub fn has_cargo(&self) -> bool {
+        !self.cargo.of.is_empty()
+    }
+
+    /// Takes packet `i` if it lies in one buffer as the pipeline left it; otherwise nothing changes. Nobody asks this burst
+    /// for a packet that was taken.
+    #[inline(always)]
+    pub fn take_whole(&self, i: usize) -> Whole {
+        let Some(&(at, 1)) = self.cargo.of.get(i) else { return Whole::Not };
+        let cell = &self.cargo.buffers[at as usize];
+        let Some(mut buffer) = cell.take() else { return Whole::Gone };
+        if !self.can_go(i, &buffer, 1) {
+            cell.set(Some(buffer));
+            return Whole::Not;
+        }
+        if self.loaded {
+            put_back(&mut buffer, self.head(i), self.rest[i]);
+        }
+        Whole::There(buffer)
+    }
+
     /// How many buffers [`Burst::take_cargo`] would take for packet `i`: zero where it has to be copied, `None` where
     /// somebody has taken it.
     #[inline]
@@ -107,6 +141,7 @@ impl Burst {
     }
 
     /// Whether packet `i` is whole in its `n` buffers once its head is written back to the first one.
+    #[inline]
     fn can_go(&self, i: usize, first: &Buffer, n: u32) -> bool {
         let (from, to) = self.more[i];
         if !self.loaded {

@@ -19,6 +19,7 @@ impl Machine {
             at: at / LINE * LINE,
             bytes: 0,
             value: None,
+            expected: None,
             ready,
             past: false,
             cleaning: Some(how),

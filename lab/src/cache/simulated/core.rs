@@ -64,6 +64,8 @@ pub(super) struct Core {
     depends_on: Source,
     /// What the last load of a value saw: line, version, and whether the line is still here
     pub(super) seen: (u64, u32),
+    /// What the last exchange found
+    pub(super) found: u64,
     /// The line that is being written past the caches, and until when it takes a buffer
     pub(super) past: Option<(u64, Time)>,
     graces: Vec<Grace>,
@@ -96,6 +98,7 @@ impl Core {
             depends: 0,
             depends_on: Source::L1,
             seen: (u64::MAX, 0),
+            found: 0,
             past: None,
             graces: Vec::new(),
             owning_until: 0,

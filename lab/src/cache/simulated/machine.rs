@@ -240,7 +240,9 @@ impl Machine {
     /// The store leaves the buffer and everybody can see it.
     fn visible(&mut self, id: usize, now: Time) {
         let Some(store) = self.leave_buffer(id, now) else { return };
-        if let Some(value) = store.value {
+        if let Some(value) = store.value
+            && self.finds_expected(id, store)
+        {
             self.values.store(store.at, store.bytes, value);
         }
         self.directory.at(store.line()).version += 1;
@@ -332,10 +334,33 @@ impl Machine {
         let core = &self.cores[id];
         let now = if value.is_some() { core.clock } else { core.clock.max(core.depends) };
         let ready = now.max(core.retired);
-        self.cores[id].stores.push(Store { at, bytes, value, ready, past, cleaning: None });
+        self.cores[id].stores.push(Store { at, bytes, value, expected: None, ready, past, cleaning: None });
         if !past {
             self.cores[id].want(at / LINE, ready);
         }
+    }
+
+    /// A locked exchange within a line, which nothing of its core may pass: all stores before it are visible. It happens
+    /// when its store becomes visible, and what was there then is `found`.
+    pub(super) fn exchange(&mut self, id: usize, at: Address, bytes: u64, expected: u64, value: u64) {
+        self.cores[id].issue(1, &self.timing);
+        let core = &mut self.cores[id];
+        let ready = core.clock.max(core.retired);
+        let (value, expected) = (Some(value), Some(expected));
+        core.stores.push(Store { at, bytes, value, expected, ready, past: false, cleaning: None });
+        core.want(at / LINE, ready);
+    }
+
+    /// Whether a store that expects something finds it; one that does not may always be.
+    fn finds_expected(&mut self, id: usize, store: Store) -> bool {
+        let Some(expected) = store.expected else { return true };
+        self.cores[id].found = self.values.load(store.at, store.bytes);
+        self.cores[id].found == expected
+    }
+
+    /// What the core's last exchange found.
+    pub(super) fn found(&self, id: usize) -> u64 {
+        self.cores[id].found
     }
 
     /// Asks for the next line that a store on its way out will need, unless the core has it by now.

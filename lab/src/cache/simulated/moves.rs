@@ -4,7 +4,7 @@
 use super::machine::Machine;
 use crate::cache::memory::{Address, LINE};
 
-/// How often one core took one line.
+/// How often one core took one line, or those of one part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// To read it: the other core had changed it, or was the only one to have it
@@ -15,35 +15,56 @@ pub struct Moved {
     pub raised: u32,
 }
 
-/// By core and line; empty if nobody asks.
+/// By core, and by line or part; empty if nobody asks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Moves(Vec<Vec<Moved>>);
+pub(super) struct Moves {
+    counts: Vec<Vec<Moved>>,
+    /// Where parts end, in lines and in their order; none: each line counts for itself
+    ends: Option<Vec<u64>>,
+}
+
+impl Moves {
+    fn at(&mut self, core: usize, line: u64) -> Option<&mut Moved> {
+        let place = match &self.ends {
+            Some(ends) => ends.partition_point(|end| *end <= line),
+            None => line as usize,
+        };
+        self.counts.get_mut(core)?.get_mut(place)
+    }
+}
 
 impl Machine {
     /// From here on, lines that cores take from each other are counted one by one, below `end`.
     pub fn watch_moves(&mut self, end: Address) {
-        self.moves = Moves(vec![vec![Moved::default(); end.div_ceil(LINE) as usize]; self.cores.len()]);
+        let counts = vec![vec![Moved::default(); end.div_ceil(LINE) as usize]; self.cores.len()];
+        self.moves = Moves { counts, ends: None };
+    }
+
+    /// The same, counted together for each part of the arena: `ends` says where each ends, in their order.
+    pub fn watch_parts(&mut self, ends: &[Address]) {
+        let counts = vec![vec![Moved::default(); ends.len()]; self.cores.len()];
+        self.moves = Moves { counts, ends: Some(ends.iter().map(|end| end.div_ceil(LINE)).collect()) };
     }
 
     /// Counts anew.
     pub(super) fn forget_moves(&mut self) {
-        self.moves.0.iter_mut().for_each(|lines| lines.fill(Moved::default()));
+        self.moves.counts.iter_mut().for_each(|lines| lines.fill(Moved::default()));
     }
 
-    /// What a core took so far of each watched line.
+    /// What a core took so far of each watched line, or part.
     pub fn moves(&self, core: usize) -> &[Moved] {
-        self.moves.0.get(core).map_or(&[], Vec::as_slice)
+        self.moves.counts.get(core).map_or(&[], Vec::as_slice)
     }
 
     /// A core is about to get a line.
     pub(super) fn note_move(&mut self, core: usize, line: u64, write: bool) {
-        if self.moves.0.is_empty() {
+        if self.moves.counts.is_empty() {
             return;
         }
         let entry = *self.directory.at(line);
         let others = entry.sharers & !(1 << core) != 0;
         let changed = entry.exclusive || entry.dirty;
-        let Some(moved) = self.moves.0[core].get_mut(line as usize).filter(|_| others) else { return };
+        let Some(moved) = self.moves.at(core, line).filter(|_| others) else { return };
         match (write, entry.shared_by(core)) {
             (true, true) => moved.raised += 1,
             (true, false) => moved.owned += 1,

@@ -11,6 +11,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::counters::Counters;
 use super::machine::{Machine, Next};
+use super::moves::Moved;
 use crate::cache::memory::{Address, Cleaning, Copying, Intent, LINE, Memory, Width};
 
 /// Every thread that has not ended waits for a line that nobody is going to change.
@@ -109,6 +110,16 @@ impl Simulated<'_> {
         })
     }
 
+    /// Stores `value` if `expected` is there, at once and before anything that follows (a locked compare-exchange). What was
+    /// there: it was stored where that is `expected`. The place may not cross into another line.
+    pub fn exchange(&mut self, at: Address, width: Width, expected: u64, value: u64) -> u64 {
+        debug_assert!(at % LINE + width.bytes() <= LINE, "an exchange within one line");
+        self.fence();
+        self.act(|machine| machine.exchange(self.core, at, width.bytes(), expected, value));
+        self.fence();
+        self.act(|machine| machine.found(self.core))
+    }
+
     /// Looks into the machine between two accesses.
     #[cfg(test)]
     pub(super) fn look<T>(&self, look: impl FnOnce(&mut Machine) -> T) -> T {
@@ -123,6 +134,12 @@ impl Simulated<'_> {
     /// Counts lines that cores take from each other anew.
     pub fn forget_moves(&self) {
         self.machine.borrow_mut().forget_moves();
+    }
+
+    /// What each core took from the others of each watched part so far.
+    pub fn moves(&self) -> Vec<Vec<Moved>> {
+        let machine = self.machine.borrow();
+        (0..machine.cores.len()).map(|core| machine.moves(core).to_vec()).collect()
     }
 
     /// Its loads from other cores' modified lines so far, for each line that the machine watches.

@@ -12,6 +12,8 @@ pub(super) struct Store {
     pub(super) bytes: u64,
     /// What is stored, where anybody will ask for it
     pub(super) value: Option<u64>,
+    /// Only if this is there is it stored, and the core is told what was
+    pub(super) expected: Option<u64>,
     /// Not before this may it become visible
     pub(super) ready: Time,
     /// Goes past the caches

@@ -73,7 +73,8 @@ fn strip(drawing: &mut Drawing, row: &Row, top: f64, step: f64, end: u64) {
 
 /// Bytes from the beginning of the rings, under all strips.
 fn addresses(drawing: &mut Drawing, y: f64, step: f64, end: u64) {
-    let bytes = end * LINE;
+    // A file may name the last line that there can be.
+    let bytes = end.saturating_mul(LINE);
     // About eight of them, a power of two apart.
     let apart = (bytes / 8).next_power_of_two().max(LINE);
     drawing.line((LEFT, y), (LEFT + step * end as f64, y), "axis");

@@ -1,17 +1,28 @@
 //! The figures: one file for each kind, and here which of them a set has.
 
+mod bars;
+mod batching;
 pub(super) mod bench;
+mod budget;
 pub(super) mod copies;
 mod cycles;
 pub(super) mod field;
+mod groups;
 mod lines;
+mod mistake;
+pub(super) mod models;
 mod paths;
+pub(super) mod placement;
 mod plot;
 mod ratios;
+pub(super) mod scaling;
 mod scatter;
 mod synergy;
 mod waterfall;
 
+pub(super) use batching::batching;
+pub(super) use budget::budget;
+pub(super) use mistake::mistake;
 pub(super) use paths::lines_of_paths;
 
 use super::Set;
@@ -37,6 +48,12 @@ impl Figure {
     /// As an element of a page.
     pub fn inline(&self) -> &str {
         &self.drawing
+    }
+
+    /// With a number in front of its id, for a page of several sets.
+    #[must_use]
+    pub(super) fn numbered(self, number: usize) -> Figure {
+        Figure { id: format!("{number}-{}", self.id), ..self }
     }
 
     /// As a file.
@@ -70,13 +87,18 @@ const TOP: f64 = 34.0;
 const FOOT: f64 = 24.0;
 
 fn finish(number: usize, memory: Kind, from: &str, sketch: Sketch) -> Figure {
+    of_use(memory, from, sketch).numbered(number)
+}
+
+/// A figure of a study of use, whose id has no number yet.
+fn of_use(memory: Kind, from: &str, sketch: Sketch) -> Figure {
     let Sketch { name, title, caption, mut drawing } = sketch;
     drawing.text(8.0, 20.0, Anchor::Start, "title", &title);
     let foot = drawing.height() - 8.0;
     drawing.text(8.0, foot, Anchor::Start, "muted", from);
     let memory = kind(memory).split(' ').next().unwrap_or_default().to_lowercase();
     Figure {
-        id: format!("{number}-{memory}-{name}"),
+        id: format!("{memory}-{name}"),
         drawing: drawing.finish(&format!("{title}. {from}")),
         title,
         caption,

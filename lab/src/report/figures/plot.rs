@@ -41,8 +41,9 @@ pub(super) struct Axes<'a> {
     pub(super) decades: bool,
 }
 
-/// Draws them; none where there is no point.
+/// Draws them; none where there is no point. A point that is no number is left out.
 pub(super) fn plot(axes: &Axes<'_>, lines: &[Line]) -> Option<Drawing> {
+    let lines: Vec<Line> = lines.iter().cloned().map(numbers).collect();
     let points = || lines.iter().flat_map(|line| &line.points);
     let most = points().map(|point| point.interval.map_or(point.y, |found| found.high)).reduce(f64::max)?;
     let least = points().map(|point| point.y).filter(|y| *y > 0.0).reduce(f64::min).unwrap_or(1.0);
@@ -61,6 +62,11 @@ pub(super) fn plot(axes: &Axes<'_>, lines: &[Line]) -> Option<Drawing> {
         name(&mut drawing, place, line);
     }
     Some(drawing)
+}
+
+fn numbers(mut line: Line) -> Line {
+    line.points.retain(|point| point.x.is_finite() && point.y.is_finite());
+    line
 }
 
 fn frame(drawing: &mut Drawing, axes: &Axes<'_>, x: Scale, y: Scale, bottom: f64) {

@@ -1,7 +1,8 @@
 //! Sending at once beside sending from a buffer.
 
-use super::{Section, Table};
+use super::{Section, Table, decimals, usage_provenance};
 use crate::cache::results::Kind;
+use crate::report::figures;
 use crate::usage::Results;
 use crate::usage::batching::Row;
 
@@ -17,7 +18,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         kind: Kind::Real,
         words: vec!["Sent at once, or from a buffer of N, which copies.".to_owned()],
         tables: vec![table(rows)],
-        figures: Vec::new(),
+        figures: figures::batching(rows, &usage_provenance(results)),
     })
 }
 
@@ -26,11 +27,11 @@ fn table(rows: &[Row]) -> Table {
     let rows = rows.iter().map(|row| {
         let load = row.load.map_or("most".to_owned(), |load| format!("{:.0} %", load * 100.0));
         let buffer = if row.buffer == 0 { "none".to_owned() } else { row.buffer.to_string() };
-        let mut cells = vec![buffer, load, format!("{:.3}", row.received_pps / 1e6)];
-        cells.push(format!("{:.3}", row.loss * 100.0));
+        let mut cells = vec![buffer, load, decimals(row.received_pps / 1e6, 3)];
+        cells.push(decimals(row.loss * 100.0, 3));
         let latency = row.latency_ns;
         cells.extend([latency.p50, latency.p99, latency.p999].map(|ns| ns.to_string()));
-        cells.push(format!("{:.0}", row.jitter_ns));
+        cells.push(decimals(row.jitter_ns, 0));
         cells
     });
     Table { heading: String::new(), titles: titles.to_vec(), rows: rows.collect() }

@@ -1,20 +1,23 @@
 //! What a packet costs, and the rate that follows.
 
-use super::{Section, Table};
+use super::{Section, Table, decimals, signed, usage_provenance};
 use crate::cache::results::Kind;
+use crate::report::figures;
+use crate::usage::Results;
 use crate::usage::budget::{Budget, Calls, Prediction};
 use crate::usage::delay::Reading;
 
-/// The whole of it.
-pub(super) fn section(budget: &Budget) -> Section {
-    Section {
+/// None where it was not run.
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let budget: &Budget = results.budget.as_ref()?;
+    Some(Section {
         id: "budget",
         title: "The budget of a packet".to_owned(),
         kind: Kind::Real,
-        words: vec![format!("One step of the delay is {:.2} ns.", budget.step_ns)],
+        words: vec![format!("One step of the delay is {} ns.", decimals(budget.step_ns, 2))],
         tables: vec![delays(&budget.delays), calls(&budget.calls), predictions(&budget.predictions)],
-        figures: Vec::new(),
-    }
+        figures: figures::budget(budget, &usage_provenance(results)),
+    })
 }
 
 fn table(heading: &str, titles: &[&'static str], rows: impl Iterator<Item = Vec<String>>) -> Table {
@@ -23,18 +26,14 @@ fn table(heading: &str, titles: &[&'static str], rows: impl Iterator<Item = Vec<
 
 fn delays(readings: &[Reading]) -> Table {
     let rows = readings.iter().map(|read| {
-        vec![
-            format!("{:.0}", read.asked_ns),
-            format!("{:.2}", read.took_ns),
-            format!("{:+.2}", read.error_percent),
-        ]
+        vec![decimals(read.asked_ns, 0), decimals(read.took_ns, 2), signed(read.error_percent, 2)]
     });
     table("Delays", &[">Asked ns", ">Took ns", ">Error %"], rows)
 }
 
 fn calls(calls: &[Calls]) -> Table {
     let rows = calls.iter().map(|calls| {
-        let costs = [calls.rx_ns, calls.tx_ns, calls.buffered_ns].map(|ns| format!("{ns:.1}"));
+        let costs = [calls.rx_ns, calls.tx_ns, calls.buffered_ns].map(|ns| decimals(ns, 1));
         [vec![calls.burst.to_string()], costs.to_vec()].concat()
     });
     let heading = "What a packet costs by burst, in nanoseconds, on one thread";
@@ -44,12 +43,12 @@ fn calls(calls: &[Calls]) -> Table {
 fn predictions(predictions: &[Prediction]) -> Table {
     let rows = predictions.iter().map(|row| {
         vec![
-            format!("{:.0}", row.delay_ns),
-            format!("{:.1}", row.path_ns),
-            format!("{:.3}", row.predicted_pps / 1e6),
-            format!("{:.3}", row.measured_pps / 1e6),
-            format!("{:+.1}", row.error_percent()),
-            format!("{:.0}", row.idle * 100.0),
+            decimals(row.delay_ns, 0),
+            decimals(row.path_ns, 1),
+            decimals(row.predicted_pps / 1e6, 3),
+            decimals(row.measured_pps / 1e6, 3),
+            signed(row.error_percent(), 1),
+            decimals(row.idle * 100.0, 0),
         ]
     });
     let heading =

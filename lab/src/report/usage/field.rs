@@ -24,7 +24,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         kind: Kind::Real,
         words: vec![words.to_owned()],
         tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
-        figures: field::all(entries, &super::provenance(results)),
+        figures: field::all(entries, &super::usage_provenance(results)),
     })
 }
 

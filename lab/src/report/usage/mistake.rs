@@ -1,7 +1,8 @@
 //! The pipeline whose unit did not fit.
 
-use super::{Section, Table};
+use super::{Section, Table, decimals, usage_provenance};
 use crate::cache::results::Kind;
+use crate::report::figures;
 use crate::usage::Results;
 use crate::usage::mistake::{Rest, Stage};
 
@@ -19,7 +20,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         kind: Kind::Real,
         words: vec![words.to_owned()],
         tables: vec![table(stages)],
-        figures: Vec::new(),
+        figures: figures::mistake(stages, &usage_provenance(results)),
     })
 }
 
@@ -37,7 +38,7 @@ fn table(stages: &[Stage]) -> Table {
             stage.taken.to_string(),
             stage.sent.to_string(),
             stage.lost.to_string(),
-            format!("{:.2}", stage.mpps),
+            decimals(stage.mpps, 2),
         ]
     };
     Table { heading: String::new(), titles: titles.to_vec(), rows: stages.iter().map(row).collect() }

@@ -7,6 +7,13 @@ mod batching;
 mod budget;
 mod field;
 mod mistake;
+mod models;
+mod page;
+mod placement;
+mod scaling;
+
+pub use page::usage_page;
+pub(super) use page::{link, part};
 
 use super::figures::Figure;
 use crate::cache::results::Kind;
@@ -45,7 +52,12 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(whole(results, Study::Batching, batching::section(results)));
     sections.extend(whole(results, Study::Mistake, mistake::section(results)));
-    sections.extend(whole(results, Study::Budget, results.budget.as_ref().map(budget::section)));
+    sections.extend(whole(results, Study::Placement, placement::measured(results)));
+    sections.extend(whole(results, Study::Placement, placement::simulated(results)));
+    sections.extend(whole(results, Study::Scaling, scaling::measured(results)));
+    sections.extend(whole(results, Study::Scaling, scaling::simulated(results)));
+    sections.extend(whole(results, Study::Models, models::sections(results)));
+    sections.extend(whole(results, Study::Budget, budget::section(results)));
     sections.extend(whole(results, Study::Field, field::section(results)));
     sections
 }
@@ -64,15 +76,23 @@ fn whole(
     })
 }
 
-/// What every figure of what was measured says under itself.
-fn provenance(results: &Results) -> String {
+/// What every figure of what was measured says under itself, and the text above all of them.
+pub fn usage_provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
-    let slice = results.slice_ms.map(|ms| format!(", {ms} ms a reading")).unwrap_or_default();
-    let date = results.environment.as_ref().map(|place| format!(", {}", place.date)).unwrap_or_default();
-    format!("Measured: {on}{slice}{date}")
+    let mut text = format!("Measured: {on}");
+    let cpus = results.environment.as_ref().and_then(|place| place.used.switch.zip(place.used.generator));
+    text.extend(cpus.map(|(one, other)| format!(", CPUs {one} and {other}")));
+    text.extend(results.slice_ms.map(|ms| format!(", {ms} ms a reading")));
+    text.extend(results.environment.as_ref().map(|place| format!(", {}", place.date)));
+    text
 }
 
 /// With so many digits behind the point; what is no number is a stroke.
 fn decimals(value: f64, digits: usize) -> String {
     if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
+}
+
+/// The same with its sign.
+fn signed(value: f64, digits: usize) -> String {
+    if value.is_finite() { format!("{value:+.digits$}") } else { "-".to_owned() }
 }

@@ -49,6 +49,19 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// The first queue of either kind, where both are there.
+    pub(crate) fn into_both(self) -> Option<(Box<dyn RxQueue>, Box<dyn TxQueue>)> {
+        let (rx, tx) = (self.rx.into_iter().next()?, self.tx.into_iter().next()?);
+        Some((rx.1, tx.1))
+    }
+
+    /// Whether packets can be sent and received.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.rx.is_empty() && !self.tx.is_empty()
+    }
+}
+
 impl Attach for Desk {
     fn start_rx(&mut self, pair: u16, mut queue: Box<dyn RxQueue>) {
         queue.disarm();
@@ -105,7 +118,7 @@ impl Side {
 
     /// Whether packets can be sent and received.
     pub fn is_ready(&self) -> bool {
-        !self.desk.rx.is_empty() && !self.desk.tx.is_empty()
+        self.desk.is_ready()
     }
 
     /// How many times the port broke.

@@ -2,6 +2,7 @@
 
 mod closed;
 mod deadlock;
+mod exchange;
 mod invariants;
 mod order;
 mod parts;

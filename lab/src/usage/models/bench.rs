@@ -1,0 +1,135 @@
+//! One switch under one model, loaded for one reading.
+
+use super::layout::Layout;
+use super::load::{Load, Stretch, pair};
+use crate::cache::real::seats::pin;
+use crate::usage::budget::BudgetError;
+use crate::usage::delay::Delay;
+use crate::usage::switch::failed;
+use engine::{Engine, EngineConfig, Merged, Model, Now, Outputs, Pipeline, Pipelines, Spread};
+use net::Switch;
+use net::bridge::{BridgeConfig, PortConfig};
+use port::pair::Exchange;
+use port::{Burst, PortControl, PortId};
+use std::time::{Duration, Instant};
+
+/// Names of the switch's ports, and of the load's ends of the same cables.
+const NAMES: [(&str, &str); 2] = [("red", "load-red"), ("blue", "load-blue")];
+const WARM_UP: Duration = Duration::from_millis(20);
+/// How long ports may take to be there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A bridge's pipelines, each with work for every packet.
+struct Working<'a> {
+    switch: &'a Switch,
+    work: Delay,
+}
+
+/// A pipeline, and work for every packet that it judged.
+struct Worked {
+    inner: Box<dyn Pipeline>,
+    work: Delay,
+}
+
+impl Pipelines for Working<'_> {
+    fn worker(&self, index: usize) -> Box<dyn Pipeline> {
+        Box::new(Worked { inner: self.switch.worker(index), work: self.work.clone() })
+    }
+}
+
+impl Pipeline for Worked {
+    fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
+        self.inner.process(burst, from, now, out);
+        (0..burst.len()).for_each(|_| self.work.run());
+    }
+
+    fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {
+        self.inner.egress(burst, to, picks);
+    }
+
+    fn rewrites(&self, to: PortId) -> bool {
+        self.inner.rewrites(to)
+    }
+}
+
+/// What one reading brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reading {
+    pub(super) stretch: Stretch,
+    /// Packets that the switch took from the source, gave to the sink, and counted as lost: warm-up and end included.
+    pub(super) sent: u64,
+    pub(super) came: u64,
+    pub(super) lost: u64,
+}
+
+/// A switch that runs, and its load.
+struct Bench {
+    engine: Engine,
+    merged: Vec<Merged>,
+    load: Load,
+}
+
+/// Runs a switch with this work on each packet under this model, for so long.
+pub(super) fn read(
+    layout: Layout,
+    cpus: [usize; 2],
+    work: &Delay,
+    length: Duration,
+) -> Result<Reading, BudgetError> {
+    pin(layout.load_on(cpus))?;
+    let Bench { engine, mut merged, mut load } = Bench::start(layout, cpus, work)?;
+    let mut between = || {
+        for merged in &mut merged {
+            merged.forward();
+        }
+    };
+    load.announce()?;
+    load.run(WARM_UP, layout.shares(), &mut between)?;
+    let stretch = load.run(length, layout.shares(), &mut between)?;
+    load.drain(&mut between)?;
+    let lost = engine.snapshot().ports.iter().flat_map(|port| port.drops.values()).sum();
+    engine.stop().map_err(failed)?;
+    Ok(Reading { stretch, sent: load.sent, came: load.came, lost })
+}
+
+impl Bench {
+    fn start(layout: Layout, cpus: [usize; 2], work: &Delay) -> Result<Self, BudgetError> {
+        let (switch, exchange) = (Switch::new(NAMES.len()), Exchange::default());
+        switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
+        let (engine, merged) = start(layout, cpus, &Working { switch: &switch, work: work.clone() })?;
+        for (name, peer) in NAMES {
+            let id = engine.reserve(name).map_err(failed)?;
+            switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
+            engine.add_reserved(id, pair(name, peer, &exchange)?).map_err(failed)?;
+        }
+        let [send, receive] = NAMES.map(|(port, own)| pair(own, port, &exchange));
+        let ends: [Box<dyn PortControl>; 2] = [send?, receive?];
+        let load = Load::new(ends)?;
+        await_ports(&engine)?;
+        Ok(Self { engine, merged, load })
+    }
+}
+
+fn start(
+    layout: Layout,
+    cpus: [usize; 2],
+    pipelines: &dyn Pipelines,
+) -> Result<(Engine, Vec<Merged>), BudgetError> {
+    let (workers, model): (_, Model) = layout.threads(cpus);
+    let config = EngineConfig { workers, max_ports: NAMES.len(), spread: Spread::default() };
+    if layout == Layout::Merged {
+        return Engine::start_merged(config, pipelines).map_err(failed);
+    }
+    Ok((Engine::start_as(config, model, pipelines).map_err(failed)?, Vec::new()))
+}
+
+fn await_ports(engine: &Engine) -> Result<(), BudgetError> {
+    let until = Instant::now() + PATIENCE;
+    while !engine.snapshot().ports.iter().all(|port| port.state == "connected") {
+        if Instant::now() > until {
+            return Err(failed("the switch's ports did not come to life"));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! How one switch and whoever loads it are laid out on two CPUs under each execution model.
+
+use engine::{HopConfig, Model, PipelineConfig, Polling, QueueFull, Roles, WorkerConfig};
+use serde::{Deserialize, Serialize};
+
+/// A model with the places of its threads. Source and sink are one thread always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// One worker that does everything on the first CPU, source and sink on the second.
+    RunToCompletion,
+    /// Rx, Worker and Tx in turn on the first CPU, source and sink on the second.
+    PipelineTogether,
+    /// Worker on the first CPU; Rx and Tx on the second, which they share with source and sink.
+    PipelineIo,
+    /// Worker and Tx on the first CPU; Rx on the second, which it shares with source and sink.
+    PipelineRx,
+    /// Source, switch and sink are one thread on the first CPU.
+    Merged,
+}
+
+const RX: Roles = Roles { rx: true, work: false, tx: false };
+const WORK: Roles = Roles { rx: false, work: true, tx: false };
+const WORK_TX: Roles = Roles { rx: false, work: true, tx: true };
+const IO: Roles = Roles { rx: true, work: false, tx: true };
+const ALL: Roles = Roles { rx: true, work: true, tx: true };
+
+impl Layout {
+    /// In the order in which they take turns.
+    pub const ALL: [Layout; 5] = [
+        Layout::RunToCompletion,
+        Layout::PipelineTogether,
+        Layout::PipelineIo,
+        Layout::PipelineRx,
+        Layout::Merged,
+    ];
+
+    /// The model and what is where, in few words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::RunToCompletion => "run-to-completion",
+            Layout::PipelineTogether => "pipeline, stages together",
+            Layout::PipelineIo => "pipeline, Rx+Tx by the source",
+            Layout::PipelineRx => "pipeline, Rx by the source",
+            Layout::Merged => "merged",
+        }
+    }
+
+    /// What runs on the first CPU and what on the second.
+    pub fn places(self) -> [&'static str; 2] {
+        match self {
+            Layout::RunToCompletion => ["worker", "source, sink"],
+            Layout::PipelineTogether => ["Rx, Worker, Tx", "source, sink"],
+            Layout::PipelineIo => ["Worker", "Rx, Tx, source, sink"],
+            Layout::PipelineRx => ["Worker, Tx", "Rx, source, sink"],
+            Layout::Merged => ["source, switch, sink", ""],
+        }
+    }
+
+    /// The CPU of source and sink.
+    pub(super) fn load_on(self, [one, other]: [usize; 2]) -> usize {
+        if self == Layout::Merged { one } else { other }
+    }
+
+    /// Whether source and sink share their CPU with a thread of the switch, which they let run when there is nothing to do.
+    pub(super) fn shares(self) -> bool {
+        matches!(self, Layout::PipelineIo | Layout::PipelineRx)
+    }
+
+    /// The switch's threads, and its model; a merged one has no threads that forward.
+    pub(super) fn threads(self, cpus: [usize; 2]) -> (Vec<WorkerConfig>, Model) {
+        let [one, other] = cpus.map(Some);
+        let config = |cpu, polling| WorkerConfig { cpu, polling, queue_full: QueueFull::Drop };
+        let alone = vec![config(one, Polling::Busy)];
+        let pipeline = |roles: &[Roles]| {
+            Model::Pipeline(PipelineConfig { roles: roles.to_vec(), hops: HopConfig::default() })
+        };
+        // Who shares a CPU sleeps when nothing comes, so that the others have it.
+        let both = || vec![config(one, Polling::Busy), config(other, Polling::Adaptive)];
+        match self {
+            Layout::RunToCompletion => (alone, Model::RunToCompletion),
+            Layout::PipelineTogether => (alone, pipeline(&[ALL])),
+            Layout::PipelineIo => (both(), pipeline(&[WORK, IO])),
+            Layout::PipelineRx => (both(), pipeline(&[WORK_TX, RX])),
+            Layout::Merged => (vec![config(None, Polling::Adaptive)], Model::RunToCompletion),
+        }
+    }
+}
