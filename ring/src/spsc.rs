@@ -60,11 +60,23 @@ pub struct Consumer<T> {
     tail_seen: usize,
 }
 
+impl<T> Consumer<T> {
+    /// Publishes `head` if it is not: a drain that was forgotten instead of dropped has not given its slots back.
+    #[inline(always)]
+    fn settle(&self) {
+        // Relaxed: nobody else writes it.
+        if self.ring.head.load(Ordering::Relaxed) != self.head {
+            // Release pairs with the Acquire load in `Producer::room`: the slots before it are empty.
+            self.ring.head.store(self.head, Ordering::Release);
+        }
+    }
+}
+
 impl<T> Drop for Consumer<T> {
-    /// A drain that was forgotten instead of dropped has published nothing; the ring must not drop what it took.
+    /// The ring must not drop what a drain took that was forgotten.
     fn drop(&mut self) {
-        // Release pairs with the last owner's drop of the ring, through its reference count.
-        self.ring.head.store(self.head, Ordering::Release);
+        // Also seen by the last owner's drop of the ring, through its reference count.
+        self.settle();
     }
 }
 
@@ -198,6 +210,10 @@ impl<T: Send> Consumer<T> {
         }
         // Acquire pairs with the Release store in `Producer::publish`: the slots before it are filled.
         self.tail_seen = self.ring.tail.load(Ordering::Acquire);
+        if self.tail_seen == self.head {
+            // Else a ring whose items a forgotten drain took would be empty here and full there, for ever.
+            self.settle();
+        }
         self.tail_seen.wrapping_sub(self.head)
     }
 
@@ -214,7 +230,8 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Takes up to `most` items, oldest first. The slots are given back at once, when the iterator is dropped;
-    /// items that it did not hand out by then stay in the ring. With an iterator that is forgotten they are lost.
+    /// items that it did not hand out by then stay in the ring. With an iterator that is forgotten they are lost, and
+    /// never dropped; its slots are given back when more is taken, or nothing is left.
     #[inline]
     pub fn drain(&mut self, most: usize) -> Drain<'_, T> {
         let (next, left) = (self.head, self.ready(most).min(most));

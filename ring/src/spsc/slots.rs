@@ -185,7 +185,7 @@ mod memory {
         // them; nobody else has a pointer to their content, so they are not the items.
         unsafe {
             slots.as_ptr().cast::<T>().cast_mut().copy_from_nonoverlapping(items.as_ptr(), items.len());
-        };
+        }
     }
 
     /// Copies items out of slots that lie in one piece.

@@ -232,6 +232,92 @@ proptest! {
     }
 }
 
+/// Adds one to its place when it is dropped.
+struct Counted(usize, StdArc<[AtomicUsize]>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1[self.0].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Taking {
+    Pop,
+    Drop(usize),
+    Forget(usize),
+}
+
+fn taking() -> impl Strategy<Value = (usize, Taking)> {
+    let how = prop_oneof![
+        Just(Taking::Pop),
+        (0..6_usize).prop_map(Taking::Drop),
+        (0..6_usize).prop_map(Taking::Forget),
+    ];
+    (0..6_usize, how)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 4 } else { 256 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Before each taking some items are pushed; of four that a drain takes, it hands out so many.
+    #[test]
+    fn whatever_is_forgotten_each_item_is_dropped_once_or_lost(
+        steps in prop::collection::vec(taking(), 0..40), before in 0..9_usize, producer_first: bool,
+    ) {
+        let drops: StdArc<[AtomicUsize]> = (0..240).map(|_| AtomicUsize::new(0)).collect();
+        let (mut producer, mut consumer) = ring_at(4, usize::MAX - before);
+        let (mut model, mut lost, mut serial) = (VecDeque::new(), vec![], 0);
+        for (pushes, how) in steps {
+            // A look at an empty ring gives back what a forgotten drain did not.
+            let ready = consumer.ready(4);
+            prop_assert_eq!(ready, model.len());
+            prop_assert!(ready > 0 || producer.room(4) == 4);
+            let room = producer.room(4);
+            let pushed = producer.push_all(&mut (serial..serial + pushes).map(|i| Counted(i, drops.clone())));
+            prop_assert_eq!(pushed, pushes.min(room));
+            model.extend(serial..serial + pushed);
+            serial += pushed;
+            let got: Vec<usize> = match how {
+                Taking::Pop => consumer.pop().iter().map(|item| item.0).collect(),
+                Taking::Drop(n) => consumer.drain(4).take(n).map(|item| item.0).collect(),
+                Taking::Forget(n) => {
+                    let mut drain = consumer.drain(4);
+                    let got = drain.by_ref().take(n).map(|item| item.0).collect();
+                    std::mem::forget(drain);
+                    got
+                }
+            };
+            prop_assert_eq!(&got, &model.drain(..got.len()).collect::<Vec<_>>());
+            if matches!(how, Taking::Forget(_)) {
+                lost.extend(model.drain(..));
+            }
+        }
+        if producer_first {
+            drop((producer, consumer));
+        } else {
+            drop((consumer, producer));
+        }
+        for (i, drops) in drops[..serial].iter().enumerate() {
+            prop_assert_eq!(drops.load(Ordering::Relaxed), usize::from(!lost.contains(&i)));
+        }
+    }
+}
+
+#[test]
+fn a_full_ring_whose_drain_is_forgotten_has_room_again() {
+    let (mut producer, mut consumer) = ring(2);
+    assert_eq!(producer.push_slice(&[1, 2]), 2);
+    std::mem::forget(consumer.drain(2));
+    assert_eq!(producer.push(3), Err(3), "nothing was given back yet");
+    assert_eq!(consumer.pop(), None);
+    assert_eq!((producer.push(3), consumer.pop()), (Ok(()), Some(3)));
+}
+
 #[test]
 fn a_drain_that_is_forgotten_drops_nothing_twice() {
     let item = StdArc::new(());
