@@ -322,6 +322,18 @@ fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
     second.stop();
 }
 
+#[test]
+#[ignore = "builds an example: run by `cargo xtask test`"]
+fn a_program_of_the_library_forwards_its_own_packets_in_its_own_thread() {
+    let folder = folder();
+    let place = folder.path().display().to_string();
+    let mut program = Process::spawn(folder.path(), "merged", binary::example("merged"), &[&place]);
+    assert!(program.finish(PATIENCE).success(), "{}", program.output());
+    let output = program.output();
+    let numbers: Vec<u64> = output.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(matches!(numbers[..], [sent, received] if sent > 0 && received == sent), "{output}");
+}
+
 /// A guest of one port.
 fn alone(folder: &Path, name: &str) -> Testpmd {
     let [left, _] = PLAIN.sockets(folder);
