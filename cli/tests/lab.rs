@@ -262,7 +262,7 @@ fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of
     let case = |rest: &[&str], said: &[&str]| {
         refused(folder.path(), &[&["usage"][..], rest, &out].concat(), said);
     };
-    case(&["--only", "batchnig"], &["--only batchnig", "batching, mistake, budget"]);
+    case(&["--only", "batchnig"], &["--only batchnig", "batching, mistake, placement, scaling"]);
     case(&["--cpus", "0"], &["--cpus", "give two"]);
     case(&["--cpus", "1,1"], &["--cpus", "two different ones"]);
     case(&["--cpus", "0,1023", "--only", "budget"], &["--cpus", "1023"]);
@@ -364,7 +364,7 @@ fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
         read("r.html").contains("id=\"figure-2-measured-mistake\"")
             && read("r.html").contains("id=\"set-1\"")
     );
-    let hostile = read("u.json").replacen("\"processor\": \"", "\"processor\": \"\\u001b[2J<b>", 2);
+    let hostile = read("u.json").replacen("\"processor\":\"", "\"processor\":\"\\u001b[2J<b>", 2);
     fs::write(folder.path().join("h.json"), hostile).unwrap();
     let output = lab(folder.path(), &["report", "h.json", "--html", "h.html"]);
     assert!(stdout(&output).contains("[2J<b>") && !stdout(&output).contains('\u{1b}'), "{}", stdout(&output));

@@ -428,6 +428,8 @@ impl Burst {
         (self.start[i], self.head[i]) = (HEADROOM as u8, frame.len() as u8);
         (self.rest[i], self.more[i], self.len[i]) = (Seg::EMPTY, (0, 0), frame.len() as u32);
         self.n += 1;
+        // Nothing lies elsewhere, and who would load heads once more would find nothing.
+        self.loaded = true;
         true
     }
 }

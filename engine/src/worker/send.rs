@@ -41,7 +41,9 @@ impl Worker {
     /// Sends the first `n` of `self.picks` to one port, each by the queue of its flow.
     #[inline(never)]
     fn steer(&mut self, index: usize, from: QueueKey, (to, queues): (PortId, usize), n: usize) {
-        mem::with_kernel!(self.kernel, K => self.bursts[index].load_heads::<K>());
+        if !self.looks {
+            mem::with_kernel!(self.kernel, K => self.bursts[index].load_heads::<K>());
+        }
         let (picks, slots) = (self.picks, &self.tx[to.0 as usize]);
         for (pick, place) in picks[..n].iter().zip(&mut self.places) {
             let hash = self.steering.hash(self.bursts[index].head(usize::from(*pick)));

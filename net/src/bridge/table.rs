@@ -43,10 +43,14 @@ pub(super) struct Table {
     displaced: Padded<AtomicU64>,
 }
 
+/// Buckets up to which a table is made twice as large as its stations need.
+const SMALL: usize = 128;
+
 impl Table {
     /// A table for `capacity` stations, of which they fill at most nine tenths: room is then found at once.
     pub(super) fn new(capacity: usize) -> Self {
-        let buckets = (capacity * 10).div_ceil(9 * WAYS).max(4);
+        // Nine tenths full is what a large table bears; a small one has too few chains to rely on that.
+        let buckets = (capacity * 10).div_ceil(9 * WAYS).max((capacity * 2).div_ceil(WAYS).min(SMALL)).max(4);
         Self {
             buckets: (0..buckets).map(|_| Bucket::new()).collect(),
             secret: Secret::random(),
