@@ -248,6 +248,16 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_of_the_bursts_own_keeps_its_head_when_heads_are_loaded_behind_it() {
+        let mut burst = Burst::new();
+        burst.begin(0);
+        assert!(burst.push_own(&bytes(60)) && burst.push_own(&bytes(61)));
+        burst.load_heads::<Portable>();
+        burst.leave_heads();
+        assert_eq!((read(&burst, 0), read(&burst, 1)), (bytes(60), bytes(61)));
+    }
+
+    #[test]
     fn a_packet_in_buffers_is_read_like_any_other_and_taken_as_it_was_left() {
         let mut cache = cache(500);
         let mut burst = Burst::new();
