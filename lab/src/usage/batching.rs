@@ -10,9 +10,7 @@ use super::switch::Bench;
 use crate::cache::real::seats::pin;
 use crate::traffic::meter::Summary;
 use crate::traffic::rate::Rate;
-use crate::traffic::rig::{Outcome, Rig, Timing};
-use crate::traffic::schedule::Pace;
-use crate::traffic::{Description, Sizes};
+use crate::traffic::rig::Outcome;
 use port::wrap::Transmit;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -21,9 +19,7 @@ use std::time::Duration;
 pub const SIZES: [u16; 8] = [0, 1, 4, 8, 32, 64, 128, 256];
 /// Loads, in parts of what passes without a buffer.
 pub const LOADS: [f64; 4] = [0.01, 0.1, 0.5, 0.9];
-const SIZE: u16 = 64;
 const KEY: u32 = 0x144;
-const WARM_UP: Duration = Duration::from_millis(50);
 
 /// One buffer under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,17 +72,7 @@ fn run(
 ) -> Result<Row, BudgetError> {
     let transmit = (buffer > 0).then_some(Transmit { packets: buffer, within: None });
     let bench = Bench::start(cpu, transmit)?;
-    let timing = Timing {
-        rate,
-        pace: Pace::Poisson(1),
-        duration,
-        warm_up: WARM_UP,
-        catch_up: None,
-        patience: Duration::from_secs(5),
-        announce: true,
-    };
-    let stream = Description { size: Sizes::Fixed(SIZE), ..Description::default() };
-    let outcome = Rig::new(bench.ends()?, &[stream], timing, KEY)?.run(&mut |_| true)?;
+    let outcome = bench.loaded(rate, duration, KEY)?;
     bench.stop()?;
     Ok(row(buffer, load, &outcome))
 }

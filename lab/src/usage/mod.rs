@@ -19,9 +19,8 @@ pub mod scaling;
 mod switch;
 #[cfg(test)]
 mod tests;
-mod within;
 
-pub use within::merged;
+pub use switch::merged;
 
 pub use journal::{Journal, Watch};
 

@@ -1,7 +1,10 @@
 //! A switch of our own between the generator's two ends, in one process: one worker, one bridge, two ports of kind `pair`.
 
 use super::budget::BudgetError;
-use crate::traffic::rig::{Ends, RigError, Side};
+use crate::traffic::rate::Rate;
+use crate::traffic::rig::{Beside, Ends, Outcome, Rig, RigError, Side, Timing};
+use crate::traffic::schedule::Pace;
+use crate::traffic::{Description, Sizes};
 use engine::{Engine, EngineConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
@@ -9,9 +12,16 @@ use port::memif::Options;
 use port::pair::{Exchange, Pair};
 use port::wrap::{Transmit, Wrappers, wrap};
 use port::{PortControl, Spread};
+use std::time::Duration;
 
 /// Names of the switch's ports, and of the generator's ends of the same cables.
 const NAMES: [(&str, &str); 2] = [("red", "generator-red"), ("blue", "generator-blue")];
+
+/// Bytes of a frame, without its checksum.
+const SIZE: u16 = 64;
+const WARM_UP: Duration = Duration::from_millis(50);
+/// How long its ports may take until they carry packets.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running switch.
 pub(super) struct Bench {
@@ -21,6 +31,35 @@ pub(super) struct Bench {
 
 pub(super) fn failed(error: impl std::fmt::Display) -> BudgetError {
     BudgetError::Wire(RigError::Wire(error.to_string()))
+}
+
+/// The switch with its bridge, and no port yet.
+fn bridge() -> Result<Switch, BudgetError> {
+    let switch = Switch::new(NAMES.len());
+    switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
+    Ok(switch)
+}
+
+fn config(workers: Vec<WorkerConfig>) -> EngineConfig {
+    EngineConfig { workers, max_ports: NAMES.len(), spread: Spread::default() }
+}
+
+/// The generator's ends of a switch that runs within the generator's own thread, in each of its turns: merged, with no other
+/// core involved. It ends with them.
+pub fn merged() -> Result<Ends, BudgetError> {
+    let switch = bridge()?;
+    let workers = vec![WorkerConfig::default()];
+    let (engine, mut merged) = Engine::start_merged(config(workers), &switch).map_err(failed)?;
+    let bench = Bench::around(engine, &switch, None)?;
+    let ends = bench.ends()?;
+    let beside = Beside::new(move || {
+        // The engine lives as long as somebody forwards.
+        let _ = &bench;
+        for merged in &mut merged {
+            merged.forward();
+        }
+    });
+    Ok(Ends { beside: Some(beside), ..ends })
 }
 
 impl Bench {
@@ -36,10 +75,13 @@ impl Bench {
         model: Model,
         transmit: Option<Transmit>,
     ) -> Result<Self, BudgetError> {
-        let switch = Switch::new(NAMES.len());
-        switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
-        let config = EngineConfig { workers, max_ports: NAMES.len(), spread: Spread::default() };
-        let engine = Engine::start_as(config, model, &switch).map_err(failed)?;
+        let switch = bridge()?;
+        let engine = Engine::start_as(config(workers), model, &switch).map_err(failed)?;
+        Self::around(engine, &switch, transmit)
+    }
+
+    /// Gives this engine the two ports of this switch's bridge.
+    fn around(engine: Engine, switch: &Switch, transmit: Option<Transmit>) -> Result<Self, BudgetError> {
         let bench = Self { engine, exchange: Exchange::default() };
         for (name, peer) in NAMES {
             let id = bench.engine.reserve(name).map_err(failed)?;
@@ -63,6 +105,21 @@ impl Bench {
         Ok(Ends { send: send?, receive: Some(receive?), beside: None })
     }
 
+    /// Sends frames of 64 bytes through it at this rate, with the gaps of chance, for so long.
+    pub(super) fn loaded(&self, rate: Rate, duration: Duration, key: u32) -> Result<Outcome, BudgetError> {
+        let timing = Timing {
+            rate,
+            pace: Pace::Poisson(1),
+            duration,
+            warm_up: WARM_UP,
+            catch_up: None,
+            patience: PATIENCE,
+            announce: true,
+        };
+        let stream = Description { size: Sizes::Fixed(SIZE), ..Description::default() };
+        Ok(Rig::new(self.ends()?, &[stream], timing, key)?.run(&mut |_| true)?)
+    }
+
     /// What it counted so far.
     pub(super) fn snapshot(&self) -> Snapshot {
         self.engine.snapshot()
@@ -71,5 +128,28 @@ impl Bench {
     /// Ends it.
     pub(super) fn stop(self) -> Result<(), BudgetError> {
         self.engine.stop().map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_pass_a_switch_that_only_the_generator_runs() {
+        let timing = Timing {
+            rate: Rate::Frames(20_000.0),
+            pace: Pace::Constant,
+            duration: Duration::from_millis(100),
+            warm_up: Duration::from_millis(20),
+            catch_up: None,
+            patience: Duration::from_secs(10),
+            announce: true,
+        };
+        let stream = Description { size: Sizes::Fixed(128), ..Description::default() };
+        let rig = Rig::new(merged().unwrap(), &[stream], timing, 5).unwrap();
+        let outcome = rig.run(&mut |_| true).unwrap();
+        assert!(outcome.sent > 0 && outcome.sent == outcome.received, "{outcome:?}");
+        assert_eq!((outcome.lost, outcome.returned, outcome.faults), (0, 0, 0));
     }
 }

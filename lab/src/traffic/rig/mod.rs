@@ -131,11 +131,11 @@ pub enum RigError {
 }
 
 /// What else the generator's thread does in every turn, such as a switch that runs within it.
-pub struct Beside(Box<dyn FnMut() -> bool + Send>);
+pub struct Beside(Box<dyn FnMut() + Send>);
 
 impl Beside {
-    /// Whatever this does; it must not wait. It says whether there was anything to do.
-    pub fn new(turn: impl FnMut() -> bool + Send + 'static) -> Self {
+    /// Whatever this does; it must not wait.
+    pub fn new(turn: impl FnMut() + Send + 'static) -> Self {
         Self(Box::new(turn))
     }
 }

@@ -8,9 +8,7 @@ use super::{Buffers, PATTERNS};
 use crate::cache::real::seats::pin;
 use crate::traffic::meter::Summary;
 use crate::traffic::rate::Rate;
-use crate::traffic::rig::{Outcome, Rig, Timing};
-use crate::traffic::schedule::Pace;
-use crate::traffic::{Description, Sizes};
+use crate::traffic::rig::Outcome;
 use crate::usage::budget::BudgetError;
 use crate::usage::switch::Bench;
 use engine::machine::Machine;
@@ -19,9 +17,7 @@ use engine::{HopConfig, Model, PipelineConfig, Polling, QueueFull, Roles, Snapsh
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const SIZE: u16 = 64;
 const KEY: u32 = 0x706c;
-const WARM_UP: Duration = Duration::from_millis(50);
 /// Rx, Worker and Tx.
 const STAGES: usize = 3;
 /// The load at which latency is read, in parts of what passes.
@@ -147,17 +143,7 @@ fn buffers(stage: &engine::WorkerSnapshot) -> Buffers {
 fn run(plan: &Plan, rate: Rate, duration: Duration) -> Result<(Outcome, Snapshot), BudgetError> {
     let (workers, model) = model(plan);
     let bench = Bench::start_as(workers, model, None)?;
-    let timing = Timing {
-        rate,
-        pace: Pace::Poisson(1),
-        duration,
-        warm_up: WARM_UP,
-        catch_up: None,
-        patience: Duration::from_secs(5),
-        announce: true,
-    };
-    let stream = Description { size: Sizes::Fixed(SIZE), ..Description::default() };
-    let outcome = Rig::new(bench.ends()?, &[stream], timing, KEY)?.run(&mut |_| true)?;
+    let outcome = bench.loaded(rate, duration, KEY)?;
     let snapshot = bench.snapshot();
     bench.stop()?;
     Ok((outcome, snapshot))
