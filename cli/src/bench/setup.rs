@@ -66,7 +66,7 @@ pub(super) fn job(wishes: &Wishes, place: &str) -> anyhow::Result<Job> {
     let merged = matches!(switch, Switch::Merged);
     let (switch, switch_ports) = parts.switch()?;
     let guest = parts.guest()?;
-    let setup = parts.setup(&stream, guest.is_some(), &switch_ports)?;
+    let setup = parts.setup(&stream, guest.is_some(), &switch_ports);
     let cpus = CpuSet { generator: wishes.cpu, switch: wishes.switch_cpu, guest: wishes.guest_cpu };
     Ok(Job { plan, setup, stream, ports, switch, guest, cpus, patience: wishes.patience(), folder, merged })
 }

@@ -60,7 +60,7 @@ impl<'a> Bed<'a> {
     pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
         let mut ends = if job.merged { within::switch()? } else { ends(&job.ports)? };
         let mut bed = Self { job, ends: None, children: Vec::new(), ending, good: None };
-        for start in &job.switch {
+        if let Some(start) = &job.switch {
             bed.children.push(Running::start(start, job.folder.path())?);
         }
         match &job.guest {

@@ -79,6 +79,7 @@ mod wide {
 
     /// The first words of four handles are in one register after one exchange, though not in their order.
     #[target_feature(enable = "avx2")]
+    #[allow(clippy::cast_ptr_alignment, reason = "the loads and the store are those that ask for none")]
     pub(super) unsafe fn part(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
         let (start, last) = (
             _mm256_set1_epi64x(home.start.cast_signed() as i64),
