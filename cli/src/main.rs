@@ -31,6 +31,7 @@ mod trouble;
 mod value;
 mod verbs;
 mod wrappers;
+mod written;
 
 use api::client::Client;
 use args::{CheckArgs, Cli, Command, Output};

@@ -1,9 +1,9 @@
 //! `linerate bench`: RFC 2544 against a switch, ours or another, and two results side by side.
 //!
 //! `args` are the flags, `wishes` those that may stand in a file as well; `setup` makes ports, switch and guest of
-//! them, and judges everything before anything is started. `run` does one trial after another (`trial`); which one is
+//! them (`parts`, `opposite`), and judges everything before anything is started. `run` does one trial after another (`trial`); which one is
 //! decided in the laboratory's room (`lab::bench`). `child` starts what runs beside this process and ends it, `leash`
-//! is the process in between. `keep` is the file of trials, `report` prints, `compare` compares.
+//! is the process in between; `within` is what runs in the generator's own thread. `keep` is the file of trials, `report` prints, `compare` compares.
 
 pub(crate) mod args;
 mod child;
@@ -13,6 +13,8 @@ pub(crate) mod environment;
 mod folder;
 mod keep;
 pub(crate) mod leash;
+mod opposite;
+mod parts;
 mod report;
 mod run;
 mod setup;
@@ -20,6 +22,7 @@ mod setup;
 mod tests;
 mod trial;
 mod wishes;
+mod within;
 mod workers;
 
 use args::{BenchArgs, BenchCommand};

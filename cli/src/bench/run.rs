@@ -11,6 +11,7 @@ use super::wishes::Wishes;
 use crate::lab::progress::Progress;
 use crate::show;
 use crate::trouble::Trouble;
+use crate::written;
 use lab::bench::keep::Header;
 use lab::bench::{Course, Doing, Offer, Results, Step};
 use lab::report::bench_page;
@@ -25,6 +26,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let place =
         args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
+    written::judge(args.html.as_deref(), None)?;
     let mut job = setup::job(&args.wishes.clone().over(file), &place)?;
     let here = environment::here(job.cpus);
     let header = Header::new(job.setup.clone(), here.clone(), job.plan.clone());
@@ -44,7 +46,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
         show::print(&results, args.output, report::text)?;
     }
     if let Some(path) = args.html.as_deref().filter(|_| results.trials > 0) {
-        write(path, &bench_page(&results))?;
+        written::page(path, &bench_page(&results))?;
     }
     let kept = args.keep.as_deref();
     match stopped {
@@ -71,6 +73,10 @@ fn read(path: &Path) -> Result<Wishes, Trouble> {
     match wishes {
         Wishes { switch: Some(_), switch_command: Some(_), .. } => {
             let reason = "`switch` and `switch-command` name two switches";
+            Err(Trouble::bad(shown, reason, "leave out one of both"))
+        }
+        Wishes { guest: Some(_), guest_command: Some(_), .. } => {
+            let reason = "`guest` and `guest-command` name two guests";
             Err(Trouble::bad(shown, reason, "leave out one of both"))
         }
         wishes => Ok(wishes),
@@ -154,11 +160,4 @@ fn ended(course: &Course, kept: Option<&Path>) -> Trouble {
         None => "next time use `--keep FILE`, which the same command with --resume goes on from",
     };
     Trouble::failed("linerate bench", reason, remedy)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Trouble> {
-    std::fs::write(path, text)
-        .map_err(|error| Trouble::failed(path.display(), error, "name a place that you may write to"))?;
-    show::aside(&format!("wrote {}", path.display()));
-    Ok(())
 }

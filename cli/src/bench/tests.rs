@@ -1,4 +1,5 @@
 use super::args::{BenchArgs, RunArgs};
+use super::parts::Guest;
 use super::setup::{Job, job};
 use super::wishes::Wishes;
 use crate::args::{Cli, Command};
@@ -70,6 +71,11 @@ fn our_own_switch_mirrors_the_ports_and_has_a_guest_where_frames_pass_one() {
     let folder = through.folder.path().to_owned();
     drop(through);
     assert!(!folder.exists());
+    let within = judged(&["--topology", "phy-vm-phy", "--guest", "merged"]).unwrap();
+    assert_eq!(within.setup.guest.as_deref(), Some("linerate, merged"));
+    let Some(Guest::Merged(ports)) = &within.guest else { panic!("{:?}", within.guest) };
+    let text = std::fs::read_to_string(within.folder.path().join("switch.toml")).unwrap();
+    assert!(ports.len() == 2 && ports.iter().all(|port| text.contains(port.kind.place().as_str())), "{text}");
     let back = judged(&["--topology", "loop"]).unwrap();
     assert_eq!((back.ports.len(), back.setup.guest.as_deref()), (1, Some("linerate guest")));
 }
@@ -100,6 +106,8 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
         (&["--guest-command", "x"], "vm-vm has no guest"),
         (&["--switch", "merged", "--topology", "loop"], "--switch merged with --topology"),
         (&["--switch", "merged", "--switch-cpu", "0"], "leave out --switch-cpu"),
+        (&["--guest", "merged"], "--guest merged with --topology: a guest within the generator"),
+        (&["--guest", "merged", "--topology", "phy-vm-phy", "--guest-cpu", "0"], "leave out --guest-cpu"),
         (&["--switch-workers", "/nowhere.toml"], "--switch-workers /nowhere.toml: "),
         (&["--switch-workers", "/nowhere.toml", "--switch-cpu", "0"], "the file says which CPUs"),
         (&["--switch-workers", "x", "--switch", "merged"], "only a switch that is started here"),

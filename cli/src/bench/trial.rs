@@ -6,7 +6,9 @@
 //! and that is the end.
 
 use super::child::Running;
+use super::parts::Guest;
 use super::setup::Job;
+use super::within;
 use crate::traffic::{ends, key};
 use crate::trouble::Trouble;
 use lab::bench::{Doing, Offer, Seen, Step};
@@ -56,10 +58,15 @@ pub(super) struct Bed<'a> {
 impl<'a> Bed<'a> {
     /// Makes the ports, starts switch and guest, and waits until all carry packets.
     pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
-        let mut ends = if job.merged { within()? } else { ends(&job.ports)? };
+        let mut ends = if job.merged { within::switch()? } else { ends(&job.ports)? };
         let mut bed = Self { job, ends: None, children: Vec::new(), ending, good: None };
-        for start in job.switch.iter().chain(&job.guest) {
+        if let Some(start) = &job.switch {
             bed.children.push(Running::start(start, job.folder.path())?);
+        }
+        match &job.guest {
+            Some(Guest::Process(start)) => bed.children.push(Running::start(start, job.folder.path())?),
+            Some(Guest::Merged(ports)) => ends.beside = Some(within::guest(ports)?),
+            None => {}
         }
         // Now, because they would be where we are.
         crate::guest::pin(job.cpus.generator)?;
@@ -230,11 +237,6 @@ impl<'a> Bed<'a> {
             }
         }
     }
-}
-
-fn within() -> Result<Ends, Trouble> {
-    let remedy = "close what holds memory or descriptors, and try again";
-    lab::usage::merged().map_err(|error| Trouble::failed("the switch", error, remedy))
 }
 
 impl Drop for Bed<'_> {

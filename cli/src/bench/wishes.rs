@@ -56,6 +56,17 @@ pub(crate) enum Own {
     Merged,
 }
 
+/// Which guest forwards, where no command starts one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OwnGuest {
+    /// This program, as a process of its own.
+    #[default]
+    Linerate,
+    /// This program, within the generator's own thread.
+    Merged,
+}
+
 /// Who makes the sockets that nobody named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -86,6 +97,10 @@ pub(crate) struct Wishes {
     /// The other switch's version, to stand in the result
     #[arg(long, value_name = "TEXT")]
     pub(crate) switch_version: Option<String>,
+    /// Our guest: linerate (this program as a process of its own) or merged (the same within the generator's own thread, where there
+    /// is no CPU for it; phy-vm-phy only) [default: linerate]
+    #[arg(long, value_parser = word::<OwnGuest>, value_name = "NAME", conflicts_with = "guest_command")]
+    pub(crate) guest: Option<OwnGuest>,
     /// A command that runs another guest instead of ours, at `{c}` and `{d}` (loop: `{c}`); `{cpu}` is `--guest-cpu`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) guest_command: Option<String>,
@@ -182,12 +197,17 @@ impl Wishes {
         let switch_command =
             if self.switch.is_some() { None } else { self.switch_command.clone().or(file.switch_command) };
         let switch = if self.switch_command.is_some() { None } else { self.switch.or(file.switch) };
+        // Nor is a guest that they name.
+        let guest_command =
+            if self.guest.is_some() { None } else { self.guest_command.clone().or(file.guest_command) };
+        let guest = if self.guest_command.is_some() { None } else { self.guest.or(file.guest) };
         Wishes {
             topology: self.topology.or(file.topology),
             switch,
             switch_command,
             switch_version: self.switch_version.or(file.switch_version),
-            guest_command: self.guest_command.or(file.guest_command),
+            guest,
+            guest_command,
             sockets: self.sockets.or(file.sockets),
             ports: file.ports,
             switch_ports: file.switch_ports,

@@ -4,6 +4,7 @@
 //! place for temporary things. The scripts that start other switches are part of this program.
 
 use lab::bench::Results;
+use lab::usage::distance;
 use lab::usage::field::{Benches, Entry, Over, Subject};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Other switches, as `examples/bench` has them.
 const SCRIPTS: [(&str, &str); 4] = [
@@ -44,6 +45,9 @@ const HOW: [&str; 16] = [
 const TAPS: [&str; 2] = ["lrf0", "lrf1"];
 /// How often is looked whether a benchmark has ended.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long is waited for the CPUs to be near each other, and for how long between two looks.
+const WAIT: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(500);
 
 fn flag(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
@@ -163,7 +167,7 @@ impl Field {
             Ok(()) if results.is_none() => Some("its benchmark said nothing".to_owned()),
             Ok(()) => None,
         };
-        Entry { subject, results, why }
+        Entry { subject, results, why, distances: Vec::new() }
     }
 
     /// The reason of a benchmark that failed.
@@ -186,6 +190,18 @@ impl Benches for Field {
             Err(error) => Err(error.to_string()),
         };
         Some(self.entry(subject, &name, ended))
+    }
+
+    fn distance(&mut self, limit: Option<f64>) -> Option<f64> {
+        let began = Instant::now();
+        loop {
+            let found = distance::between(self.cpus)?;
+            let enough = limit.is_none_or(|limit| found <= limit) || began.elapsed() > WAIT;
+            if enough || self.stop.load(Ordering::Relaxed) {
+                return Some(found);
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use super::args::LabReportArgs;
 use super::usage;
 use crate::show;
 use crate::trouble::Trouble;
+use crate::written;
 use lab::cache::batch::keep::KeepError;
-use lab::report::{Figure, Kept, Report, page, plain, summary};
+use lab::report::{Kept, Report, page, plain, summary};
 use std::fs;
 use std::path::Path;
 
@@ -14,10 +15,10 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     let files = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
     let report = Report::of(files);
     if let Some(file) = &args.html {
-        write(file, &page(&report))?;
+        written::page(file, &page(&report))?;
     }
     if let Some(folder) = &args.svg {
-        draw(folder, &report.figures())?;
+        written::figures(folder, &report.figures())?;
     }
     show::print(&report.findings(), args.output, |_| text(&report))
 }
@@ -34,29 +35,4 @@ fn text(report: &Report) -> String {
     let summary = Some(summary(report)).filter(|text| !text.is_empty());
     let parts = summary.into_iter().chain(report.usage().iter().map(usage::text));
     plain(&parts.collect::<Vec<_>>().join("\n\n"))
-}
-
-/// Writes a page and says so.
-pub(super) fn write(file: &Path, text: &str) -> Result<(), Trouble> {
-    put(file, text)?;
-    show::aside(&format!("wrote {}", file.display()));
-    Ok(())
-}
-
-/// Writes each figure into a directory, which is made if need be.
-pub(super) fn draw(folder: &Path, figures: &[Figure]) -> Result<(), Trouble> {
-    fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
-    for figure in figures {
-        put(&folder.join(format!("{}.svg", figure.id)), &figure.file())?;
-    }
-    show::aside(&format!("wrote {} figures into {}", figures.len(), folder.display()));
-    Ok(())
-}
-
-fn put(file: &Path, text: &str) -> Result<(), Trouble> {
-    fs::write(file, text).map_err(|error| unwritten(file, &error))
-}
-
-fn unwritten(path: &Path, error: &std::io::Error) -> Trouble {
-    Trouble::failed(path.display(), error, "name a place that you may write to")
 }

@@ -6,11 +6,11 @@
 use super::args::LabUsageArgs;
 use super::field::Field;
 use super::progress::Progress;
-use super::report;
 use super::run::{stop_on_signals, trouble};
 use crate::bench::environment;
 use crate::show::{self, table};
 use crate::trouble::{BAD_INPUT, Trouble};
+use crate::written;
 use lab::bench::CpuSet;
 use lab::cache::batch::keep::KeepError;
 use lab::cache::results::Kind;
@@ -18,8 +18,6 @@ use lab::report::{Section, Table, plain, usage_page, usage_provenance, usage_sec
 use lab::usage::budget::BudgetError;
 use lab::usage::keep::Keeper;
 use lab::usage::{Plan, Results, Study, Watch, measure};
-use std::fs::{self, File};
-use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +29,7 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
     plan.judge().map_err(|error| failed(&error))?;
     let [switch, generator] = plan.cpus.map(Some);
-    judge_places(args)?;
+    written::judge(args.html.as_deref(), args.svg.as_deref())?;
     let here = environment::here(CpuSet { switch, generator, guest: None });
     let out = args.out.as_deref();
     // Nothing has run yet, so a place that cannot be written to is bad input too.
@@ -48,42 +46,13 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
 fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
     show::print(results, args.output, |results| plain(&text(results)))?;
     if let Some(file) = &args.html {
-        report::write(file, &usage_page(results))?;
+        written::page(file, &usage_page(results))?;
     }
     if let Some(folder) = &args.svg {
         let figures = usage_sections(results).into_iter().flat_map(|section| section.figures);
-        report::draw(folder, &figures.collect::<Vec<_>>())?;
+        written::figures(folder, &figures.collect::<Vec<_>>())?;
     }
     Ok(())
-}
-
-/// Refuses places of the page and the figures that cannot be written to, and leaves nothing behind. It would be a pity to
-/// find that out when all is measured.
-fn judge_places(args: &LabUsageArgs) -> Result<(), Trouble> {
-    let remedy = "name a place that you may write to";
-    if let Some(file) = &args.html {
-        let bad = |error| Trouble::bad(format!("--html {}", file.display()), error, remedy);
-        try_file(file).map_err(bad)?;
-    }
-    if let Some(folder) = &args.svg {
-        let bad = |error| Trouble::bad(format!("--svg {}", folder.display()), error, remedy);
-        // Of a directory that is not there, the nearest one above it that is.
-        let there = folder.ancestors().find(|above| above.as_os_str().is_empty() || above.exists());
-        let there = there.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        try_file(&there.join(format!(".linerate-{}.svg", std::process::id()))).map_err(bad)?;
-    }
-    Ok(())
-}
-
-/// Whether a file can be written; one that was not there is not there afterwards.
-fn try_file(file: &Path) -> io::Result<()> {
-    match File::create_new(file) {
-        Ok(_) => fs::remove_file(file),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            File::options().append(true).open(file).map(drop)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Why not every reading is there.

@@ -124,6 +124,8 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
     same("kernel", &a.environment.kernel, &b.environment.kernel);
     same("generator", &a.environment.build.to_string(), &b.environment.build.to_string());
     same("CPUs", &format!("{:?}", a.environment.used), &format!("{:?}", b.environment.used));
+    let guest = |results: &Results| results.setup.guest.clone().unwrap_or_else(|| "none".to_owned());
+    same("guest", &guest(a), &guest(b));
     same("ports", &a.setup.ports.join(", "), &b.setup.ports.join(", "));
     for (name, results) in [("A", a), ("B", b)] {
         if !results.whole {

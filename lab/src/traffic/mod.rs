@@ -15,6 +15,7 @@ pub mod meter;
 pub mod rate;
 pub mod rig;
 pub mod schedule;
+mod seal;
 mod sizes;
 mod source;
 pub mod tag;

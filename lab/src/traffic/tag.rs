@@ -13,6 +13,8 @@
 //! just room for it. Of other runs' frames the checksum says that they are not ours, because each run has a key of its
 //! own. A frame that something was appended to (padding) has no valid tag.
 
+use super::seal;
+
 /// Bytes of a tag.
 pub const TAG: usize = 18;
 /// Streams are numbered below this.
@@ -41,10 +43,11 @@ impl Tag {
     pub fn write(&self, key: u32) -> [u8; TAG] {
         let phase = if self.warm_up { WARM_UP } else { 0 };
         let front = (u64::from((self.stream % MOST_STREAMS) | phase) << 48) | (self.sequence & MASK);
-        let body = body(front, self.time & MASK);
+        let time = (self.time & MASK) << 16;
         let mut bytes = [0; TAG];
-        bytes[..14].copy_from_slice(&body[..14]);
-        bytes[14..].copy_from_slice(&crc32c::crc32c_append(key, &body).to_be_bytes());
+        bytes[..8].copy_from_slice(&front.to_be_bytes());
+        bytes[8..16].copy_from_slice(&time.to_be_bytes());
+        bytes[14..].copy_from_slice(&seal::of(key, front, time).to_be_bytes());
         bytes
     }
 
@@ -55,7 +58,7 @@ impl Tag {
         // Bytes 6 to 13 hold the sequence's last two and the whole time.
         let (front, time) = (word(0), word(6) & MASK);
         let sum = bytes.last_chunk().map_or(0, |b| u32::from_be_bytes(*b));
-        if crc32c::crc32c_append(key, &body(front, time)) != sum {
+        if seal::of(key, front, time << 16) != sum {
             return None;
         }
         let stream = (front >> 48) as u16;
@@ -66,15 +69,6 @@ impl Tag {
             time,
         })
     }
-}
-
-/// What the checksum is of. Sixteen bytes are two words for the processor's instruction.
-#[inline]
-fn body(front: u64, time: u64) -> [u8; 16] {
-    let mut body = [0; 16];
-    body[..8].copy_from_slice(&front.to_be_bytes());
-    body[8..].copy_from_slice(&(time << 16).to_be_bytes());
-    body
 }
 
 #[cfg(test)]

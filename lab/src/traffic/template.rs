@@ -79,7 +79,8 @@ pub(super) struct Template {
     body: Vec<u8>,
     pub(super) len: usize,
     patches: Vec<Patch>,
-    checks: Vec<Check>,
+    /// Those that change from frame to frame, each with its place among all.
+    checks: Vec<(usize, Check)>,
 }
 
 /// The sum of the 16-bit words of `bytes` in the order of the wire (RFC 1071); a last odd byte is the upper half of one.
@@ -115,7 +116,8 @@ impl Template {
         for patch in &patches {
             still[patch.at..patch.at + patch.len].fill(0);
         }
-        let checks = laid.sums.iter().map(|summed| check(&still, summed)).collect();
+        let checks: Vec<Check> = laid.sums.iter().map(|summed| check(&still, summed)).collect();
+        let checks = settle(&mut bytes, checks, &patches);
         // Whoever writes long frames copies whole lines.
         let line = laid.headers.next_multiple_of(64).min(LONGEST_HEAD).min(len - TAG);
         let split = if len <= LONGEST_HEAD { len } else { line };
@@ -158,9 +160,9 @@ impl Template {
         if !self.is_long() {
             write_tag(head, tag);
         }
-        for (check, sum) in self.checks.iter().zip(sums) {
+        for (which, check) in &self.checks {
             let of_tag = check.tag.map_or(0, |odd| sum_of_tag(tag, odd));
-            check.write(head, check.base + sum + of_tag);
+            check.write(head, check.base + sums[*which] + of_tag);
         }
     }
 
@@ -169,7 +171,7 @@ impl Template {
         if !self.is_long() {
             write_tag(head, new);
         }
-        for check in &self.checks {
+        for (_, check) in &self.checks {
             let (Some(odd), Some(place)) = (check.tag, head.get(check.at..check.at + 2)) else { continue };
             let before = !u16::from_be_bytes([place[0], place[1]]);
             let out = !fold(sum_of_tag(old, odd));
@@ -185,6 +187,15 @@ impl Check {
         let sum = if self.nonzero && sum == 0 { u16::MAX } else { sum };
         head[self.at..self.at + 2].copy_from_slice(&sum.to_be_bytes());
     }
+}
+
+/// Writes the checksums of what never changes once and for all. The others.
+fn settle(bytes: &mut [u8], checks: Vec<Check>, patches: &[Patch]) -> Vec<(usize, Check)> {
+    let changes = |which: usize| patches.iter().any(|patch| patch.counts[which]);
+    let (moving, settled): (Vec<_>, Vec<_>) =
+        checks.into_iter().enumerate().partition(|(which, check)| check.tag.is_some() || changes(*which));
+    settled.into_iter().for_each(|(_, check)| check.write(bytes, check.base));
+    moving
 }
 
 fn patch(bytes: &[u8], field: Field, sums: &[Summed]) -> Patch {

@@ -3,7 +3,8 @@
 //!
 //! Who takes part is decided here, and when whose turn is; how a benchmark is run is not (`Benches`). A switch that is not installed,
 //! dies or carries nothing is an entry with its reason, and the others are measured all the same. Rounds are interleaved, so what
-//! drifts meets all alike.
+//! drifts meets all alike. How far the two CPUs are from each other is read before and behind each turn, because on a virtual machine
+//! that changes, and more than any switch does: rates are set side by side from turns in which they were near.
 
 use super::budget::BudgetError;
 use super::journal::Journal;
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// Times that everybody has a turn.
 pub const ROUNDS: u32 = 3;
+
+/// CPUs that are within so many times of the nearest that they have been are near.
+const NEAR: f64 = 2.0;
 
 /// A switch of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,12 +123,48 @@ pub struct Entry {
     /// Why there is no more than that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// By round: nanoseconds that a line took from CPU to CPU and back, before and behind it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distances: Vec<[Option<f64>; 2]>,
+}
+
+impl Entry {
+    /// Rounds in which the CPUs were near, from 0. A round whose distance nobody read counts, as does one of a switch that has no CPU to
+    /// itself.
+    pub fn near(&self, entries: &[Entry]) -> Vec<usize> {
+        let rounds = self.results.as_ref().map_or(0, |results| results.plan.rounds as usize);
+        let limit = limit(entries).filter(|_| self.subject.over() == Over::Sockets).unwrap_or(f64::INFINITY);
+        let near = |distance: &Option<f64>| distance.is_none_or(|distance| distance <= limit);
+        let is_near = |round: &usize| self.distances.get(*round).is_none_or(|both| both.iter().all(near));
+        (0..rounds).filter(is_near).collect()
+    }
+}
+
+/// The longest distance that is near; none where none was read.
+pub fn limit(entries: &[Entry]) -> Option<f64> {
+    let all = entries.iter().flat_map(|entry| &entry.distances).flatten().flatten();
+    all.copied().reduce(f64::min).map(|nearest| nearest * NEAR)
 }
 
 /// Whoever can run a benchmark of a switch.
 pub trait Benches: Send {
     /// Has it measured until it has so many rounds; none: it was ended, because nobody wants it any more.
     fn bench(&mut self, subject: Subject, rounds: u32) -> Option<Entry>;
+
+    /// How far the two CPUs are from each other; with a limit, it waits a while for them to be within it.
+    fn distance(&mut self, limit: Option<f64>) -> Option<f64>;
+}
+
+/// One more round of a switch, with how far the CPUs were.
+fn turn(benches: &mut dyn Benches, field: &mut Vec<Entry>, subject: Subject, round: u32) -> Option<()> {
+    let before = benches.distance(limit(field));
+    let mut entry = benches.bench(subject, round)?;
+    let there = field.iter().position(|other| other.subject == subject);
+    entry.distances = there.map(|at| field.remove(at).distances).unwrap_or_default();
+    entry.distances.resize(round as usize - 1, [None; 2]);
+    entry.distances.push([before, benches.distance(None)]);
+    field.insert(there.unwrap_or(field.len()), entry);
+    Some(())
 }
 
 /// Rounds that an entry has, or needs no more.
@@ -147,12 +187,7 @@ pub(super) fn measure(benches: &mut dyn Benches, journal: &mut Journal<'_>) -> R
                 continue;
             }
             journal.next(&format!("round {round}, {}", subject.name()))?;
-            let entry = benches.bench(subject, round).ok_or(BudgetError::Ended)?;
-            let field = &mut journal.results.field;
-            match field.iter_mut().find(|other| other.subject == subject) {
-                Some(there) => *there = entry,
-                None => field.push(entry),
-            }
+            turn(benches, &mut journal.results.field, subject, round).ok_or(BudgetError::Ended)?;
             journal.keep()?;
         }
     }
@@ -193,7 +228,13 @@ mod tests {
                 ceiling: None,
             });
             let results = bench::Results::of(&course, bench::Setup::default(), bench::Environment::default());
-            Some(Entry { subject, results: why.is_none().then_some(results), why })
+            Some(Entry { subject, results: why.is_none().then_some(results), why, distances: Vec::new() })
+        }
+
+        /// Near before each turn; behind every fourth one they are far.
+        fn distance(&mut self, limit: Option<f64>) -> Option<f64> {
+            let far = limit.is_none() && self.turns.len() % 4 == 3;
+            Some(if far { 700.0 } else { 100.0 })
         }
     }
 
@@ -225,6 +266,26 @@ mod tests {
         assert_eq!(turns[..2], [(Subject::RunToCompletion, 1), (Subject::OvsDpdk, 1)]);
         assert_eq!(turns.iter().filter(|(subject, _)| *subject == Subject::Testpmd).count(), 1);
         assert_eq!(results.field.len(), Subject::ALL.len());
+    }
+
+    #[test]
+    fn rounds_in_which_the_cpus_were_far_are_told_from_others() {
+        let mut results = Results::default();
+        run(&mut results, usize::MAX).1.unwrap();
+        let of = |subject| results.field.iter().find(|entry| entry.subject == subject).unwrap();
+        let [ours, theirs] = [Subject::RunToCompletion, Subject::Testpmd].map(of);
+        assert_eq!(limit(&results.field), Some(200.0));
+        // Its turns are the 1st, the 10th and the 18th, since one switch had a turn only once; far were the 3rd, the 7th and so on.
+        assert_eq!(ours.distances, [[Some(100.0); 2]; 3]);
+        assert_eq!(ours.near(&results.field), [0, 1, 2]);
+        assert_eq!(theirs.distances, [[Some(100.0), Some(700.0)]]);
+        let pipeline = of(Subject::Pipeline);
+        assert_eq!(
+            pipeline.distances.iter().filter(|both| both[1] == Some(700.0)).count(),
+            3 - pipeline.near(&results.field).len()
+        );
+        // Who shares the generator's CPU is not concerned.
+        assert_eq!(of(Subject::Merged).near(&results.field), [0, 1, 2]);
     }
 
     #[test]

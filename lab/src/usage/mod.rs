@@ -8,6 +8,7 @@ pub mod batching;
 pub mod budget;
 pub mod chain;
 pub mod delay;
+pub mod distance;
 pub mod field;
 mod journal;
 pub mod keep;

@@ -43,6 +43,10 @@ impl field::Benches for Nobody {
     fn bench(&mut self, subject: field::Subject, _: u32) -> Option<field::Entry> {
         unreachable!("{subject:?} is not asked for")
     }
+
+    fn distance(&mut self, _: Option<f64>) -> Option<f64> {
+        unreachable!("no turn is taken")
+    }
 }
 
 fn plan(studies: &[Study], cpus: [usize; 2]) -> Plan {

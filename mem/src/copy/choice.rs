@@ -6,7 +6,7 @@ use core::fmt;
 /// A kernel by name. Only those that [`supported`] lists may be run on this processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// [`Portable`]: volatile accesses of eight bytes.
+    /// [`super::Portable`]: volatile accesses of eight bytes.
     Portable,
     /// Registers of 16 bytes.
     Sse2,

@@ -6,12 +6,37 @@ use core::ptr::NonNull;
 /// One buffer of a pool, with its only owner. Give it back to a [`super::Cache`] of its pool; dropping it loses it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a buffer that is not given back is lost to its pool"]
+#[repr(C)]
 pub struct Buffer {
     start: NonNull<u8>,
+    about: About,
+}
+
+/// What is known of a buffer, in one word: four stores for each handle are what a call for many would wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub(super) struct About {
     capacity: u16,
     offset: u16,
     len: u16,
     tag: u16,
+}
+
+impl About {
+    /// A buffer of so many bytes without data.
+    #[inline(always)]
+    pub(super) fn empty(capacity: u16) -> Self {
+        let word = u64::from_ne_bytes(bytes(capacity));
+        // SAFETY: eight bytes for four numbers of two, any of which will do.
+        unsafe { core::mem::transmute::<u64, About>(word) }
+    }
+}
+
+/// The capacity first, and nothing else, as the fields lie.
+#[inline(always)]
+fn bytes(capacity: u16) -> [u8; 8] {
+    let [one, two] = capacity.to_ne_bytes();
+    [one, two, 0, 0, 0, 0, 0, 0]
 }
 
 const _: () = assert!(size_of::<Buffer>() == 16 && size_of::<Option<Buffer>>() == 16);
@@ -25,10 +50,10 @@ impl Buffer {
     /// The handle of the buffer at `start`, without data.
     ///
     /// # Safety
-    /// `capacity` initialised bytes lie there, for as long as the handle exists, and no other handle names them.
+    /// As many initialised bytes as `about` says lie there, for as long as the handle exists, and no other handle names them.
     #[inline(always)]
-    pub(super) unsafe fn new(start: NonNull<u8>, capacity: u16) -> Self {
-        Self { start, capacity, offset: 0, len: 0, tag: 0 }
+    pub(super) unsafe fn new(start: NonNull<u8>, about: About) -> Self {
+        Self { start, about }
     }
 
     /// Where the buffer starts.
@@ -46,25 +71,25 @@ impl Buffer {
     /// Bytes of the buffer: headroom, data and tailroom.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.capacity.into()
+        self.about.capacity.into()
     }
 
     /// Bytes of data.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len.into()
+        self.about.len.into()
     }
 
     /// Whether there is no data.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.about.len == 0
     }
 
     /// Bytes before the data.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.offset.into()
+        self.about.offset.into()
     }
 
     /// Bytes after the data.
@@ -76,13 +101,13 @@ impl Buffer {
     /// A number that the holder may keep with the packet, such as the port that it came from. Zero at first.
     #[inline]
     pub fn tag(&self) -> u16 {
-        self.tag
+        self.about.tag
     }
 
     /// Keeps a number with the packet.
     #[inline]
     pub fn set_tag(&mut self, tag: u16) {
-        self.tag = tag;
+        self.about.tag = tag;
     }
 
     /// The data.
@@ -104,14 +129,14 @@ impl Buffer {
     #[inline]
     pub fn seg(&self) -> Seg {
         // SAFETY: the offset never exceeds the capacity, so this stays inside the buffer or one past its end.
-        Seg::new(unsafe { self.start.add(self.headroom()) }, self.len.into())
+        Seg::new(unsafe { self.start.add(self.headroom()) }, self.about.len.into())
     }
 
     /// Empties the buffer and starts its data `headroom` bytes in, or at the end if there are not so many.
     #[inline]
     pub fn reset(&mut self, headroom: usize) {
-        self.offset = headroom.min(self.capacity()) as u16;
-        self.len = 0;
+        self.about.offset = headroom.min(self.capacity()) as u16;
+        self.about.len = 0;
     }
 
     /// Adds `len` bytes after the data and returns them for overwriting: they hold what some packet left there.
@@ -122,7 +147,7 @@ impl Buffer {
             return None;
         }
         let before = self.len();
-        self.len += len as u16;
+        self.about.len += len as u16;
         Some(&mut self.data_mut()[before..])
     }
 
@@ -133,8 +158,8 @@ impl Buffer {
         if len > self.headroom() {
             return None;
         }
-        self.offset -= len as u16;
-        self.len += len as u16;
+        self.about.offset -= len as u16;
+        self.about.len += len as u16;
         Some(&mut self.data_mut()[..len])
     }
 
@@ -142,13 +167,13 @@ impl Buffer {
     #[inline]
     pub fn advance(&mut self, len: usize) {
         let len = len.min(self.len()) as u16;
-        self.offset += len;
-        self.len -= len;
+        self.about.offset += len;
+        self.about.len -= len;
     }
 
     /// Keeps the first `len` bytes of the data, or all if there are fewer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
-        self.len = len.min(self.len()) as u16;
+        self.about.len = len.min(self.len()) as u16;
     }
 }

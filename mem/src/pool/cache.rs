@@ -5,8 +5,9 @@
 //! magazines of Bonwick's slab allocator. What was freed last, and is still in this core's cache, comes out first; what
 //! has been here longest goes to the depot.
 
+use super::buffer::About;
 use super::depot::MAGAZINE;
-use super::{Buffer, Pool};
+use super::{Buffer, Pool, many};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
@@ -39,12 +40,17 @@ impl Counters {
     }
 }
 
+/// On lines of its own, so that no wide register lies in two.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Stack([NonNull<u8>; MOST]);
+
 /// Free buffers in the hands of one worker. They go back to the pool when the cache is dropped.
 #[derive(Debug)]
 pub struct Cache {
     pool: Arc<Pool>,
     /// The first `count` are free buffers, the one that came last on top.
-    starts: [NonNull<u8>; MOST],
+    starts: Stack,
     count: usize,
     counters: Counters,
 }
@@ -54,7 +60,7 @@ unsafe impl Send for Cache {}
 
 impl Cache {
     pub(super) fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, starts: [NonNull::dangling(); MOST], count: 0, counters: Counters::default() }
+        Self { pool, starts: Stack([NonNull::dangling(); MOST]), count: 0, counters: Counters::default() }
     }
 
     /// The pool behind it.
@@ -78,7 +84,7 @@ impl Cache {
         }
         self.count -= 1;
         // SAFETY: the start of a buffer of this pool that was free, and is no more.
-        Some(unsafe { Buffer::new(self.starts[self.count], self.pool.spec.size) })
+        Some(unsafe { Buffer::new(self.starts.0[self.count], About::empty(self.pool.spec.size)) })
     }
 
     /// Takes `wanted` buffers without data or headroom, or as many as there are, and puts them behind those in `buffers`,
@@ -104,12 +110,15 @@ impl Cache {
     /// Takes up to `wanted` buffers from the top of the stack. How many.
     #[inline(always)]
     fn take(&mut self, buffers: &mut Vec<Buffer>, wanted: usize) -> usize {
-        let (size, stay) = (self.pool.spec.size, self.count.saturating_sub(wanted));
-        let taken = &self.starts[stay..self.count];
-        // SAFETY: the starts of buffers of this pool that were free, and are no more. A vector without memory to grow loses
-        // them, which is no more than what dropping a handle does.
-        buffers.extend(taken.iter().map(|&start| unsafe { Buffer::new(start, size) }));
-        let count = taken.len();
+        let (about, stay) = (About::empty(self.pool.spec.size), self.count.saturating_sub(wanted));
+        let taken = &self.starts.0[stay..self.count];
+        let (count, before) = (taken.len(), buffers.len());
+        buffers.reserve(count);
+        // SAFETY: the starts of buffers of this pool that were free, and are no more. A vector without memory to grow has unwound
+        // before any of them was taken.
+        unsafe { many::make(taken, about, &mut buffers.spare_capacity_mut()[..count]) };
+        // SAFETY: so many more have just been made there.
+        unsafe { buffers.set_len(before + count) };
         self.count = stay;
         count
     }
@@ -119,7 +128,7 @@ impl Cache {
     fn refill(&mut self) -> bool {
         let Self { pool, starts, count, .. } = self;
         self.counters.retries += pool.depot.pop(|index| {
-            starts[*count] = pool.start_of(index);
+            starts.0[*count] = pool.start_of(index);
             *count += 1;
         });
         let any = self.count > 0;
@@ -138,7 +147,7 @@ impl Cache {
         if self.count == MOST {
             self.spill();
         }
-        self.starts[self.count] = start;
+        self.starts.0[self.count] = start;
         self.count += 1;
         self.counters.frees += 1;
     }
@@ -146,23 +155,24 @@ impl Cache {
     /// Gives all of these back to their pool and leaves the vector empty, as so many calls of [`Cache::free`] would.
     #[inline]
     pub fn free_bulk(&mut self, buffers: &mut Vec<Buffer>) {
-        if !self.pool.home().owns_all(buffers.iter().map(Buffer::start)) {
-            self.free_all(buffers.drain(..));
-            return;
-        }
-        let mut left = buffers.as_slice();
-        while !left.is_empty() {
+        let home = self.pool.home();
+        let mut done = 0;
+        while done < buffers.len() {
             if self.count == MOST {
                 self.spill();
             }
-            let room = &mut self.starts[self.count..];
-            let (now, later) = left.split_at(left.len().min(room.len()));
-            room.iter_mut().zip(now).for_each(|(place, buffer)| *place = buffer.start());
-            self.count += now.len();
-            left = later;
+            let room = &mut self.starts.0[self.count..];
+            let now = (buffers.len() - done).min(room.len());
+            if !many::part(&buffers[done..done + now], home, &mut room[..now]) {
+                break;
+            }
+            self.count += now;
+            done += now;
         }
-        self.counters.frees += buffers.len() as u64;
-        // Ends the handles, whose buffers are free by now.
+        self.counters.frees += done as u64;
+        // Strays are told one by one.
+        self.free_all(buffers.drain(done..));
+        // Ends the handles of the others, whose buffers are free by now.
         buffers.clear();
     }
 
@@ -178,7 +188,7 @@ impl Cache {
     /// Puts buffers onto the stack. `false` when all of them are there, `true` when there is no room for more.
     #[inline(always)]
     fn put(&mut self, starts: &mut impl Iterator<Item = NonNull<u8>>) -> bool {
-        let (home, room) = (self.pool.home(), &mut self.starts[self.count..]);
+        let (home, room) = (self.pool.home(), &mut self.starts.0[self.count..]);
         let (mut came, mut strays, mut full) = (0, 0, true);
         while came < room.len() {
             let Some(start) = starts.next() else {
@@ -201,15 +211,15 @@ impl Cache {
     #[cold]
     fn spill(&mut self) {
         self.counters.spills += 1;
-        self.counters.retries += self.pool.give_back(&self.starts[..MAGAZINE]);
-        self.starts.copy_within(MAGAZINE.., 0);
+        self.counters.retries += self.pool.give_back(&self.starts.0[..MAGAZINE]);
+        self.starts.0.copy_within(MAGAZINE.., 0);
         self.count -= MAGAZINE;
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        for magazine in self.starts[..self.count].chunks(MAGAZINE) {
+        for magazine in self.starts.0[..self.count].chunks(MAGAZINE) {
             // Nobody can ask this cache any more how often it had to try.
             let _ = self.pool.give_back(magazine);
         }

@@ -14,6 +14,7 @@
 mod buffer;
 mod cache;
 mod depot;
+mod many;
 mod pages;
 
 pub use buffer::Buffer;
@@ -131,16 +132,14 @@ impl Home {
         start.addr().get().wrapping_sub(self.start) < self.len
     }
 
-    /// Whether all of them are, without a comparison for each: sums and signs are what vector registers are good at.
+    /// A number that is negative just where the buffer is not of this pool. For many at once: numbers are joined without a branch for
+    /// each, which is what vector registers are good for.
     #[inline(always)]
-    fn owns_all(self, starts: impl Iterator<Item = NonNull<u8>>) -> bool {
-        let signs = starts.fold(0, |signs, start| {
-            let offset = start.addr().get().wrapping_sub(self.start);
-            // A mapping is shorter than half of the address space, so one of the two is negative just where the offset is not
-            // within it.
-            signs | offset | (self.len - 1).wrapping_sub(offset)
-        });
-        signs.cast_signed() >= 0
+    fn sign(self, start: NonNull<u8>) -> usize {
+        let offset = start.addr().get().wrapping_sub(self.start);
+        // A mapping is shorter than half of the address space, so one of the two is negative just where the offset is not
+        // within it.
+        offset | (self.len - 1).wrapping_sub(offset)
     }
 }
 

@@ -1,3 +1,4 @@
+use super::buffer::About;
 use super::depot::MAGAZINE;
 use super::*;
 use proptest::prelude::*;
@@ -166,12 +167,50 @@ fn a_pool_knows_its_own_among_any_addresses() {
             [start - 1, start, start + 1, start + len / 2, start + len - 1, start + len, start + len + 1];
         for address in near.into_iter().chain([1, 1 << 47, usize::MAX >> 1, usize::MAX]) {
             let address = NonNull::without_provenance(address.try_into().unwrap());
-            let alone = home.owns_all([address].into_iter());
-            assert_eq!(alone, home.owns(address), "{address:?} of {home:?}");
             let first = NonNull::without_provenance(start.try_into().unwrap());
-            assert_eq!(home.owns_all([first, address, first].into_iter()), alone);
+            for (len, at) in (1..10).flat_map(|len| (0..len).map(move |at| (len, at))) {
+                let mut starts = vec![first; len];
+                starts[at] = address;
+                let mut places = vec![first; len];
+                let owned = many::part(&made(&starts), home, &mut places);
+                assert_eq!(owned, home.owns(address), "{address:?} of {home:?}, {at} of {len}");
+                let [mut came, mut went] =
+                    [places, starts].map(|all| all.into_iter().map(NonNull::addr).collect::<Vec<_>>());
+                came.sort_unstable();
+                went.sort_unstable();
+                assert_eq!(came, went);
+            }
         }
-        assert!(home.owns_all([].into_iter()));
+        assert!(many::part(&[], home, &mut []));
+    }
+}
+
+/// Handles of buffers that nobody may look into.
+fn made(starts: &[NonNull<u8>]) -> Vec<Buffer> {
+    let mut buffers = Vec::with_capacity(starts.len());
+    // SAFETY: buffers without a byte of room, for which every address will do.
+    unsafe { many::make(starts, About::empty(0), &mut buffers.spare_capacity_mut()[..starts.len()]) };
+    // SAFETY: so many were made there.
+    unsafe { buffers.set_len(starts.len()) };
+    buffers
+}
+
+#[test]
+fn handles_made_together_are_like_those_made_alone() {
+    let pool = pool(20, 64);
+    let mut cache = pool.cache();
+    for count in 0..20 {
+        let mut together = Vec::new();
+        assert_eq!(cache.alloc_bulk(&mut together, count), count);
+        for buffer in &mut together {
+            assert_eq!((buffer.capacity(), buffer.len(), buffer.headroom(), buffer.tag()), (64, 0, 0, 0));
+            buffer.set_tag(7);
+            buffer.append(3).unwrap().fill(1);
+        }
+        cache.free_bulk(&mut together);
+        let alone = cache.alloc().unwrap();
+        assert_eq!((alone.capacity(), alone.len(), alone.headroom(), alone.tag()), (64, 0, 0, 0));
+        cache.free(alone);
     }
 }
 

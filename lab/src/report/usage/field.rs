@@ -6,7 +6,7 @@ use crate::bench::{Figure as Rate, Latency, SizeResults};
 use crate::cache::results::Kind;
 use crate::report::figures::field;
 use crate::usage::Results;
-use crate::usage::field::{Entry, Subject};
+use crate::usage::field::{Entry, Over};
 
 /// None where it was not run.
 pub(super) fn section(results: &Results) -> Option<Section> {
@@ -15,9 +15,9 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         return None;
     }
     let words = "Each switch has one CPU, the generator another; merged, the switch runs within the generator. Without a guest: frames go in \
-                 by one port and out by another. Ratios are to linerate over the same kind of port; above 1 the other one is \
-                 faster. What is measured over TAP has the kernel's part within the generator's own calls.";
-    let tables = [throughput(entries), latency(entries), absent(entries)];
+                 by one port and out by another. Ratios are to linerate over the same kind of port, medians of rounds in which the \
+                 two CPUs were near each other; above 1 the other one is faster. What is measured over TAP has the kernel's part within the generator's own calls.";
+    let tables = [throughput(entries), latency(entries), distances(entries), absent(entries)];
     Some(Section {
         id: "field",
         title: "The field on one page".to_owned(),
@@ -32,10 +32,18 @@ fn sizes(entry: &Entry) -> impl Iterator<Item = &SizeResults> {
     entry.results.iter().flat_map(|results| &results.sizes)
 }
 
-/// What the one to compare with does with frames of this size.
-fn beside(entries: &[Entry], subject: Subject, size: &str) -> Option<Rate> {
-    let ours = entries.iter().find(|entry| Some(entry.subject) == subject.ours())?;
-    sizes(ours).find(|other| other.size == size)?.pdr()
+/// What a switch does with frames of this size in rounds in which the CPUs were near.
+fn near(entries: &[Entry], entry: &Entry, size: &str) -> Option<Rate> {
+    let (rounds, size) = (entry.near(entries), sizes(entry).find(|other| other.size == size)?);
+    let rounds = rounds.iter().filter_map(|round| size.rounds.get(*round)).cloned().collect();
+    SizeResults { rounds, ..size.clone() }.pdr()
+}
+
+/// That, over what the one to compare with does.
+fn ratio(entries: &[Entry], entry: &Entry, size: &str) -> Option<f64> {
+    let ours = entries.iter().find(|other| Some(other.subject) == entry.subject.ours())?;
+    let [ours, other] = [near(entries, ours, size)?, near(entries, entry, size)?];
+    (ours.value > 0.0).then(|| other.value / ours.value)
 }
 
 fn bounded(rate: Option<Rate>, times: f64, digits: usize) -> String {
@@ -48,8 +56,7 @@ fn bounded(rate: Option<Rate>, times: f64, digits: usize) -> String {
 
 fn throughput(entries: &[Entry]) -> Table {
     let row = |entry: &Entry, size: &SizeResults| {
-        let ratio = beside(entries, entry.subject, &size.size).zip(size.pdr());
-        let ratio = ratio.filter(|(ours, _)| ours.value > 0.0).map(|(ours, other)| other.value / ours.value);
+        let ratio = ratio(entries, entry, &size.size);
         vec![
             entry.subject.name().to_owned(),
             entry.subject.over().name().to_owned(),
@@ -59,10 +66,12 @@ fn throughput(entries: &[Entry]) -> Table {
             bounded(size.pdr(), size.bits(1.0) / 1e9, 2),
             ratio.map_or_else(String::new, |ratio| decimals(ratio, 2)),
             size.rounds.len().to_string(),
+            entry.near(entries).len().to_string(),
         ]
     };
     let rows = entries.iter().flat_map(|entry| sizes(entry).map(move |size| row(entry, size)));
-    let titles = ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR to ours", ">Rounds"];
+    let titles =
+        ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR to ours", ">Rounds", ">Near"];
     Table { heading: "Throughput".to_owned(), titles: titles.to_vec(), rows: rows.collect() }
 }
 
@@ -93,6 +102,21 @@ fn latency(entries: &[Entry]) -> Table {
     ];
     let heading = "Latency and jitter, medians over trials and rounds";
     Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.collect() }
+}
+
+/// How far the CPUs were in each round of those that need two.
+fn distances(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry| {
+        let shown =
+            |distance: &Option<f64>| distance.map_or_else(|| "-".to_owned(), |found| decimals(found, 0));
+        let round = |both: &[Option<f64>; 2]| both.iter().map(shown).collect::<Vec<_>>().join(" to ");
+        let rounds: Vec<String> = entry.distances.iter().map(round).collect();
+        vec![entry.subject.name().to_owned(), rounds.join(", ")]
+    };
+    let two = |entry: &&Entry| entry.subject.over() == Over::Sockets && !entry.distances.is_empty();
+    let heading =
+        "Nanoseconds that a line takes from CPU to CPU and back, before and behind each round".to_owned();
+    Table { heading, titles: vec!["Switch", "Rounds"], rows: entries.iter().filter(two).map(row).collect() }
 }
 
 fn absent(entries: &[Entry]) -> Table {
