@@ -20,6 +20,22 @@ pub enum Pace {
     Poisson(u64),
 }
 
+impl Pace {
+    /// For stream `i` of `n` at `rate` frames a second: its pace, and by how many nanoseconds it begins later, so that
+    /// streams of one rate do not all send at the same moments.
+    pub fn of(self, i: usize, n: usize, rate: Option<f64>) -> (Self, u64) {
+        let frames = if let Pace::Burst(frames) = self { f64::from(frames.max(1)) } else { 1.0 };
+        let period = rate.map_or(0.0, |rate| frames * 1e9 / rate);
+        let later = (period * i as f64 / n.max(1) as f64) as u64;
+        match self {
+            Pace::Poisson(seed) if i > 0 => {
+                (Pace::Poisson(Rng::with_seed(seed.wrapping_add(i as u64)).u64(..)), later)
+            }
+            pace => (pace, later),
+        }
+    }
+}
+
 /// What may be sent now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
@@ -230,6 +246,17 @@ mod tests {
         let mut schedule = Schedule::new(None, Pace::Constant, 0, 8);
         assert_eq!(schedule.due(5, 64), Due { frames: 64, missed: 0 });
         assert!(schedule.pacing().error().abs() < 1e-12);
+    }
+
+    #[test]
+    fn streams_of_one_rate_begin_apart() {
+        assert_eq!(Pace::Constant.of(1, 4, Some(1e6)), (Pace::Constant, 250));
+        assert_eq!(Pace::Burst(10).of(1, 2, Some(1e6)), (Pace::Burst(10), 5_000));
+        assert_eq!(Pace::Constant.of(3, 4, None), (Pace::Constant, 0));
+        assert_eq!(Pace::Poisson(7).of(0, 2, Some(1e6)), (Pace::Poisson(7), 0));
+        let (first, second) = (Pace::Poisson(7).of(1, 3, Some(1e6)), Pace::Poisson(7).of(2, 3, Some(1e6)));
+        assert_eq!(first, Pace::Poisson(7).of(1, 3, Some(1e6)));
+        assert!(first.0 != Pace::Poisson(7) && first.0 != second.0, "{first:?} {second:?}");
     }
 
     #[test]

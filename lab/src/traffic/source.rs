@@ -61,7 +61,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The streams of a run with this key, each at its rate in frames a second (`None`: without limit), from `start` on.
+    /// The streams of a run with this key, each at its rate in frames a second (`None`: without limit), from `start` on:
+    /// stream i of n by i/n of its own period later, and by chance of its own.
     pub fn new(
         plans: Vec<(Plan, Option<f64>)>,
         pace: Pace,
@@ -69,15 +70,16 @@ impl Source {
         catch_up: u64,
         key: u32,
     ) -> Result<Self, NoMemory> {
-        let mut memory = Vec::new();
-        let lanes = plans.into_iter().map(|(plan, rate)| {
+        let (mut memory, all) = (Vec::new(), plans.len());
+        let lanes = plans.into_iter().enumerate().map(|(i, (plan, rate))| {
             let bodies = plan.templates.iter().map(|template| {
                 let at = memory.len();
                 memory.extend(template.body());
                 at
             });
             let bodies = bodies.collect();
-            let schedule = Schedule::new(rate, pace, start, catch_up);
+            let (pace, later) = pace.of(i, all, rate);
+            let schedule = Schedule::new(rate, pace, start + later, catch_up);
             let Plan { templates, round, values, .. } = plan;
             Lane { templates, bodies, round, at: 0, values, schedule, next: 0, sent: Sent::default() }
         });
@@ -88,10 +90,12 @@ impl Source {
 
     /// From here on frames are marked as those of the warm-up, or no longer; counts, numbers and schedules begin anew.
     pub fn begin(&mut self, warm_up: bool, rates: impl Fn(usize) -> (Option<f64>, Pace), start: u64) {
+        let all = self.lanes.len();
         self.warm_up = warm_up;
         for (i, lane) in self.lanes.iter_mut().enumerate() {
             let (rate, pace) = rates(i);
-            lane.schedule = Schedule::new(rate, pace, start, lane.schedule.catch_up());
+            let (pace, later) = pace.of(i, all, rate);
+            lane.schedule = Schedule::new(rate, pace, start + later, lane.schedule.catch_up());
             (lane.next, lane.sent) = (0, Sent::default());
         }
     }
