@@ -3,10 +3,18 @@
 //! Whoever sends asks how many frames may go now, and sends that many. Due times are fixed by the start and the rate
 //! alone, so a late answer delays nothing behind it. What is more than [`Schedule::catch_up`] frames behind is given up
 //! and counted as missed, because sending it in one piece would be another load than the one asked for. A schedule
-//! reads no clock: its times are nanoseconds that it is told, which never go back.
+//! reads no clock: its times are nanoseconds that it is told, which never go back. An answer takes a bounded time,
+//! whatever the rate: of the frames of a Poisson process that came since the last one, only the latest are drawn one by
+//! one, and how many came before those is one draw.
 
 use fastrand::Rng;
 use std::collections::VecDeque;
+
+/// How many distances of a Poisson process are drawn for an answer, as a rule and at most.
+const DRAWN: f64 = 256.0;
+const MOST_DRAWN: usize = 1024;
+/// Of so many frames that came and have not gone it is known when each of them came.
+const DATED: usize = 16_384;
 
 /// How frames are spread over time at one rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,8 +90,8 @@ pub struct Schedule {
     chance: Rng,
     /// Poisson: when those came that have not gone, the oldest first; never more than `catch_up`.
     came: VecDeque<f64>,
-    /// Poisson: those that came when `came` was full, and are to be given up.
-    crowded_out: u64,
+    /// Poisson: those that came before all of these, of which only the number is known.
+    undated: u64,
 }
 
 impl Schedule {
@@ -106,7 +114,7 @@ impl Schedule {
             next: 0.0,
             chance: Rng::with_seed(seed),
             came: VecDeque::new(),
-            crowded_out: 0,
+            undated: 0,
         };
         schedule.next = schedule.distance();
         schedule
@@ -150,21 +158,46 @@ impl Schedule {
                 let frames = u64::from(frames.max(1));
                 (((passed * rate) as u64 / frames + 1) * frames).saturating_sub(self.released)
             }
-            Pace::Poisson(_) => self.arrived(passed),
+            Pace::Poisson(_) => self.arrived(passed, rate),
         }
     }
 
-    /// Poisson: how many have come by now and have not gone. Each distance is drawn once, however late the answer is.
-    fn arrived(&mut self, passed: f64) -> u64 {
-        while self.next <= passed {
-            if self.came.len() as u64 == self.catch_up {
+    /// Poisson: how many have come by now and have not gone.
+    fn arrived(&mut self, passed: f64, rate: f64) -> u64 {
+        self.skip(passed, rate);
+        let dated = DATED.min(self.catch_up as usize);
+        for _ in 0..MOST_DRAWN {
+            if self.next > passed {
+                break;
+            }
+            if self.came.len() == dated {
                 self.came.pop_front();
-                self.crowded_out += 1;
+                self.undated += 1;
             }
             self.came.push_back(self.next);
             self.next += self.distance();
         }
-        self.crowded_out + self.came.len() as u64
+        self.undated + self.came.len() as u64
+    }
+
+    /// Poisson: passes over what is too much to be drawn one by one. How many come in a given time is a Poisson number, and
+    /// a large one is normal with its mean as its variance; what comes afterwards does not depend on it.
+    fn skip(&mut self, passed: f64, rate: f64) {
+        let mean = (passed - self.next) * rate - DRAWN;
+        if mean < DRAWN {
+            return;
+        }
+        let number = (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64;
+        // What was to come next has come as well, before all of them.
+        self.undated += self.came.len() as u64 + 1 + number;
+        self.came.clear();
+        self.next += mean / rate + self.distance();
+    }
+
+    /// A number of the standard normal distribution (Box and Muller).
+    fn normal(&mut self) -> f64 {
+        let (radius, angle) = (1.0 - self.chance.f64(), self.chance.f64() * std::f64::consts::TAU);
+        (-2.0 * radius.ln()).sqrt() * angle.cos()
     }
 
     /// When the first of the frames that have not gone was due, in nanoseconds since the start.
@@ -176,7 +209,7 @@ impl Schedule {
                 let frames = u64::from(frames.max(1));
                 (self.released / frames * frames) as f64 / rate
             }
-            Pace::Poisson(_) => self.came.front().copied().unwrap_or(self.next),
+            Pace::Poisson(_) => self.came.front().copied().unwrap_or(self.next) - self.undated as f64 / rate,
         }
     }
 
@@ -185,8 +218,8 @@ impl Schedule {
     fn advance(&mut self, frames: u64) {
         self.released += frames;
         if matches!(self.pace, Pace::Poisson(_)) {
-            let forgotten = frames.min(self.crowded_out);
-            self.crowded_out -= forgotten;
+            let forgotten = frames.min(self.undated);
+            self.undated -= forgotten;
             self.came.drain(..(frames - forgotten) as usize);
         }
     }
@@ -242,13 +275,6 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_everything_that_fits_is_due() {
-        let mut schedule = Schedule::new(None, Pace::Constant, 0, 8);
-        assert_eq!(schedule.due(5, 64), Due { frames: 64, missed: 0 });
-        assert!(schedule.pacing().error().abs() < 1e-12);
-    }
-
-    #[test]
     fn streams_of_one_rate_begin_apart() {
         assert_eq!(Pace::Constant.of(1, 4, Some(1e6)), (Pace::Constant, 250));
         assert_eq!(Pace::Burst(10).of(1, 2, Some(1e6)), (Pace::Burst(10), 5_000));
@@ -257,6 +283,13 @@ mod tests {
         let (first, second) = (Pace::Poisson(7).of(1, 3, Some(1e6)), Pace::Poisson(7).of(2, 3, Some(1e6)));
         assert_eq!(first, Pace::Poisson(7).of(1, 3, Some(1e6)));
         assert!(first.0 != Pace::Poisson(7) && first.0 != second.0, "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn without_a_limit_everything_that_fits_is_due() {
+        let mut schedule = Schedule::new(None, Pace::Constant, 0, 8);
+        assert_eq!(schedule.due(5, 64), Due { frames: 64, missed: 0 });
+        assert!(schedule.pacing().error().abs() < 1e-12);
     }
 
     #[test]
@@ -274,10 +307,37 @@ mod tests {
         assert!((mean - 1.0).abs() < 0.04 && (squares / 20_000.0 - 1.0).abs() < 0.08, "{mean} {squares}");
     }
 
+    #[test]
+    fn a_poisson_process_beyond_what_can_be_sent_answers_with_few_draws_and_loses_no_count() {
+        // A hundred frames a nanosecond: drawn one by one, a second of it would be 10^11 logarithms.
+        let mut schedule = Schedule::new(Some(1e11), Pace::Poisson(1), 0, 100_000_000);
+        let (mut done, mut missed) = (0, 0);
+        for now in (0..=1_000_000_000).step_by(10_000_000) {
+            let due = schedule.due(now, 64);
+            (done, missed) = (done + due.frames as u64, missed + due.missed);
+        }
+        let pacing = schedule.pacing();
+        assert_eq!((pacing.done, pacing.missed, pacing.asked), (done, missed, done + missed));
+        assert!(schedule.came.len() <= DATED);
+        // What has come and not gone is at most what may be caught up with; 10^11 of them stray by 10^6.
+        let asked = (pacing.asked + schedule.undated + schedule.came.len() as u64) as f64;
+        assert!((asked - 1e11).abs() < 1e7, "{asked}");
+    }
+
+    #[test]
+    fn what_is_skipped_of_a_poisson_process_has_its_mean_and_variance() {
+        let mut schedule = Schedule::new(Some(1e9), Pace::Poisson(3), 0, 1_000_000);
+        let counts = sent(&mut schedule, (1..=4_000).map(|n| n * 2_000));
+        let mean = counts.iter().sum::<usize>() as f64 / 4_000.0;
+        let variance = counts.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>() / 4_000.0;
+        // Mean and variance are 2000; over 4000 of them the mean strays by 0.7 and the variance by 45.
+        assert!((mean - 2_000.0).abs() < 4.0 && (variance - 2_000.0).abs() < 250.0, "{mean} {variance}");
+    }
+
     proptest! {
         #[test]
         fn what_was_asked_is_what_was_done_and_missed(
-            frames in 1e3..1e8f64, burst in 0..20u32, seed: u64, catch_up in 1..200u64, room in 1..100usize,
+            frames in 1e3..1e11f64, burst in 0..20u32, seed: u64, catch_up in 1..200u64, room in 1..100usize,
             steps in prop::collection::vec(0..20_000u64, 1..60),
         ) {
             for pace in [Pace::Constant, Pace::Burst(burst), Pace::Poisson(seed)] {
