@@ -217,6 +217,12 @@ impl Ends {
         self.sides().for_each(|side| side.tend(now));
     }
 
+    /// Has the ports send what they keep back and has waited long enough, or `all` of it. Whether anything was sent.
+    #[inline]
+    fn flush(&mut self, at: u64, all: bool) -> bool {
+        self.sides().fold(false, |sent, side| side.flush(port::Now(at), all) | sent)
+    }
+
     fn notify(&mut self) {
         // Orders what was published before the loads of the other sides' suppression fields.
         fence(Ordering::SeqCst);
@@ -419,7 +425,8 @@ impl Rig {
     fn turn<K: Kernel>(&mut self, state: &mut Loop, at: u64, now: impl Fn() -> u64 + Copy) {
         let sent = self.offer::<K>(state, at);
         let came = self.take::<K>(state, now);
-        if sent + came > 0 {
+        let flushed = sent == 0 && self.ends.flush(at, false);
+        if sent + came > 0 || flushed {
             self.ends.notify();
         } else {
             std::hint::spin_loop();
@@ -476,7 +483,9 @@ impl Rig {
             && last.elapsed() < silence
             && began.elapsed() < self.timing.patience
         {
-            if self.take::<K>(state, now) > 0 {
+            let came = self.take::<K>(state, now);
+            // A port that had no room for all that it kept back may have some now.
+            if came > 0 || self.ends.flush(now(), true) {
                 self.ends.notify();
                 last = Instant::now();
             }
