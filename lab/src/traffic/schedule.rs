@@ -148,6 +148,15 @@ impl Schedule {
         Due { frames: frames as usize, missed }
     }
 
+    /// Nothing more is sent: what was due before `end` and has not gone is given up. How many frames.
+    pub fn finish(&mut self, end: u64) -> u64 {
+        let passed = end.checked_sub(self.start + 1);
+        let behind = self.rate.zip(passed).map_or(0, |(rate, passed)| self.behind(passed as f64, rate));
+        self.advance(behind);
+        self.missed += behind;
+        behind
+    }
+
     /// Frames that are due and have not gone.
     #[inline]
     fn behind(&mut self, passed: f64, rate: f64) -> u64 {
@@ -266,6 +275,17 @@ mod tests {
     }
 
     #[test]
+    fn streams_of_one_rate_begin_apart() {
+        assert_eq!(Pace::Constant.of(1, 4, Some(1e6)), (Pace::Constant, 250));
+        assert_eq!(Pace::Burst(10).of(1, 2, Some(1e6)), (Pace::Burst(10), 5_000));
+        assert_eq!(Pace::Constant.of(3, 4, None), (Pace::Constant, 0));
+        assert_eq!(Pace::Poisson(7).of(0, 2, Some(1e6)), (Pace::Poisson(7), 0));
+        let (first, second) = (Pace::Poisson(7).of(1, 3, Some(1e6)), Pace::Poisson(7).of(2, 3, Some(1e6)));
+        assert_eq!(first, Pace::Poisson(7).of(1, 3, Some(1e6)));
+        assert!(first.0 != Pace::Poisson(7) && first.0 != second.0, "{first:?} {second:?}");
+    }
+
+    #[test]
     fn what_is_too_late_is_given_up_and_counted() {
         let mut schedule = Schedule::new(Some(1e6), Pace::Constant, 0, 8);
         assert_eq!(schedule.due(99_000, usize::MAX), Due { frames: 8, missed: 92 });
@@ -275,14 +295,17 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_one_rate_begin_apart() {
-        assert_eq!(Pace::Constant.of(1, 4, Some(1e6)), (Pace::Constant, 250));
-        assert_eq!(Pace::Burst(10).of(1, 2, Some(1e6)), (Pace::Burst(10), 5_000));
-        assert_eq!(Pace::Constant.of(3, 4, None), (Pace::Constant, 0));
-        assert_eq!(Pace::Poisson(7).of(0, 2, Some(1e6)), (Pace::Poisson(7), 0));
-        let (first, second) = (Pace::Poisson(7).of(1, 3, Some(1e6)), Pace::Poisson(7).of(2, 3, Some(1e6)));
-        assert_eq!(first, Pace::Poisson(7).of(1, 3, Some(1e6)));
-        assert!(first.0 != Pace::Poisson(7) && first.0 != second.0, "{first:?} {second:?}");
+    fn what_was_due_at_the_end_and_never_asked_for_is_missed() {
+        for pace in [Pace::Constant, Pace::Burst(10)] {
+            let mut schedule = Schedule::new(Some(1e6), pace, 500, 1_000);
+            assert_eq!(schedule.due(90_500, 64).frames, 64);
+            // Of the hundred frames of these 100 us; the next is due when they are over.
+            assert_eq!(schedule.finish(100_500), 36, "{pace:?}");
+            let pacing = schedule.pacing();
+            assert_eq!((pacing.asked, pacing.done, pacing.missed), (100, 64, 36), "{pace:?}");
+        }
+        assert_eq!(Schedule::new(None, Pace::Constant, 0, 64).finish(1_000), 0);
+        assert_eq!(Schedule::new(Some(1e6), Pace::Constant, 500, 64).finish(500), 0);
     }
 
     #[test]

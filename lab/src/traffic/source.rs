@@ -122,6 +122,11 @@ impl Source {
         missed
     }
 
+    /// Nothing more is made: gives up what was due before `end`. How many frames.
+    pub fn finish(&mut self, end: u64) -> u64 {
+        self.lanes.iter_mut().map(|lane| lane.schedule.finish(end)).sum()
+    }
+
     /// One more frame of a stream.
     #[inline]
     fn make<K: Kernel>(&mut self, burst: &mut Burst, lane: usize, now: u64) {

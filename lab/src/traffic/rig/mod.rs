@@ -344,13 +344,6 @@ impl Rig {
         let whole = self.phase::<K>(&mut state, false, watch);
         let seconds = if whole { self.timing.duration.as_secs_f64() } else { began.elapsed().as_secs_f64() };
         let sent: Vec<Sent> = self.source.sent().collect();
-        if state.blocked {
-            // The port has taken nothing since the schedule was asked last, so what was due since then is not counted yet.
-            let asked = self.asked().map_or(0, |rate| (rate * seconds) as u64);
-            let told =
-                sent.iter().map(|sent| sent.frames).sum::<u64>() + state.missed.generator + state.missed.port;
-            state.missed.port += asked.saturating_sub(told);
-        }
         self.drain::<K>(&mut state, watch);
         let faults = self.faults() - before.0;
         let counted = Counted {
@@ -402,6 +395,7 @@ impl Rig {
         loop {
             let at = now();
             if at >= until {
+                self.finish(state, until);
                 return true;
             }
             self.turn::<K>(state, at, now);
@@ -413,10 +407,27 @@ impl Rig {
                     let since = Duration::from_nanos(at.saturating_sub(start));
                     let sent = self.source.sent().map(|sent| sent.frames).sum();
                     if !watch(Progress { phase, since, sent, received: state.meter.received() }) {
+                        self.finish(state, at);
                         return false;
                     }
                 }
             }
+        }
+    }
+
+    /// Counts what was due before the end of a phase and did not go: never asked for, or left in the burst. It is the port's
+    /// where that has not taken everything since the schedule was asked last. What the port keeps back goes.
+    fn finish(&mut self, state: &mut Loop, end: u64) {
+        if self.ends.flush(end, true) {
+            self.ends.notify();
+        }
+        let missed = self.source.finish(end);
+        if state.blocked {
+            // Of a stream without limit there is always something left, and none of it was asked for.
+            let left = self.asked().map_or(0, |_| state.burst.len() - state.at);
+            state.missed.port += missed + left as u64;
+        } else {
+            state.missed.generator += missed;
         }
     }
 
