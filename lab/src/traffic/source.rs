@@ -7,12 +7,15 @@
 use super::description::Plan;
 use super::memory::{Memory, NoMemory};
 use super::schedule::{Pace, Pacing, Schedule};
-use super::tag::Tag;
+use super::tag::{TAG, Tag};
 use super::template::Template;
 use super::vary::Values;
 use mem::Seg;
 use mem::copy::Kernel;
-use port::{BURST, Burst};
+use port::{BURST, Burst, HEAD};
+
+/// The shortest Ethernet frame, without its checksum (IEEE 802.3).
+const SHORTEST: usize = 60;
 
 /// What was sent of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -183,14 +186,19 @@ impl Source {
     }
 
     /// One frame of each stream with its Ethernet addresses exchanged: what its receiver says so that switches learn
-    /// where it is.
+    /// where it is. It is tagged as a frame of the warm-up, so that a meter knows it for one of ours that does not count.
     pub fn answers(&self) -> impl Iterator<Item = Vec<u8>> {
-        let first = self.lanes.iter().filter_map(|lane| lane.templates.first());
-        first.map(|template| {
-            let head = &template.head()[..60.min(template.head().len())];
-            let mut bytes = [&head[6..12], &head[..6], &head[12..]].concat();
-            bytes.resize(60, 0);
-            bytes
+        let first = self.lanes.iter().map(|lane| lane.templates.first()).enumerate();
+        first.filter_map(|(i, template)| {
+            let head = template?.head();
+            let tag = Tag { stream: i as u16, warm_up: true, ..Tag::default() }.write(self.key);
+            // A short frame has room for its tag; of a long one only the headers are said, and a tag behind them.
+            let front = if template?.is_long() { head } else { &head[..head.len() - TAG] };
+            let front = &front[..front.len().min(HEAD - TAG)];
+            let mut bytes = [&front[6..12], &front[..6], &front[12..]].concat();
+            bytes.resize(bytes.len().max(SHORTEST - TAG), 0);
+            bytes.extend(tag);
+            Some(bytes)
         })
     }
 }

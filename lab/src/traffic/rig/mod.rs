@@ -35,6 +35,8 @@ pub const MOST: usize = 256;
 /// How often ports are tended and whoever watches is told, in nanoseconds.
 const TENDED: u64 = 1_000_000;
 const TOLD: u64 = 250_000_000;
+/// How long it is between two announcements of the receiver, in nanoseconds.
+const ANNOUNCED: u64 = 5_000_000;
 /// Frames that wait for room are made anew when they are older than this, in nanoseconds.
 const STALE: u64 = 1_000;
 /// Without a frame for as long as frames were sent, within these bounds, the last ones are not coming any more.
@@ -67,7 +69,8 @@ pub struct Timing {
     pub catch_up: Option<u64>,
     /// How long ports may take until they carry packets.
     pub patience: Duration,
-    /// Whether the receiver says first where it is, so that switches need not flood.
+    /// Whether the receiver says where it is, so that switches need not flood: once before, and every few milliseconds of
+    /// the warm-up until a frame has come.
     pub announce: bool,
 }
 
@@ -257,8 +260,21 @@ struct Loop {
     meter: Meter,
     /// What came to a sending port that does not receive.
     returned: Meter,
+    announced: u64,
     tended: u64,
     told: u64,
+}
+
+impl Loop {
+    /// Frames that came back to the sending port; those of the warm-up, which announcements are too, do not count.
+    fn returned(&self) -> u64 {
+        self.returned.taken() - self.returned.strangers().warm_up
+    }
+
+    /// Whether no frame of this run has come to the receiver.
+    fn nothing_came(&self) -> bool {
+        self.meter.received() + self.meter.strangers().warm_up == 0
+    }
 }
 
 /// Nanoseconds of a clock since `origin`.
@@ -330,16 +346,17 @@ impl Rig {
             offers: (0, 0),
             returned: Meter::new(0, self.key),
             meter,
+            announced: 0,
             tended: 0,
             told: 0,
         };
         if self.timing.announce {
-            self.announce();
+            self.announce(&mut state, 0);
         }
         if !self.timing.warm_up.is_zero() && !self.phase::<K>(&mut state, true, watch) {
             return Err(RigError::Ended);
         }
-        let before = (self.faults(), state.returned.taken());
+        let before = (self.faults(), state.returned());
         let began = Instant::now();
         let whole = self.phase::<K>(&mut state, false, watch);
         let seconds = if whole { self.timing.duration.as_secs_f64() } else { began.elapsed().as_secs_f64() };
@@ -356,7 +373,7 @@ impl Rig {
             missed: state.missed,
             offers: state.offers,
             dropped_by_port: self.ends.send.dropped(),
-            returned: state.returned.taken() - before.1,
+            returned: state.returned() - before.1,
             faults,
         };
         Ok(counted.outcome())
@@ -367,15 +384,18 @@ impl Rig {
     }
 
     /// The receiver sends one frame of each stream's destination. Only where there is a receiver of its own.
-    fn announce(&mut self) {
+    fn announce(&mut self, state: &mut Loop, at: u64) {
+        state.announced = at;
         let Some(receiver) = &mut self.ends.receive else { return };
         let mut burst = Burst::new();
         for answer in self.source.answers() {
             burst.begin(0);
+            burst.set_now(port::Now(at));
             if burst.push_own(&answer) {
                 receiver.send(&burst, &[0]);
             }
         }
+        receiver.flush(port::Now(at), true);
         self.ends.notify();
     }
 
@@ -402,6 +422,11 @@ impl Rig {
             if at - state.tended > TENDED {
                 state.tended = at;
                 self.ends.tend();
+                // It may have been lost: a switch is not ready at the moment its ports are.
+                let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCED;
+                if again && state.nothing_came() {
+                    self.announce(state, at);
+                }
                 if at.saturating_sub(state.told) > TOLD {
                     state.told = at;
                     let since = Duration::from_nanos(at.saturating_sub(start));

@@ -250,3 +250,21 @@ impl Side {
         self.desk.rx.iter_mut().for_each(|(_, queue)| queue.notify());
     }
 }
+
+#[cfg(test)]
+impl Side {
+    /// What a switch does: hands what has come to another port, or loses it. How many frames.
+    pub(super) fn pass(&mut self, to: &mut Self, is_lost: bool) -> usize {
+        let Some((_, queue)) = self.desk.rx.first_mut() else { return 0 };
+        self.received.begin(0);
+        queue.rx(&mut self.received, &mut Tally::default()).unwrap();
+        let came = self.received.len();
+        if !is_lost {
+            to.send(&self.received, &port::PLACES[..came]);
+        }
+        if !self.received.is_untouched() {
+            queue.complete(&self.received);
+        }
+        came
+    }
+}

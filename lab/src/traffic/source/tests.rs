@@ -117,11 +117,37 @@ fn streams_take_turns_and_each_counts_its_own() {
 }
 
 #[test]
-fn the_receivers_of_all_streams_can_answer() {
-    let stream = Description { size: Sizes::Fixed(1500), ..Description::default() };
-    let answers: Vec<_> = source(&[stream]).answers().collect();
-    assert_eq!(answers.len(), 1);
-    assert_eq!((answers[0].len(), &answers[0][..12]), (60, &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..]));
+fn streams_of_one_rate_do_not_send_at_the_same_moments() {
+    let mut source = source(&[Description::default(), Description::default()]);
+    for pace in [Pace::Constant, Pace::Burst(4), Pace::Poisson(1)] {
+        source.begin(false, |_| (Some(1e6), pace), 1_000);
+        let mut burst = Burst::new();
+        // Every nanosecond of fifty periods: who sends then.
+        let together = (0..50_000).filter(|at| {
+            mem::with_kernel!(chosen(), K => source.fill::<K>(&mut burst, 1_000 + at));
+            let streams = frames(&burst)
+                .iter()
+                .map(|frame| Tag::read(frame.last_chunk().unwrap(), KEY).unwrap().stream)
+                .collect::<std::collections::BTreeSet<_>>();
+            streams.len() > 1
+        });
+        // Of fifty frames each by chance, few pairs fall on one nanosecond of a thousand.
+        assert!(together.count() < 5, "{pace:?}");
+        assert!(source.sent().all(|sent| sent.pacing.done > 20), "{pace:?}");
+    }
+}
+
+#[test]
+fn the_receivers_of_all_streams_can_answer_and_their_answers_do_not_count() {
+    let stream = |size| Description { size: Sizes::Fixed(size), ..Description::default() };
+    let answers: Vec<_> = source(&[stream(1500), stream(60), stream(150)]).answers().collect();
+    assert_eq!(answers.iter().map(Vec::len).collect::<Vec<_>>(), [64 + TAG, 60, 128]);
+    let mut meter = Meter::new(3, KEY);
+    for answer in &answers {
+        assert_eq!(answer[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+        meter.take(answer.last_chunk(), answer.len(), 0);
+    }
+    assert_eq!((meter.taken(), meter.strangers().warm_up), (3, 3));
 }
 
 #[test]
