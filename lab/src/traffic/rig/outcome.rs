@@ -65,8 +65,10 @@ pub struct StreamOutcome {
     pub latest_ns: u64,
     /// From making a frame to finding it, in nanoseconds.
     pub latency_ns: Summary,
-    /// RFC 3550, in nanoseconds.
+    /// RFC 3550's estimate, the mean of what it was after each frame, in nanoseconds.
     pub jitter_ns: f64,
+    /// The most that it was, in nanoseconds.
+    pub jitter_max_ns: f64,
     /// The size of IPDV (RFC 3393), in nanoseconds.
     pub ipdv_ns: Summary,
     /// Latencies: the greatest of each range in nanoseconds, and how many frames had it.
@@ -207,6 +209,7 @@ impl Counted<'_> {
             latest_ns: sent.pacing.latest,
             latency_ns: delay.latency().summary(),
             jitter_ns: delay.jitter(),
+            jitter_max_ns: delay.most_jitter(),
             ipdv_ns: delay.variation().summary(),
             histogram: delay.latency().buckets().collect(),
         }
