@@ -72,7 +72,7 @@ pub(crate) struct StreamArgs {
     /// Different flows
     #[arg(long, value_name = "N")]
     pub(crate) flows: Option<u32>,
-    /// Send the frames of this capture
+    /// Send the frames of this capture, as they are but for a tag at their ends
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
     /// The sender's Ethernet address

@@ -92,6 +92,14 @@ pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<
 fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {
     let mut stream = described(&args.set, &Description::default())?;
     let of = &args;
+    if let Some(flag) = of.pcap.as_ref().and(of_frames(of)) {
+        let reason = "the frames of a capture are sent as they are";
+        return Err(Trouble::bad(
+            format!("--pcap with {flag}"),
+            reason,
+            format!("leave out {flag} or --pcap"),
+        ));
+    }
     set(&mut stream.size, of.size.as_ref());
     set(&mut stream.flows, of.flows.as_ref());
     set(&mut stream.source_mac, of.source_mac.as_ref());
@@ -106,6 +114,21 @@ fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {
         stream.vlan.clone_from(&of.vlan);
     }
     Ok(stream)
+}
+
+/// A flag that was given and that says what frames look like.
+fn of_frames(args: &StreamArgs) -> Option<&'static str> {
+    let flags = [
+        ("--size", args.size.is_some()),
+        ("--flows", args.flows.is_some()),
+        ("--source-mac", args.source_mac.is_some()),
+        ("--destination-mac", args.destination_mac.is_some()),
+        ("--source", args.source.is_some()),
+        ("--destination", args.destination.is_some()),
+        ("--transport", args.transport.is_some()),
+        ("--vlan", !args.vlan.is_empty()),
+    ];
+    flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }
 
 fn set<T: Clone>(field: &mut T, given: Option<&T>) {

@@ -34,7 +34,7 @@ fn a_file_has_streams_and_ports() {
     let path = dir.path().join("streams.toml");
     let text = "[[stream]]\nname = \"small\"\nsize = 60\n[[stream]]\nsize = \"imix\"\nrate = \"1kpps\"\n\
         vlan = [5]\nvxlan = { vni = 7 }\n[stream.vary]\nsource = { count = 4, step = 2 }\n\
-        [[port]]\nkind = \"null\"\n";
+        [[port]]\nkind = \"virtio-user\"\nsocket = \"/tmp/lr-none.sock\"\n";
     std::fs::write(&path, text).unwrap();
     let refused = told(&[path.to_str().unwrap()]);
     assert!(
@@ -68,4 +68,23 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
     );
     let kind = told(&["--port", "kind=nothing"]);
     assert!(kind.contains("remedy: "), "{kind}");
+}
+
+#[test]
+fn flags_beside_a_capture_are_refused_by_name() {
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/pcap/pcap-microseconds");
+    for (flag, value) in
+        [("--size", "64"), ("--vlan", "1"), ("--source", "198.18.0.1"), ("--source-mac", "02:00:00:00:00:01")]
+    {
+        let refused = told(&[&PAIR[..], &["--pcap", capture, flag, value]].concat());
+        assert!(
+            refused.contains(&format!("--pcap with {flag}: the frames of a capture are sent as they are")),
+            "{refused}"
+        );
+    }
+    let refused = told(&[&PAIR[..], &["--pcap", capture, "--set", "mpls=[16]"]].concat());
+    assert!(
+        refused.contains("stream 0: `mpls`: the frames of `pcap` have their own\n    remedy: leave out"),
+        "{refused}"
+    );
 }

@@ -157,6 +157,12 @@ pub enum StreamError {
     /// A number is out of range.
     #[error("`{0}`: {1} is out of range; write {2}")]
     Range(&'static str, u64, &'static str),
+    /// Too many of something.
+    #[error("`{0}`: {1} are too many; write {2}")]
+    Many(&'static str, usize, &'static str),
+    /// A capture has it, and it is described as well.
+    #[error("`{0}`: the frames of `pcap` have their own; leave out one of both")]
+    OfCapture(&'static str),
     /// Two versions of addresses.
     #[error("`{0}`: addresses of different versions; write both as IPv4 or both as IPv6")]
     Versions(&'static str),
@@ -195,6 +201,9 @@ impl Description {
     /// Judges the stream. Nothing is opened but its capture.
     pub fn plan(&self) -> Result<Plan, StreamError> {
         self.judge()?;
+        if self.pcap.is_some() {
+            self.judge_capture()?;
+        }
         let rate = self.rate.as_deref().map(str::parse).transpose()?;
         let mut notes = Vec::new();
         let (laid, round) = match &self.pcap {
@@ -231,6 +240,29 @@ impl Description {
             return Err(StreamError::Versions("vxlan.destination"));
         }
         Ok(())
+    }
+
+    /// What a capture decides must not be described as well, since it would be ignored.
+    fn judge_capture(&self) -> Result<(), StreamError> {
+        let usual = Self::default();
+        let described = [
+            ("size", self.size != usual.size),
+            ("flows", self.flows != usual.flows),
+            ("vlan", self.vlan != usual.vlan),
+            ("mpls", self.mpls != usual.mpls),
+            ("source_mac", self.source_mac != usual.source_mac),
+            ("destination_mac", self.destination_mac != usual.destination_mac),
+            ("source", self.source != usual.source),
+            ("destination", self.destination != usual.destination),
+            ("transport", self.transport != usual.transport),
+            ("source_port", self.source_port != usual.source_port),
+            ("destination_port", self.destination_port != usual.destination_port),
+            ("vxlan", self.vxlan != usual.vxlan),
+            ("checksums", self.checksums != usual.checksums),
+            ("vary", self.vary != usual.vary),
+        ];
+        let twice = described.iter().find(|(_, described)| *described);
+        twice.map_or(Ok(()), |(key, _)| Err(StreamError::OfCapture(key)))
     }
 
     /// A frame of each size, and the round of sizes.
