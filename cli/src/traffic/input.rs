@@ -9,6 +9,7 @@ use crate::verbs::read_value;
 use lab::traffic::{Description, StreamError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 use std::path::Path;
 
 /// Keys of a port that only a switch has.
@@ -48,6 +49,12 @@ pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
     Ok(Input { streams, ports })
 }
 
+/// What is wrong, and behind the last `; ` what to do; `otherwise` where nothing stands there.
+fn told(place: impl Display, text: &str, otherwise: &str) -> Trouble {
+    let (reason, remedy) = text.rsplit_once("; ").unwrap_or((text, otherwise));
+    Trouble::bad(place, reason, remedy)
+}
+
 fn file(path: &Path) -> Result<File, Trouble> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
@@ -56,7 +63,7 @@ fn file(path: &Path) -> Result<File, Trouble> {
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        Trouble::bad(place, error.message(), "correct this line; a section's keys are those of the manual")
+        told(place, error.message(), "correct this line; `linerate gen --help` has all keys of a stream")
     })
 }
 
@@ -74,19 +81,24 @@ fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>
 
 /// A stream by `--set`, over what is there already.
 pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, Trouble> {
-    let wrong = |error| Trouble::bad("--set", error, "write a key of a [[stream]] section and its value");
-    let mut keys = match serde_json::to_value(over).map_err(wrong)? {
-        Value::Object(keys) => keys,
-        _ => Map::new(),
+    let usual = "write a key of a [[stream]] section and its value";
+    let mut keys = match serde_json::to_value(over) {
+        Ok(Value::Object(keys)) => keys,
+        Ok(_) => Map::new(),
+        Err(error) => return Err(told("--set", &error.to_string(), usual)),
     };
+    let mut stream = over.clone();
     for (n, (key, value)) in set.iter().enumerate() {
+        let place = format!("--set {key}={value}");
         if set[..n].iter().any(|(other, _)| other == key) {
-            let reason = format!("`{key}` is given twice");
-            return Err(Trouble::bad(format!("--set {key}={value}"), reason, "give it once"));
+            return Err(Trouble::bad(place, format!("`{key}` is given twice"), "give it once"));
         }
         keys.insert(key.clone(), read_value(value));
+        // One after the other, so that an error is of the key that was added last.
+        let read = serde_json::from_value(keys.clone().into());
+        stream = read.map_err(|error| told(place, &error.to_string(), usual))?;
     }
-    serde_json::from_value::<Description>(keys.into()).map_err(wrong)
+    Ok(stream)
 }
 
 fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {

@@ -58,7 +58,7 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
     assert!(told(&["--port", "kind=null,vlan=7"]).contains("the send port: `vlan` is nothing"));
     assert!(told(&["--port", "kind=null,kind=tap"]).contains("`kind` is given twice"));
     let unknown = told(&["--port", "kind=null", "--set", "colour=red"]);
-    assert!(unknown.contains("unknown field `colour`"), "{unknown}");
+    assert!(unknown.contains("--set colour=red: unknown field `colour`"), "{unknown}");
     let short = told(&["--port", "kind=null", "--size", "59"]);
     assert!(
         short.contains(
@@ -68,6 +68,47 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
     );
     let kind = told(&["--port", "kind=nothing"]);
     assert!(kind.contains("remedy: "), "{kind}");
+}
+
+#[test]
+fn a_value_of_another_form_is_told_with_its_key_and_the_form() {
+    for (set, reason, remedy) in [
+        ("rate=5", "`rate`: `5` is no rate", "write 10kpps, 2.5Gbit/s"),
+        ("size=70000", "`size`: a size of 70000 bytes is not possible", "write 60 to 9212"),
+        ("size=5.5", "`size`: 5.5 names no sizes", "write a number such as 64, several such as [64, 1514]"),
+        ("vary={ttl={rand=1}}", "`vary`: `ttl`: {\"rand\":1} is no pattern", "write { count = 4, from = 1"),
+        (
+            "vary={ttl={list=[\"x\"]}}",
+            "`vary`: `ttl`: `list` holds \"x\"",
+            "write whole numbers, or addresses",
+        ),
+        ("flows=\"x\"", "invalid type: string \"x\", expected u32", "write a key of a [[stream]] section"),
+    ] {
+        let refused = told(&[&PAIR[..], &["--set", set]].concat());
+        let expected = format!("--set {set}: {reason}\n    remedy: {remedy}");
+        assert!(refused.contains(&expected), "{refused}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("streams.toml");
+    std::fs::write(&path, "[[stream]]\nname = \"a\"\nvary = { ttl = { rand = 1 } }\n").unwrap();
+    let refused = told(&[path.to_str().unwrap()]);
+    assert!(
+        refused.contains("streams.toml:3: `vary`: `ttl`: {\"rand\":1} is no pattern\n    remedy: write"),
+        "{refused}"
+    );
+    std::fs::write(&path, "[[stream]]\nrate = 5\n").unwrap();
+    let refused = told(&[path.to_str().unwrap()]);
+    assert!(
+        refused.contains("streams.toml:2: `rate`: `5` is no rate\n    remedy: write 10kpps"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn addresses_that_change_may_be_texts() {
+    let set = "vary={source={list=[\"10.0.0.1\"]},source_mac={count=2,from=\"02:00:00:00:00:07\"}}";
+    let input = input::read(&args(&[&PAIR[..], &["--set", set]].concat())).unwrap();
+    assert_eq!(input.streams[0].vary.len(), 2);
 }
 
 #[test]

@@ -71,10 +71,14 @@ fn forgetful(lost: usize) -> Ends {
     };
     let (send, receive) = (end("a", "to-a"), Some(end("b", "to-b")));
     let mut own = [end("to-a", "a"), end("to-b", "b")];
-    own.iter_mut().for_each(|side| side.open(Instant::now()));
+    for side in &mut own {
+        side.open(Instant::now());
+    }
     let mut heard = 0;
     let turn = move || {
-        own.iter_mut().for_each(|side| side.tend(Instant::now()));
+        for side in &mut own {
+            side.tend(Instant::now());
+        }
         let [left, right] = &mut own;
         heard += right.pass(left, heard < lost);
         left.pass(right, heard <= lost);
