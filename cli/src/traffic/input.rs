@@ -45,7 +45,9 @@ pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
     for (i, stream) in streams.iter().enumerate() {
         stream.plan().map_err(|error| wrong_stream(&place, i, stream, &error))?;
     }
+    distinct(&streams, &place)?;
     let ports = ports(args, file.port)?;
+    both_ways(&ports)?;
     Ok(Input { streams, ports })
 }
 
@@ -152,9 +154,33 @@ fn set<T: Clone>(field: &mut T, given: Option<&T>) {
 /// A stream's error names its field, why, and behind `; ` what to do.
 pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Trouble {
     let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
-    let told = error.to_string();
-    let (reason, remedy) = told.rsplit_once("; ").unwrap_or((&told, "correct the stream"));
-    Trouble::bad(format!("{place}, stream {name}"), reason, remedy)
+    told(format!("{place}, stream {name}"), &error.to_string(), "correct the stream")
+}
+
+/// Results are told apart by the streams' names, and by the numbers of those without.
+fn distinct(streams: &[Description], place: &str) -> Result<(), Trouble> {
+    let name = |i: usize| match streams[i].name.as_str() {
+        "" => i.to_string(),
+        name => name.to_owned(),
+    };
+    let twice = (0..streams.len()).find_map(|i| (0..i).find(|j| name(*j) == name(i)).map(|j| (j, i)));
+    twice.map_or(Ok(()), |(first, second)| {
+        let reason = format!("streams {first} and {second} are both called \"{}\"", name(second));
+        Err(Trouble::bad(
+            place,
+            reason,
+            "give each a `name` of its own; a stream without one is called by its number",
+        ))
+    })
+}
+
+/// A generator's port sends and receives; what never can is told before it is waited for.
+fn both_ways(ports: &[PortSettings]) -> Result<(), Trouble> {
+    let wrong = |(end, port): (&str, &PortSettings)| {
+        let (reason, remedy) = port.kind.one_way(ports)?;
+        Some(Trouble::bad(format!("the {end} port"), reason, remedy))
+    };
+    ENDS.into_iter().zip(ports).find_map(wrong).map_or(Ok(()), Err)
 }
 
 /// The ports of the flags, or those of the file.

@@ -129,3 +129,34 @@ fn flags_beside_a_capture_are_refused_by_name() {
         "{refused}"
     );
 }
+
+#[test]
+fn a_port_that_never_sends_and_receives_is_refused_before_it_is_waited_for() {
+    assert!(
+        told(&["--port", "kind=null"])
+            .contains("the send port: nothing ever comes from a port of kind \"null\"")
+    );
+    let written = told(&["--port", "kind=pcap,write=/tmp/lr-none.pcapng"]);
+    assert!(
+        written.contains("the send port: nothing ever comes from a file that is only written"),
+        "{written}"
+    );
+    let alone = told(&["--port", "kind=pair,name=a,peer=b"]);
+    assert!(alone.contains("the send port: the `peer` of this pair is none of these ports"), "{alone}");
+    let other = told(&[&PAIR[..2], &["--port", "kind=null"]].concat());
+    assert!(other.contains("remedy: add the port that `peer` names"), "{other}");
+}
+
+#[test]
+fn streams_of_one_name_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("streams.toml");
+    let judged = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        told(&[&PAIR[..], &[path.to_str().unwrap()]].concat())
+    };
+    let both = judged("[[stream]]\nname = \"a\"\n[[stream]]\n[[stream]]\nname = \"a\"\n");
+    assert!(both.contains("streams.toml: streams 0 and 2 are both called \"a\""), "{both}");
+    let numbered = judged("[[stream]]\nname = \"1\"\n[[stream]]\n");
+    assert!(numbered.contains("streams 0 and 1 are both called \"1\""), "{numbered}");
+}
