@@ -1,8 +1,11 @@
-use super::args::GenArgs;
+use super::args::{GenArgs, KEYS};
 use super::input;
+use super::report::{Floor, Report};
 use crate::args::{Cli, Command};
 use clap::Parser;
-use lab::traffic::Sizes;
+use lab::traffic::meter::Summary;
+use lab::traffic::rig::{Outcome, StreamOutcome};
+use lab::traffic::{Description, Outer, Sizes};
 
 fn args(words: &[&str]) -> GenArgs {
     let words = ["linerate", "gen"].iter().chain(words);
@@ -159,4 +162,62 @@ fn streams_of_one_name_are_refused() {
     assert!(both.contains("streams.toml: streams 0 and 2 are both called \"a\""), "{both}");
     let numbered = judged("[[stream]]\nname = \"1\"\n[[stream]]\n");
     assert!(numbered.contains("streams 0 and 1 are both called \"1\""), "{numbered}");
+}
+
+/// What of `vary` a stream has, by its own error.
+fn fields(set: &[&str]) -> Vec<String> {
+    let words: Vec<_> = set.iter().flat_map(|set| ["--set", set]).collect();
+    let told = told(&[&PAIR[..], &["--set", "vary={none={count=1}}", "--set", "size=300"], &words].concat());
+    let names = told.split("it has ").nth(1).unwrap().lines().next().unwrap();
+    names.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_manual_has_every_key_and_field_of_a_stream() {
+    let stream = Description {
+        rate: Some(String::new()),
+        pcap: Some("a".into()),
+        vxlan: Some(Outer::default()),
+        ..Description::default()
+    };
+    let stream = serde_json::to_value(stream).unwrap();
+    let keys = stream.as_object().unwrap().keys().chain(stream["vxlan"].as_object().unwrap().keys()).cloned();
+    let six = ["source=\"::1\"", "destination=\"::2\""];
+    let tunnel = "vxlan={source=\"::1\",destination=\"::2\"}";
+    let some = [
+        &["vlan=[1,2,3,4]", "mpls=[1,2,3,4]", "transport=\"tcp\"", "vxlan={}"][..],
+        &[&six[..], &[tunnel]].concat(),
+    ];
+    let fields = some.into_iter().flat_map(fields);
+    let words: std::collections::BTreeSet<_> =
+        KEYS.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+    for word in keys.chain(fields) {
+        assert!(words.contains(word.as_str()), "{word}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    crate::manual::pages(dir.path()).unwrap();
+    let page = std::fs::read_to_string(dir.path().join("linerate-gen.1")).unwrap();
+    assert!(page.contains("Patterns:"), "{page}");
+}
+
+#[test]
+fn the_table_has_the_jitter_of_the_floor_and_the_variation_of_both() {
+    let stream = |jitter_ns: f64, p99| {
+        let ipdv_ns = Summary { p99, ..Summary::default() };
+        StreamOutcome { name: "a".to_owned(), jitter_ns, ipdv_ns, ..StreamOutcome::default() }
+    };
+    let outcome = |stream| Outcome { streams: vec![stream], ..Outcome::default() };
+    let (own, most) = (outcome(stream(1_500.0, 2_500)), outcome(StreamOutcome::default()));
+    let floor = Floor::new(&own, &most);
+    let report = Report::new(&args(&PAIR), &[], None, outcome(stream(7_500.0, 8_500)), Some(floor));
+    let text = report.text(false);
+    let ends: Vec<_> =
+        text.lines().take(3).map(|line| line.split_whitespace().rev().take(3).collect::<Vec<_>>()).collect();
+    assert_eq!(ends[0], ["p99", "IPDV", "JITTER"], "{text}");
+    assert_eq!((&ends[1][..2], &ends[2][..2]), (&["8.5", "7.5"][..], &["2.5", "1.5"][..]), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(
+        (&json["floor"]["jitter_ns"][0], &json["floor"]["ipdv_ns"][0]["p99"]),
+        (&1_500.0.into(), &2_500.into())
+    );
 }

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 const NOTICED: f64 = 0.001;
 
 /// Who kept the rate from being what was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// Nobody: what was asked was sent.
+    #[default]
     None,
     /// The generator was late.
     Generator,
@@ -76,7 +77,7 @@ pub struct StreamOutcome {
 }
 
 /// What became of all of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// How long frames were sent, in seconds, without warm-up and waiting for the last ones.
     pub seconds: f64,
