@@ -23,7 +23,7 @@ pub enum Limit {
 /// Frames that the schedule had and nobody sent, by who was to blame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
-    /// The generator was late.
+    /// The generator was late, or away when the run was over.
     pub generator: u64,
     /// The port took no more.
     pub port: u64,
@@ -111,7 +111,7 @@ pub struct Outcome {
     pub unknown_stream: u64,
     /// Frames that came before they were made, by their tag.
     pub impossible_time: u64,
-    /// Tagged or not, frames that came back to the sending port.
+    /// Tagged or not, frames that came back to the sending port; without those of the warm-up and announcements.
     pub returned: u64,
     /// How many times a port broke.
     pub faults: u64,
