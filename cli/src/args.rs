@@ -67,7 +67,10 @@ pub(crate) enum Command {
     /// Be a virtio-user guest of any vhost-user switch
     Guest(GuestArgs),
     /// Send streams of frames by one port, and say what of them came by another
-    #[command(after_help = "SIGINT and SIGTERM end a run early; what was measured until then is printed.")]
+    #[command(
+        after_help = "SIGINT and SIGTERM end a run early; what was measured until then is printed.",
+        after_long_help = crate::traffic::args::KEYS
+    )]
     Gen(Box<crate::traffic::args::GenArgs>),
     /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two results
     #[command(after_help = "SIGINT and SIGTERM end it early, and so does a switch that dies or \

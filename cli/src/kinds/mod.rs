@@ -69,6 +69,12 @@ pub(crate) trait Kind: fmt::Display + Sized {
         Err(Trouble::bad(format!("port \"{}\"", port.name), reason, remedy))
     }
 
+    /// Why such a port cannot both send and receive where `ports` are all that there are, and what to do; nothing where it
+    /// can, or where that is seen only when it runs.
+    fn one_way(&self, _ports: &[PortSettings]) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// Makes the port that runs.
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError>;
 }
@@ -136,6 +142,11 @@ macro_rules! kinds {
             /// See [`Kind::snippet`].
             pub(crate) fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
                 match self { $(Self::$variant(own) => own.snippet(port, other)),+ }
+            }
+
+            /// See [`Kind::one_way`].
+            pub(crate) fn one_way(&self, ports: &[PortSettings]) -> Option<(&'static str, &'static str)> {
+                match self { $(Self::$variant(own) => own.one_way(ports)),+ }
             }
 
             /// See [`Kind::plug`].

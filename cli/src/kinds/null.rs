@@ -33,6 +33,10 @@ impl Kind for Null {
         "-".to_owned()
     }
 
+    fn one_way(&self, _ports: &[PortSettings]) -> Option<(&'static str, &'static str)> {
+        Some(("nothing ever comes from a port of kind \"null\"", "name a port of another kind"))
+    }
+
     fn plug(&self, _port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
         Ok(Box::new(::port::null::Null::new(Instant::now())))
     }

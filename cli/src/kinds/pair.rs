@@ -57,6 +57,12 @@ impl Kind for Pair {
         self.peer.clone()
     }
 
+    fn one_way(&self, ports: &[PortSettings]) -> Option<(&'static str, &'static str)> {
+        let alone = !ports.iter().any(|port| port.name == self.peer);
+        let remedy = "add the port that `peer` names, or name a port of another kind";
+        alone.then_some(("the `peer` of this pair is none of these ports, so it leads nowhere", remedy))
+    }
+
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
         let made = room::Pair::new(&port.name, &self.peer, Self::options(port), &EXCHANGE);
         Ok(Box::new(made.map_err(PlantError::said)?))

@@ -148,6 +148,14 @@ impl Kind for Pcap {
         place.join(" > ")
     }
 
+    fn one_way(&self, _ports: &[PortSettings]) -> Option<(&'static str, &'static str)> {
+        match (&self.read, &self.write) {
+            (None, _) => Some(("nothing ever comes from a file that is only written", "add `read`")),
+            (_, None) => Some(("a file that is only read takes nothing", "add `write`")),
+            _ => None,
+        }
+    }
+
     fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
         let read = self.read.as_ref().map(Recording::read).transpose().map_err(PlantError::said)?;
         let read = read.map(|recording| Playing {

@@ -14,6 +14,9 @@ use wire::MacAddress;
 /// Longest run, warm-up or patience, in seconds: a week. Times in tags turn over after 78 hours, delays never do.
 const LONGEST: u64 = 7 * 86_400;
 
+/// What stands behind the flags in the long help and on the page of the manual: every key and field of a stream.
+pub(crate) const KEYS: &str = include_str!("keys.txt").trim_ascii_end();
+
 /// Arguments of `gen`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GenArgs {
@@ -46,7 +49,7 @@ pub(crate) struct GenArgs {
     /// 10 ms, from 64 to 1024, or what is due in 1 ms if that is more]
     #[arg(long, value_name = "FRAMES")]
     pub(crate) catch_up: Option<u64>,
-    /// Do not let the receiving port say first where its addresses are
+    /// Do not let the receiving port say where its addresses are, first and while it warms up
     #[arg(long)]
     pub(crate) no_announce: bool,
     /// Leave out the same streams over a wire of our own, whose delay is in every result
@@ -72,7 +75,7 @@ pub(crate) struct StreamArgs {
     /// Different flows
     #[arg(long, value_name = "N")]
     pub(crate) flows: Option<u32>,
-    /// Send the frames of this capture
+    /// Send the frames of this capture, as they are but for a tag at their ends
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
     /// The sender's Ethernet address

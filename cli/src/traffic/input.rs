@@ -9,6 +9,7 @@ use crate::verbs::read_value;
 use lab::traffic::{Description, StreamError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 use std::path::Path;
 
 /// Keys of a port that only a switch has.
@@ -44,8 +45,16 @@ pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
     for (i, stream) in streams.iter().enumerate() {
         stream.plan().map_err(|error| wrong_stream(&place, i, stream, &error))?;
     }
+    distinct(&streams, &place)?;
     let ports = ports(args, file.port)?;
+    both_ways(&ports)?;
     Ok(Input { streams, ports })
+}
+
+/// What is wrong, and behind the last `; ` what to do; `otherwise` where nothing stands there.
+fn told(place: impl Display, text: &str, otherwise: &str) -> Trouble {
+    let (reason, remedy) = text.rsplit_once("; ").unwrap_or((text, otherwise));
+    Trouble::bad(place, reason, remedy)
 }
 
 fn file(path: &Path) -> Result<File, Trouble> {
@@ -56,7 +65,7 @@ fn file(path: &Path) -> Result<File, Trouble> {
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        Trouble::bad(place, error.message(), "correct this line; a section's keys are those of the manual")
+        told(place, error.message(), "correct this line; `linerate gen --help` has all keys of a stream")
     })
 }
 
@@ -74,24 +83,37 @@ fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>
 
 /// A stream by `--set`, over what is there already.
 pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, Trouble> {
-    let wrong = |error| Trouble::bad("--set", error, "write a key of a [[stream]] section and its value");
-    let mut keys = match serde_json::to_value(over).map_err(wrong)? {
-        Value::Object(keys) => keys,
-        _ => Map::new(),
+    let usual = "write a key of a [[stream]] section and its value";
+    let mut keys = match serde_json::to_value(over) {
+        Ok(Value::Object(keys)) => keys,
+        Ok(_) => Map::new(),
+        Err(error) => return Err(told("--set", &error.to_string(), usual)),
     };
+    let mut stream = over.clone();
     for (n, (key, value)) in set.iter().enumerate() {
+        let place = format!("--set {key}={value}");
         if set[..n].iter().any(|(other, _)| other == key) {
-            let reason = format!("`{key}` is given twice");
-            return Err(Trouble::bad(format!("--set {key}={value}"), reason, "give it once"));
+            return Err(Trouble::bad(place, format!("`{key}` is given twice"), "give it once"));
         }
         keys.insert(key.clone(), read_value(value));
+        // One after the other, so that an error is of the key that was added last.
+        let read = serde_json::from_value(keys.clone().into());
+        stream = read.map_err(|error| told(place, &error.to_string(), usual))?;
     }
-    serde_json::from_value::<Description>(keys.into()).map_err(wrong)
+    Ok(stream)
 }
 
 fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {
     let mut stream = described(&args.set, &Description::default())?;
     let of = &args;
+    if let Some(flag) = of.pcap.as_ref().and(of_frames(of)) {
+        let reason = "the frames of a capture are sent as they are";
+        return Err(Trouble::bad(
+            format!("--pcap with {flag}"),
+            reason,
+            format!("leave out {flag} or --pcap"),
+        ));
+    }
     set(&mut stream.size, of.size.as_ref());
     set(&mut stream.flows, of.flows.as_ref());
     set(&mut stream.source_mac, of.source_mac.as_ref());
@@ -108,6 +130,21 @@ fn by_flags(args: &StreamArgs) -> Result<Description, Trouble> {
     Ok(stream)
 }
 
+/// A flag that was given and that says what frames look like.
+fn of_frames(args: &StreamArgs) -> Option<&'static str> {
+    let flags = [
+        ("--size", args.size.is_some()),
+        ("--flows", args.flows.is_some()),
+        ("--source-mac", args.source_mac.is_some()),
+        ("--destination-mac", args.destination_mac.is_some()),
+        ("--source", args.source.is_some()),
+        ("--destination", args.destination.is_some()),
+        ("--transport", args.transport.is_some()),
+        ("--vlan", !args.vlan.is_empty()),
+    ];
+    flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
 fn set<T: Clone>(field: &mut T, given: Option<&T>) {
     if let Some(given) = given {
         field.clone_from(given);
@@ -117,9 +154,33 @@ fn set<T: Clone>(field: &mut T, given: Option<&T>) {
 /// A stream's error names its field, why, and behind `; ` what to do.
 pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Trouble {
     let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
-    let told = error.to_string();
-    let (reason, remedy) = told.rsplit_once("; ").unwrap_or((&told, "correct the stream"));
-    Trouble::bad(format!("{place}, stream {name}"), reason, remedy)
+    told(format!("{place}, stream {name}"), &error.to_string(), "correct the stream")
+}
+
+/// Results are told apart by the streams' names, and by the numbers of those without.
+fn distinct(streams: &[Description], place: &str) -> Result<(), Trouble> {
+    let name = |i: usize| match streams[i].name.as_str() {
+        "" => i.to_string(),
+        name => name.to_owned(),
+    };
+    let twice = (0..streams.len()).find_map(|i| (0..i).find(|j| name(*j) == name(i)).map(|j| (j, i)));
+    twice.map_or(Ok(()), |(first, second)| {
+        let reason = format!("streams {first} and {second} are both called \"{}\"", name(second));
+        Err(Trouble::bad(
+            place,
+            reason,
+            "give each a `name` of its own; a stream without one is called by its number",
+        ))
+    })
+}
+
+/// A generator's port sends and receives; what never can is told before it is waited for.
+fn both_ways(ports: &[PortSettings]) -> Result<(), Trouble> {
+    let wrong = |(end, port): (&str, &PortSettings)| {
+        let (reason, remedy) = port.kind.one_way(ports)?;
+        Some(Trouble::bad(format!("the {end} port"), reason, remedy))
+    };
+    ENDS.into_iter().zip(ports).find_map(wrong).map_or(Ok(()), Err)
 }
 
 /// The ports of the flags, or those of the file.

@@ -20,6 +20,10 @@ pub(super) struct Floor {
     pub(super) lost: u64,
     /// Stream by stream, at the rate that was asked.
     pub(super) latency_ns: Vec<Summary>,
+    /// Likewise, and as that of a stream.
+    pub(super) jitter_ns: Vec<f64>,
+    /// Likewise.
+    pub(super) ipdv_ns: Vec<Summary>,
 }
 
 /// Everything that is printed.
@@ -41,8 +45,25 @@ pub(super) struct Report {
 impl Floor {
     /// From the run at the rate that was asked, and from the one without limit.
     pub(super) fn new(at_rate: &Outcome, most: &Outcome) -> Self {
-        let latency_ns = at_rate.streams.iter().map(|stream| stream.latency_ns).collect();
-        Self { most_pps: most.received_pps, lost: at_rate.lost + most.lost, latency_ns }
+        let streams = || at_rate.streams.iter();
+        Self {
+            most_pps: most.received_pps,
+            lost: at_rate.lost + most.lost,
+            latency_ns: streams().map(|stream| stream.latency_ns).collect(),
+            jitter_ns: streams().map(|stream| stream.jitter_ns).collect(),
+            ipdv_ns: streams().map(|stream| stream.ipdv_ns).collect(),
+        }
+    }
+
+    /// The streams over a wire of our own; only their delay says something.
+    fn rows(&self, streams: &[StreamOutcome]) -> impl Iterator<Item = Vec<String>> {
+        let delays = self.latency_ns.iter().zip(&self.jitter_ns).zip(&self.ipdv_ns);
+        delays.zip(streams).map(|(((latency, jitter), ipdv), stream)| {
+            let mut row = vec![format!("{} (floor)", stream.name)];
+            row.extend(std::iter::repeat_n(String::new(), 7));
+            row.extend(delay_cells(latency, *jitter, ipdv));
+            row
+        })
     }
 }
 
@@ -78,10 +99,11 @@ impl Report {
             ">p99.9",
             ">MAX",
             ">JITTER",
+            ">IPDV p99",
         ];
         let mut rows: Vec<_> = outcome.streams.iter().map(row).collect();
-        let floors = self.floor.iter().flat_map(|floor| floor.latency_ns.iter().zip(&outcome.streams));
-        rows.extend(floors.map(|(latency, stream)| floor_row(&stream.name, latency)));
+        let floors = self.floor.iter().flat_map(|floor| floor.rows(&outcome.streams));
+        rows.extend(floors);
         let mut text = show::table(&titles, rows);
         let percent = outcome.loss_ratio * 100.0;
         // Writing to a String cannot fail.
@@ -152,8 +174,10 @@ fn micro(nanoseconds: f64) -> String {
     format!("{:.1}", nanoseconds / 1e3)
 }
 
-fn latencies(latency: &Summary) -> impl Iterator<Item = String> {
-    [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].into_iter().map(|ns| micro(ns as f64))
+/// Latencies, jitter and IPDV in microseconds.
+fn delay_cells(latency: &Summary, jitter: f64, ipdv: &Summary) -> impl Iterator<Item = String> {
+    let of_latency = [latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
+    of_latency.into_iter().map(|ns| ns as f64).chain([jitter, ipdv.p99 as f64]).map(micro)
 }
 
 fn row(stream: &StreamOutcome) -> Vec<String> {
@@ -162,17 +186,7 @@ fn row(stream: &StreamOutcome) -> Vec<String> {
     let mut row = vec![stream.name.clone()];
     row.extend(counts.iter().map(u64::to_string));
     row.extend(rates);
-    row.extend(latencies(&stream.latency_ns));
-    row.push(micro(stream.jitter_ns));
-    row
-}
-
-/// The same stream over a wire of our own; only its delay says something.
-fn floor_row(name: &str, latency: &Summary) -> Vec<String> {
-    let mut row = vec![format!("{name} (floor)")];
-    row.extend(std::iter::repeat_n(String::new(), 7));
-    row.extend(latencies(latency));
-    row.push(String::new());
+    row.extend(delay_cells(&stream.latency_ns, stream.jitter_ns, &stream.ipdv_ns));
     row
 }
 

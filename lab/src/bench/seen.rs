@@ -15,7 +15,7 @@ const NOTICED: f64 = 0.001;
 pub struct Delays {
     /// From making a frame to finding it, in nanoseconds.
     pub latency_ns: Summary,
-    /// RFC 3550, in nanoseconds.
+    /// RFC 3550's estimate, its mean over the trial, in nanoseconds.
     pub jitter_ns: f64,
     /// The size of IPDV (RFC 3393), in nanoseconds.
     pub ipdv_ns: Summary,

@@ -2,18 +2,20 @@
 
 use super::headers::{self, Laid};
 use super::rate::{NoRate, Rate};
-use super::sizes::{SIZES, Sizes, SizesError};
+use super::sizes::{self, SIZES, Sizes, SizesError};
 use super::template::{Field, Template};
-use super::vary::{Pattern, Values};
+use super::vary::{self, Amount, Pattern, Values};
 use port::pcap::{PcapError, Recording};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use wire::MacAddress;
 
 /// Most flows of a stream.
 const MOST_FLOWS: u32 = 1 << 24;
+/// Most VLAN tags, and most labels.
+const MOST_TAGS: usize = 4;
 /// Flows are numbered by the source port first, so far.
 const PORT_BITS: u32 = 15;
 
@@ -68,9 +70,10 @@ pub struct Description {
     /// What people call it; left out: its number.
     pub name: String,
     /// Its own rate; left out: an equal part of the common one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "rate")]
     pub rate: Option<String>,
     /// Sizes of its frames.
+    #[serde(deserialize_with = "sizes::of_a_stream")]
     pub size: Sizes,
     /// Its frames are those of this capture, with a tag at the end of their payloads.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +104,20 @@ pub struct Description {
     /// Whether the transport's checksum is computed.
     pub checksums: bool,
     /// Fields that change from frame to frame, by name.
+    #[serde(deserialize_with = "vary::fields")]
     pub vary: BTreeMap<String, Pattern>,
+}
+
+/// A rate is judged with its stream; here it only has to be a text.
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        serde_json::Value::Null => Ok(None),
+        serde_json::Value::String(rate) => Ok(Some(rate)),
+        other => {
+            let wrong = NoRate::of(&other.to_string());
+            Err(D::Error::custom(format!("`rate`: {wrong}")))
+        }
+    }
 }
 
 impl Default for Description {
@@ -157,6 +173,12 @@ pub enum StreamError {
     /// A number is out of range.
     #[error("`{0}`: {1} is out of range; write {2}")]
     Range(&'static str, u64, &'static str),
+    /// Too many of something.
+    #[error("`{0}`: {1} are too many; write {2}")]
+    Many(&'static str, usize, &'static str),
+    /// A capture has it, and it is described as well.
+    #[error("`{0}`: the frames of `pcap` have their own; leave out one of both")]
+    OfCapture(&'static str),
     /// Two versions of addresses.
     #[error("`{0}`: addresses of different versions; write both as IPv4 or both as IPv6")]
     Versions(&'static str),
@@ -166,6 +188,9 @@ pub enum StreamError {
     /// No values.
     #[error("`vary`: `{0}` has no value to take; write a count, a limit or a list that is not empty")]
     Values(String),
+    /// The field takes something else.
+    #[error("`vary`: {1} is nothing that `{0}` takes; write {2}")]
+    Unlike(String, Amount, String),
     /// A value does not fit.
     #[error("`vary`: {1} is too large for `{0}`; write numbers below {2}")]
     Large(String, u64, u128),
@@ -195,6 +220,9 @@ impl Description {
     /// Judges the stream. Nothing is opened but its capture.
     pub fn plan(&self) -> Result<Plan, StreamError> {
         self.judge()?;
+        if self.pcap.is_some() {
+            self.judge_capture()?;
+        }
         let rate = self.rate.as_deref().map(str::parse).transpose()?;
         let mut notes = Vec::new();
         let (laid, round) = match &self.pcap {
@@ -212,8 +240,11 @@ impl Description {
         let range = |key, value: u64, most: u64, remedy| {
             if value > most { Err(StreamError::Range(key, value, remedy)) } else { Ok(()) }
         };
-        range("vlan", self.vlan.len() as u64, 4, "at most four tags")?;
-        range("mpls", self.mpls.len() as u64, 4, "at most four labels")?;
+        let few = |key, count: usize, remedy| {
+            if count > MOST_TAGS { Err(StreamError::Many(key, count, remedy)) } else { Ok(()) }
+        };
+        few("vlan", self.vlan.len(), "at most four tags")?;
+        few("mpls", self.mpls.len(), "at most four labels")?;
         self.vlan
             .iter()
             .try_for_each(|id| range("vlan", (*id).into(), 4095, "identifiers from 0 to 4095"))?;
@@ -231,6 +262,29 @@ impl Description {
             return Err(StreamError::Versions("vxlan.destination"));
         }
         Ok(())
+    }
+
+    /// What a capture decides must not be described as well, since it would be ignored.
+    fn judge_capture(&self) -> Result<(), StreamError> {
+        let usual = Self::default();
+        let described = [
+            ("size", self.size != usual.size),
+            ("flows", self.flows != usual.flows),
+            ("vlan", self.vlan != usual.vlan),
+            ("mpls", self.mpls != usual.mpls),
+            ("source_mac", self.source_mac != usual.source_mac),
+            ("destination_mac", self.destination_mac != usual.destination_mac),
+            ("source", self.source != usual.source),
+            ("destination", self.destination != usual.destination),
+            ("transport", self.transport != usual.transport),
+            ("source_port", self.source_port != usual.source_port),
+            ("destination_port", self.destination_port != usual.destination_port),
+            ("vxlan", self.vxlan != usual.vxlan),
+            ("checksums", self.checksums != usual.checksums),
+            ("vary", self.vary != usual.vary),
+        ];
+        let twice = described.iter().find(|(_, described)| *described);
+        twice.map_or(Ok(()), |(key, _)| Err(StreamError::OfCapture(key)))
     }
 
     /// A frame of each size, and the round of sizes.
@@ -254,6 +308,7 @@ impl Description {
         for (name, pattern) in &self.vary {
             let field = find(laid, name)?;
             let base = field.value_in(&laid.bytes);
+            like(name, field, laid, pattern)?;
             fits(name, &field, pattern)?;
             let values = Values::of(pattern, base).ok_or_else(|| StreamError::Values(name.clone()))?;
             changes.push((name.clone(), field, values));
@@ -300,15 +355,40 @@ fn find(laid: &Laid, name: &str) -> Result<Field, StreamError> {
     })
 }
 
+/// Whether what is written as an address belongs into a field that holds one.
+fn like(name: &str, field: Field, laid: &Laid, pattern: &Pattern) -> Result<(), StreamError> {
+    let upper = field.upper_half(&laid.bytes);
+    let is_address = name.ends_with("source") || name.ends_with("destination");
+    let expected = match field.limit() {
+        _ if name.ends_with("_mac") => "a number or an address such as \"02:00:00:00:00:01\"".to_owned(),
+        _ if !is_address => "a number".to_owned(),
+        limit if limit == 1 << 32 => "a number or an address such as \"198.18.0.1\"".to_owned(),
+        _ => {
+            let prefix = Ipv6Addr::from_bits(u128::from(upper) << 64);
+            format!("a number or an address of {prefix}/64, the half that does not change")
+        }
+    };
+    let fits = |amount: &Amount| match amount {
+        Amount::Number(_) => true,
+        Amount::V4(_) => is_address && field.limit() == 1 << 32,
+        Amount::V6(address) => {
+            is_address && field.limit() == 1 << 64 && (address.to_bits() >> 64) as u64 == upper
+        }
+        Amount::Mac(_) => name.ends_with("_mac"),
+    };
+    let wrong = pattern.amounts().iter().find(|amount| !fits(amount));
+    wrong.map_or(Ok(()), |amount| Err(StreamError::Unlike(name.to_owned(), *amount, expected)))
+}
+
 /// Whether all values of a pattern fit into its field.
 fn fits(name: &str, field: &Field, pattern: &Pattern) -> Result<(), StreamError> {
     let largest = match pattern {
         Pattern::Count { count, from, step } => {
             let last = count.saturating_sub(1).checked_mul(*step);
-            last.and_then(|last| last.checked_add(from.unwrap_or(0))).unwrap_or(u64::MAX)
+            last.and_then(|last| last.checked_add(from.map_or(0, Amount::bits))).unwrap_or(u64::MAX)
         }
         Pattern::Random { below, .. } => below.unwrap_or(0).saturating_sub(1),
-        Pattern::List { list } => list.iter().copied().max().unwrap_or(0),
+        Pattern::List { list } => list.iter().map(|value| value.bits()).max().unwrap_or(0),
     };
     let limit = field.limit();
     if u128::from(largest) < limit {

@@ -26,4 +26,4 @@ pub use description::{Description, Outer, Plan, StreamError, Transport};
 pub use memory::NoMemory;
 pub use sizes::{SIZES, Sizes, SizesError};
 pub use source::{Sent, Source};
-pub use vary::Pattern;
+pub use vary::{Amount, Pattern};

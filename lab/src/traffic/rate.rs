@@ -35,6 +35,12 @@ pub enum Rate {
 #[error("`{0}` is no rate; write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max")]
 pub struct NoRate(String);
 
+impl NoRate {
+    pub(super) fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
 impl Rate {
     /// Frames a second, when frames have `mean` bytes without their checksum; `None`: no limit.
     pub fn frames(self, mean: f64) -> Option<f64> {

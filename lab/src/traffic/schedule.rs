@@ -3,10 +3,18 @@
 //! Whoever sends asks how many frames may go now, and sends that many. Due times are fixed by the start and the rate
 //! alone, so a late answer delays nothing behind it. What is more than [`Schedule::catch_up`] frames behind is given up
 //! and counted as missed, because sending it in one piece would be another load than the one asked for. A schedule
-//! reads no clock: its times are nanoseconds that it is told, which never go back.
+//! reads no clock: its times are nanoseconds that it is told, which never go back. An answer takes a bounded time,
+//! whatever the rate: of the frames of a Poisson process that came since the last one, only the latest are drawn one by
+//! one, and how many came before those is one draw.
 
 use fastrand::Rng;
 use std::collections::VecDeque;
+
+/// How many distances of a Poisson process are drawn for an answer, as a rule and at most.
+const DRAWN: f64 = 256.0;
+const MOST_DRAWN: usize = 1024;
+/// Of so many frames that came and have not gone it is known when each of them came.
+const DATED: usize = 16_384;
 
 /// How frames are spread over time at one rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +26,22 @@ pub enum Pace {
     Burst(u32),
     /// At distances that are exponentially distributed, from this seed.
     Poisson(u64),
+}
+
+impl Pace {
+    /// For stream `i` of `n` at `rate` frames a second: its pace, and by how many nanoseconds it begins later, so that
+    /// streams of one rate do not all send at the same moments.
+    pub fn of(self, i: usize, n: usize, rate: Option<f64>) -> (Self, u64) {
+        let frames = if let Pace::Burst(frames) = self { f64::from(frames.max(1)) } else { 1.0 };
+        let period = rate.map_or(0.0, |rate| frames * 1e9 / rate);
+        let later = (period * i as f64 / n.max(1) as f64) as u64;
+        match self {
+            Pace::Poisson(seed) if i > 0 => {
+                (Pace::Poisson(Rng::with_seed(seed.wrapping_add(i as u64)).u64(..)), later)
+            }
+            pace => (pace, later),
+        }
+    }
 }
 
 /// What may be sent now.
@@ -66,8 +90,8 @@ pub struct Schedule {
     chance: Rng,
     /// Poisson: when those came that have not gone, the oldest first; never more than `catch_up`.
     came: VecDeque<f64>,
-    /// Poisson: those that came when `came` was full, and are to be given up.
-    crowded_out: u64,
+    /// Poisson: those that came before all of these, of which only the number is known.
+    undated: u64,
 }
 
 impl Schedule {
@@ -90,7 +114,7 @@ impl Schedule {
             next: 0.0,
             chance: Rng::with_seed(seed),
             came: VecDeque::new(),
-            crowded_out: 0,
+            undated: 0,
         };
         schedule.next = schedule.distance();
         schedule
@@ -124,6 +148,15 @@ impl Schedule {
         Due { frames: frames as usize, missed }
     }
 
+    /// Nothing more is sent: what was due before `end` and has not gone is given up. How many frames.
+    pub fn finish(&mut self, end: u64) -> u64 {
+        let passed = end.checked_sub(self.start + 1);
+        let behind = self.rate.zip(passed).map_or(0, |(rate, passed)| self.behind(passed as f64, rate));
+        self.advance(behind);
+        self.missed += behind;
+        behind
+    }
+
     /// Frames that are due and have not gone.
     #[inline]
     fn behind(&mut self, passed: f64, rate: f64) -> u64 {
@@ -134,21 +167,46 @@ impl Schedule {
                 let frames = u64::from(frames.max(1));
                 (((passed * rate) as u64 / frames + 1) * frames).saturating_sub(self.released)
             }
-            Pace::Poisson(_) => self.arrived(passed),
+            Pace::Poisson(_) => self.arrived(passed, rate),
         }
     }
 
-    /// Poisson: how many have come by now and have not gone. Each distance is drawn once, however late the answer is.
-    fn arrived(&mut self, passed: f64) -> u64 {
-        while self.next <= passed {
-            if self.came.len() as u64 == self.catch_up {
+    /// Poisson: how many have come by now and have not gone.
+    fn arrived(&mut self, passed: f64, rate: f64) -> u64 {
+        self.skip(passed, rate);
+        let dated = DATED.min(self.catch_up as usize);
+        for _ in 0..MOST_DRAWN {
+            if self.next > passed {
+                break;
+            }
+            if self.came.len() == dated {
                 self.came.pop_front();
-                self.crowded_out += 1;
+                self.undated += 1;
             }
             self.came.push_back(self.next);
             self.next += self.distance();
         }
-        self.crowded_out + self.came.len() as u64
+        self.undated + self.came.len() as u64
+    }
+
+    /// Poisson: passes over what is too much to be drawn one by one. How many come in a given time is a Poisson number, and
+    /// a large one is normal with its mean as its variance; what comes afterwards does not depend on it.
+    fn skip(&mut self, passed: f64, rate: f64) {
+        let mean = (passed - self.next) * rate - DRAWN;
+        if mean < DRAWN {
+            return;
+        }
+        let number = (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64;
+        // What was to come next has come as well, before all of them.
+        self.undated += self.came.len() as u64 + 1 + number;
+        self.came.clear();
+        self.next += mean / rate + self.distance();
+    }
+
+    /// A number of the standard normal distribution (Box and Muller).
+    fn normal(&mut self) -> f64 {
+        let (radius, angle) = (1.0 - self.chance.f64(), self.chance.f64() * std::f64::consts::TAU);
+        (-2.0 * radius.ln()).sqrt() * angle.cos()
     }
 
     /// When the first of the frames that have not gone was due, in nanoseconds since the start.
@@ -160,7 +218,7 @@ impl Schedule {
                 let frames = u64::from(frames.max(1));
                 (self.released / frames * frames) as f64 / rate
             }
-            Pace::Poisson(_) => self.came.front().copied().unwrap_or(self.next),
+            Pace::Poisson(_) => self.came.front().copied().unwrap_or(self.next) - self.undated as f64 / rate,
         }
     }
 
@@ -169,8 +227,8 @@ impl Schedule {
     fn advance(&mut self, frames: u64) {
         self.released += frames;
         if matches!(self.pace, Pace::Poisson(_)) {
-            let forgotten = frames.min(self.crowded_out);
-            self.crowded_out -= forgotten;
+            let forgotten = frames.min(self.undated);
+            self.undated -= forgotten;
             self.came.drain(..(frames - forgotten) as usize);
         }
     }
@@ -217,12 +275,37 @@ mod tests {
     }
 
     #[test]
+    fn streams_of_one_rate_begin_apart() {
+        assert_eq!(Pace::Constant.of(1, 4, Some(1e6)), (Pace::Constant, 250));
+        assert_eq!(Pace::Burst(10).of(1, 2, Some(1e6)), (Pace::Burst(10), 5_000));
+        assert_eq!(Pace::Constant.of(3, 4, None), (Pace::Constant, 0));
+        assert_eq!(Pace::Poisson(7).of(0, 2, Some(1e6)), (Pace::Poisson(7), 0));
+        let (first, second) = (Pace::Poisson(7).of(1, 3, Some(1e6)), Pace::Poisson(7).of(2, 3, Some(1e6)));
+        assert_eq!(first, Pace::Poisson(7).of(1, 3, Some(1e6)));
+        assert!(first.0 != Pace::Poisson(7) && first.0 != second.0, "{first:?} {second:?}");
+    }
+
+    #[test]
     fn what_is_too_late_is_given_up_and_counted() {
         let mut schedule = Schedule::new(Some(1e6), Pace::Constant, 0, 8);
         assert_eq!(schedule.due(99_000, usize::MAX), Due { frames: 8, missed: 92 });
         let pacing = schedule.pacing();
         assert_eq!((pacing.asked, pacing.done, pacing.missed), (100, 8, 92));
         assert!((pacing.error() - 0.92).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_was_due_at_the_end_and_never_asked_for_is_missed() {
+        for pace in [Pace::Constant, Pace::Burst(10)] {
+            let mut schedule = Schedule::new(Some(1e6), pace, 500, 1_000);
+            assert_eq!(schedule.due(90_500, 64).frames, 64);
+            // Of the hundred frames of these 100 us; the next is due when they are over.
+            assert_eq!(schedule.finish(100_500), 36, "{pace:?}");
+            let pacing = schedule.pacing();
+            assert_eq!((pacing.asked, pacing.done, pacing.missed), (100, 64, 36), "{pace:?}");
+        }
+        assert_eq!(Schedule::new(None, Pace::Constant, 0, 64).finish(1_000), 0);
+        assert_eq!(Schedule::new(Some(1e6), Pace::Constant, 500, 64).finish(500), 0);
     }
 
     #[test]
@@ -247,10 +330,37 @@ mod tests {
         assert!((mean - 1.0).abs() < 0.04 && (squares / 20_000.0 - 1.0).abs() < 0.08, "{mean} {squares}");
     }
 
+    #[test]
+    fn a_poisson_process_beyond_what_can_be_sent_answers_with_few_draws_and_loses_no_count() {
+        // A hundred frames a nanosecond: drawn one by one, a second of it would be 10^11 logarithms.
+        let mut schedule = Schedule::new(Some(1e11), Pace::Poisson(1), 0, 100_000_000);
+        let (mut done, mut missed) = (0, 0);
+        for now in (0..=1_000_000_000).step_by(10_000_000) {
+            let due = schedule.due(now, 64);
+            (done, missed) = (done + due.frames as u64, missed + due.missed);
+        }
+        let pacing = schedule.pacing();
+        assert_eq!((pacing.done, pacing.missed, pacing.asked), (done, missed, done + missed));
+        assert!(schedule.came.len() <= DATED);
+        // What has come and not gone is at most what may be caught up with; 10^11 of them stray by 10^6.
+        let asked = (pacing.asked + schedule.undated + schedule.came.len() as u64) as f64;
+        assert!((asked - 1e11).abs() < 1e7, "{asked}");
+    }
+
+    #[test]
+    fn what_is_skipped_of_a_poisson_process_has_its_mean_and_variance() {
+        let mut schedule = Schedule::new(Some(1e9), Pace::Poisson(3), 0, 1_000_000);
+        let counts = sent(&mut schedule, (1..=4_000).map(|n| n * 2_000));
+        let mean = counts.iter().sum::<usize>() as f64 / 4_000.0;
+        let variance = counts.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>() / 4_000.0;
+        // Mean and variance are 2000; over 4000 of them the mean strays by 0.7 and the variance by 45.
+        assert!((mean - 2_000.0).abs() < 4.0 && (variance - 2_000.0).abs() < 250.0, "{mean} {variance}");
+    }
+
     proptest! {
         #[test]
         fn what_was_asked_is_what_was_done_and_missed(
-            frames in 1e3..1e8f64, burst in 0..20u32, seed: u64, catch_up in 1..200u64, room in 1..100usize,
+            frames in 1e3..1e11f64, burst in 0..20u32, seed: u64, catch_up in 1..200u64, room in 1..100usize,
             steps in prop::collection::vec(0..20_000u64, 1..60),
         ) {
             for pace in [Pace::Constant, Pace::Burst(burst), Pace::Poisson(seed)] {

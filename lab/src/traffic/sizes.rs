@@ -1,6 +1,7 @@
 //! The sizes of a stream's frames, without their checksum: one, several in turn, or a mix.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -13,7 +14,7 @@ const SIMPLE: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570]
 const LONGEST_ROUND: u32 = 10_000;
 
 /// Which sizes, before they are judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Sizes {
     /// All of one size.
@@ -48,6 +49,12 @@ pub enum SizesError {
         "`{0}` names no sizes; write a number such as 64, several such as 64,512,1514, `imix`, or a table such as 64:7,570:4"
     )]
     Name(String),
+    /// No form that sizes have.
+    #[error(
+        "{0} names no sizes; write a number such as 64, several such as [64, 1514], \"imix\", or a table such as \
+         {{ mix = [[64, 7], [570, 4]] }}"
+    )]
+    Form(String),
     /// Nothing in the list or table.
     #[error("there is no size; write at least one")]
     None,
@@ -74,6 +81,51 @@ impl Sizes {
             None => Ok(round),
         }
     }
+}
+
+impl Sizes {
+    /// Reads them as they stand in a file.
+    fn read(value: &Value) -> Result<Self, SizesError> {
+        let form = || SizesError::Form(value.to_string());
+        match value {
+            Value::Number(_) => Ok(Self::Fixed(size(value).ok_or_else(form)??)),
+            Value::String(name) => Ok(Self::Named(name.clone())),
+            Value::Array(list) => {
+                let sizes = list.iter().map(|value| size(value).ok_or_else(form)?);
+                Ok(Self::List(sizes.collect::<Result<_, _>>()?))
+            }
+            Value::Object(keys) => {
+                let mix = keys.get("mix").filter(|_| keys.len() == 1).and_then(Value::as_array);
+                let pair = |pair: &Value| {
+                    let [first, weight] = pair.as_array().ok_or_else(form)?.as_slice() else {
+                        return Err(form());
+                    };
+                    let weight = weight.as_u64().and_then(|weight| weight.try_into().ok());
+                    Ok((size(first).ok_or_else(form)??, weight.ok_or_else(form)?))
+                };
+                Ok(Self::Table { mix: mix.ok_or_else(form)?.iter().map(pair).collect::<Result<_, _>>()? })
+            }
+            _ => Err(form()),
+        }
+    }
+}
+
+/// `None`: it is no whole number.
+fn size(value: &Value) -> Option<Result<u16, SizesError>> {
+    let size = value.as_u64()?;
+    Some(size.try_into().map_err(|_| SizesError::Range(size)))
+}
+
+impl<'de> Deserialize<'de> for Sizes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::read(&Value::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// Those of a stream: what is wrong is said of its key.
+pub(super) fn of_a_stream<'de, D: Deserializer<'de>>(from: D) -> Result<Sizes, D::Error> {
+    let sizes = Sizes::read(&Value::deserialize(from)?);
+    sizes.map_err(|error| D::Error::custom(format!("`size`: {error}")))
 }
 
 /// A round in which each size comes as often as its weight says, as evenly as possible.
@@ -111,7 +163,9 @@ impl FromStr for Sizes {
             let mix = parts.map(pair).collect::<Option<_>>().ok_or_else(wrong)?;
             return Ok(Sizes::Table { mix });
         }
-        let sizes = parts.map(|part| part.parse().ok()).collect::<Option<Vec<u16>>>().ok_or_else(wrong)?;
+        let sizes = parts.map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>().ok_or_else(wrong)?;
+        let narrow = |size: &u64| u16::try_from(*size).map_err(|_| SizesError::Range(*size));
+        let sizes = sizes.iter().map(narrow).collect::<Result<Vec<_>, _>>()?;
         Ok(if let [size] = sizes[..] { Sizes::Fixed(size) } else { Sizes::List(sizes) })
     }
 }
@@ -142,7 +196,27 @@ mod tests {
         assert_eq!("9".parse::<Sizes>().unwrap().round(), Err(SizesError::Range(9)));
         assert_eq!(Sizes::List(vec![]).round(), Err(SizesError::None));
         assert_eq!("64:0".parse::<Sizes>().unwrap().round(), Err(SizesError::Weights(0)));
+        assert_eq!("64,70000".parse::<Sizes>(), Err(SizesError::Range(70_000)));
         assert!("1e3".parse::<Sizes>().is_err() && "64;65".parse::<Sizes>().is_err());
+    }
+
+    #[test]
+    fn sizes_of_a_file_are_read_as_they_are_kept_and_others_refused_with_the_forms() {
+        let read = |text: &str| Sizes::read(&serde_json::from_str(text).unwrap());
+        for text in ["64", "[64,512]", "\"imix\"", "{\"mix\":[[64,7],[570,4]]}"] {
+            assert_eq!(serde_json::to_string(&read(text).unwrap()).unwrap(), text);
+        }
+        assert_eq!(read("70000"), Err(SizesError::Range(70_000)));
+        for text in
+            ["5.5", "-1", "true", "[64,\"x\"]", "{\"mix\":[[64]]}", "{\"a\":1,\"mix\":[]}", "{\"a\":1}"]
+        {
+            assert_eq!(read(text), Err(SizesError::Form(text.to_owned())));
+        }
+        let told = read("5.5").unwrap_err().to_string();
+        assert!(
+            told.starts_with("5.5 names no sizes; write a number") && told.ends_with("[570, 4]] }"),
+            "{told}"
+        );
     }
 
     #[test]

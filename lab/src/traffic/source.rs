@@ -7,12 +7,15 @@
 use super::description::Plan;
 use super::memory::{Memory, NoMemory};
 use super::schedule::{Pace, Pacing, Schedule};
-use super::tag::Tag;
+use super::tag::{TAG, Tag};
 use super::template::Template;
 use super::vary::Values;
 use mem::Seg;
 use mem::copy::Kernel;
-use port::{BURST, Burst};
+use port::{BURST, Burst, HEAD};
+
+/// The shortest Ethernet frame, without its checksum (IEEE 802.3).
+const SHORTEST: usize = 60;
 
 /// What was sent of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,7 +64,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The streams of a run with this key, each at its rate in frames a second (`None`: without limit), from `start` on.
+    /// The streams of a run with this key, each at its rate in frames a second (`None`: without limit), from `start` on:
+    /// stream i of n by i/n of its own period later, and by chance of its own.
     pub fn new(
         plans: Vec<(Plan, Option<f64>)>,
         pace: Pace,
@@ -69,15 +73,16 @@ impl Source {
         catch_up: u64,
         key: u32,
     ) -> Result<Self, NoMemory> {
-        let mut memory = Vec::new();
-        let lanes = plans.into_iter().map(|(plan, rate)| {
+        let (mut memory, all) = (Vec::new(), plans.len());
+        let lanes = plans.into_iter().enumerate().map(|(i, (plan, rate))| {
             let bodies = plan.templates.iter().map(|template| {
                 let at = memory.len();
                 memory.extend(template.body());
                 at
             });
             let bodies = bodies.collect();
-            let schedule = Schedule::new(rate, pace, start, catch_up);
+            let (pace, later) = pace.of(i, all, rate);
+            let schedule = Schedule::new(rate, pace, start + later, catch_up);
             let Plan { templates, round, values, .. } = plan;
             Lane { templates, bodies, round, at: 0, values, schedule, next: 0, sent: Sent::default() }
         });
@@ -88,10 +93,12 @@ impl Source {
 
     /// From here on frames are marked as those of the warm-up, or no longer; counts, numbers and schedules begin anew.
     pub fn begin(&mut self, warm_up: bool, rates: impl Fn(usize) -> (Option<f64>, Pace), start: u64) {
+        let all = self.lanes.len();
         self.warm_up = warm_up;
         for (i, lane) in self.lanes.iter_mut().enumerate() {
             let (rate, pace) = rates(i);
-            lane.schedule = Schedule::new(rate, pace, start, lane.schedule.catch_up());
+            let (pace, later) = pace.of(i, all, rate);
+            lane.schedule = Schedule::new(rate, pace, start + later, lane.schedule.catch_up());
             (lane.next, lane.sent) = (0, Sent::default());
         }
     }
@@ -116,6 +123,11 @@ impl Source {
             }
         }
         missed
+    }
+
+    /// Nothing more is made: gives up what was due before `end`. How many frames.
+    pub fn finish(&mut self, end: u64) -> u64 {
+        self.lanes.iter_mut().map(|lane| lane.schedule.finish(end)).sum()
     }
 
     /// One more frame of a stream.
@@ -174,14 +186,19 @@ impl Source {
     }
 
     /// One frame of each stream with its Ethernet addresses exchanged: what its receiver says so that switches learn
-    /// where it is.
+    /// where it is. It is tagged as a frame of the warm-up, so that a meter knows it for one of ours that does not count.
     pub fn answers(&self) -> impl Iterator<Item = Vec<u8>> {
-        let first = self.lanes.iter().filter_map(|lane| lane.templates.first());
-        first.map(|template| {
-            let head = &template.head()[..60.min(template.head().len())];
-            let mut bytes = [&head[6..12], &head[..6], &head[12..]].concat();
-            bytes.resize(60, 0);
-            bytes
+        let first = self.lanes.iter().map(|lane| lane.templates.first()).enumerate();
+        first.filter_map(|(i, template)| {
+            let head = template?.head();
+            let tag = Tag { stream: i as u16, warm_up: true, ..Tag::default() }.write(self.key);
+            // A short frame has room for its tag; of a long one only the headers are said, and a tag behind them.
+            let front = if template?.is_long() { head } else { &head[..head.len() - TAG] };
+            let front = &front[..front.len().min(HEAD - TAG)];
+            let mut bytes = [&front[6..12], &front[..6], &front[12..]].concat();
+            bytes.resize(bytes.len().max(SHORTEST - TAG), 0);
+            bytes.extend(tag);
+            Some(bytes)
         })
     }
 }

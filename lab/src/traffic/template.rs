@@ -35,6 +35,12 @@ impl Field {
         self.window(frame) >> self.0.shift & self.mask()
     }
 
+    /// The eight bytes in front of the field: the other half, where it is the lower one of an IPv6 address.
+    pub(super) fn upper_half(self, frame: &[u8]) -> u64 {
+        let from = self.0.at.saturating_sub(8);
+        frame[from..self.0.at].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    }
+
     /// The bytes that the field lies in, as a number.
     fn window(self, frame: &[u8]) -> u64 {
         frame[self.0.at..self.0.at + self.0.len].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
@@ -194,7 +200,9 @@ fn settle(bytes: &mut [u8], checks: Vec<Check>, patches: &[Patch]) -> Vec<(usize
     let changes = |which: usize| patches.iter().any(|patch| patch.counts[which]);
     let (moving, settled): (Vec<_>, Vec<_>) =
         checks.into_iter().enumerate().partition(|(which, check)| check.tag.is_some() || changes(*which));
-    settled.into_iter().for_each(|(_, check)| check.write(bytes, check.base));
+    for (_, check) in settled {
+        check.write(bytes, check.base);
+    }
     moving
 }
 

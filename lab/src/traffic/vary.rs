@@ -1,21 +1,28 @@
 //! What a field that changes from frame to frame holds: counted, random from a seed, or from a list.
 
 use fastrand::Rng;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::MacAddress;
+
+/// What a pattern may look like, for whoever wrote another.
+const FORMS: &str = "{ count = 4, from = 1, step = 2 }, { random = 1, below = 64 } or { list = [0, 46] }, without what you do not need";
 
 /// How a field changes, before it is judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case", untagged)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", untagged)]
 pub enum Pattern {
     /// `from`, then `step` more with each frame, `count` values in all, and again.
     Count {
         /// How many values.
         count: u64,
         /// The first; left out: what stands in the field otherwise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        from: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        from: Option<Amount>,
         /// From one to the next.
-        #[serde(default = "one")]
         step: u64,
     },
     /// By chance from this seed, the same in each run.
@@ -23,18 +30,115 @@ pub enum Pattern {
         /// The seed.
         random: u64,
         /// Only values below this; left out: every value of the field.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         below: Option<u64>,
     },
     /// These in turn.
     List {
         /// The values.
-        list: Vec<u64>,
+        list: Vec<Amount>,
     },
 }
 
-fn one() -> u64 {
-    1
+/// A value of a field: a number, or what people write for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Amount {
+    /// A number.
+    Number(u64),
+    /// Of a field that holds such an address.
+    V4(Ipv4Addr),
+    /// Of a field that holds the lower half of such an address.
+    V6(Ipv6Addr),
+    /// Of a field that holds such an address.
+    Mac(MacAddress),
+}
+
+impl Amount {
+    /// As the field holds it.
+    pub(super) fn bits(self) -> u64 {
+        match self {
+            Amount::Number(number) => number,
+            Amount::V4(address) => address.to_bits().into(),
+            Amount::V6(address) => address.to_bits() as u64,
+            Amount::Mac(address) => {
+                address.octets().iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+            }
+        }
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let Some(text) = value.as_str() else { return value.as_u64().map(Amount::Number) };
+        let v4 = || text.parse().ok().map(Amount::V4);
+        let v6 = || text.parse().ok().map(Amount::V6);
+        v4().or_else(v6).or_else(|| text.parse().ok().map(Amount::Mac))
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Amount::Number(number) => number.fmt(f),
+            Amount::V4(address) => address.fmt(f),
+            Amount::V6(address) => address.fmt(f),
+            Amount::Mac(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Pattern {
+    /// Reads a pattern; otherwise what is wrong with it, and behind `; ` what to write.
+    fn read(value: &Value) -> Result<Self, String> {
+        let form = || format!("{value} is no pattern; write {FORMS}");
+        let keys = value.as_object().ok_or_else(form)?;
+        let known: &[&str] = match ["count", "random", "list"].map(|key| keys.contains_key(key)) {
+            [true, false, false] => &["count", "from", "step"],
+            [false, true, false] => &["random", "below"],
+            [false, false, true] => &["list"],
+            _ => return Err(form()),
+        };
+        if let Some(key) = keys.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(format!("{value} has `{key}`, which does not belong there; write {FORMS}"));
+        }
+        let number = |key: &str| keys.get(key).map(|value| whole(key, value)).transpose();
+        let amount = |key: &str| keys.get(key).map(|value| one(key, value)).transpose();
+        if let Some(count) = number("count")? {
+            return Ok(Self::Count { count, from: amount("from")?, step: number("step")?.unwrap_or(1) });
+        }
+        if let Some(random) = number("random")? {
+            return Ok(Self::Random { random, below: number("below")? });
+        }
+        let list = keys.get("list").and_then(Value::as_array).ok_or_else(form)?;
+        Ok(Self::List { list: list.iter().map(|value| one("list", value)).collect::<Result<_, _>>()? })
+    }
+
+    /// The values that are written out.
+    pub(super) fn amounts(&self) -> &[Amount] {
+        match self {
+            Pattern::Count { from, .. } => from.as_slice(),
+            Pattern::Random { .. } => &[],
+            Pattern::List { list } => list,
+        }
+    }
+}
+
+fn whole(key: &str, value: &Value) -> Result<u64, String> {
+    value.as_u64().ok_or_else(|| format!("`{key}` is {value}; write a whole number from 0"))
+}
+
+fn one(key: &str, value: &Value) -> Result<Amount, String> {
+    let wrong = || format!("`{key}` holds {value}; write whole numbers, or addresses such as \"198.18.0.1\"");
+    Amount::read(value).ok_or_else(wrong)
+}
+
+/// Reads the fields that change, by name.
+pub(super) fn fields<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Pattern>, D::Error> {
+    let fields = BTreeMap::<String, Value>::deserialize(from)?;
+    let pattern = |(name, value): (String, Value)| match Pattern::read(&value) {
+        Ok(pattern) => Ok((name, pattern)),
+        Err(why) => Err(D::Error::custom(format!("`vary`: `{name}`: {why}"))),
+    };
+    fields.into_iter().map(pattern).collect()
 }
 
 /// The values of one field as they come. They are cut to the field's width by whoever writes them.
@@ -89,14 +193,16 @@ impl Values {
         match pattern {
             Pattern::Count { count: 0, .. } | Pattern::Random { below: Some(0), .. } => None,
             Pattern::Count { count, from, step } => {
-                let from = from.unwrap_or(base);
+                let from = from.map_or(base, Amount::bits);
                 Some(Values::Count { value: from, from, step: *step, count: *count, left: *count })
             }
             Pattern::Random { random, below } => {
                 Some(Values::Random { chance: Rng::with_seed(*random), below: below.unwrap_or(0) })
             }
             Pattern::List { list } if list.is_empty() => None,
-            Pattern::List { list } => Some(Values::List { values: list.clone().into(), at: 0 }),
+            Pattern::List { list } => {
+                Some(Values::List { values: list.iter().map(|value| value.bits()).collect(), at: 0 })
+            }
         }
     }
 
@@ -131,7 +237,7 @@ mod tests {
     use super::*;
 
     fn first(pattern: &str, n: usize) -> Vec<u64> {
-        let pattern: Pattern = toml::from_str(pattern).unwrap();
+        let pattern = Pattern::read(&toml::from_str(pattern).unwrap()).unwrap();
         let mut values = Values::of(&pattern, 7).unwrap();
         std::iter::repeat_with(|| values.next()).take(n).collect()
     }
@@ -145,7 +251,22 @@ mod tests {
         assert_ne!(first("random = 1", 4), first("random = 2", 4));
         assert!(first("random = 1\nbelow = 4", 100).iter().all(|value| *value < 4));
         assert!(Values::of(&Pattern::List { list: vec![] }, 0).is_none());
-        assert!(toml::from_str::<Pattern>("cuont = 3").is_err());
+        let addresses = "list = [\"10.0.0.1\", \"2001:db8::7\", \"02:00:00:00:00:01\"]";
+        assert_eq!(first(addresses, 3), [0x0a00_0001, 7, 0x0200_0000_0001]);
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_with_its_value_and_the_forms() {
+        let told = |pattern: &str| Pattern::read(&toml::from_str(pattern).unwrap()).unwrap_err();
+        let unknown = told("rand = 1");
+        assert!(unknown.starts_with("{\"rand\":1} is no pattern; write { count = 4"), "{unknown}");
+        assert!(told("count = 1\nlist = [1]").contains("is no pattern"));
+        assert!(told("random = 1\nfrom = 2").contains("has `from`, which does not belong there"));
+        assert_eq!(told("count = -3"), "`count` is -3; write a whole number from 0");
+        assert!(
+            told("list = [\"ten\"]").starts_with("`list` holds \"ten\"; write whole numbers, or addresses")
+        );
+        assert!(told("list = 5").contains("is no pattern"));
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub const MOST: usize = 256;
 /// How often ports are tended and whoever watches is told, in nanoseconds.
 const TENDED: u64 = 1_000_000;
 const TOLD: u64 = 250_000_000;
+/// How long it is between two announcements of the receiver, in nanoseconds.
+const ANNOUNCED: u64 = 5_000_000;
 /// Frames that wait for room are made anew when they are older than this, in nanoseconds.
 const STALE: u64 = 1_000;
 /// Without a frame for as long as frames were sent, within these bounds, the last ones are not coming any more.
@@ -67,7 +69,8 @@ pub struct Timing {
     pub catch_up: Option<u64>,
     /// How long ports may take until they carry packets.
     pub patience: Duration,
-    /// Whether the receiver says first where it is, so that switches need not flood.
+    /// Whether the receiver says where it is, so that switches need not flood: once before, and every few milliseconds of
+    /// the warm-up until a frame has come.
     pub announce: bool,
 }
 
@@ -217,6 +220,12 @@ impl Ends {
         self.sides().for_each(|side| side.tend(now));
     }
 
+    /// Has the ports send what they keep back and has waited long enough, or `all` of it. Whether anything was sent.
+    #[inline]
+    fn flush(&mut self, at: u64, all: bool) -> bool {
+        self.sides().fold(false, |sent, side| side.flush(port::Now(at), all) | sent)
+    }
+
     fn notify(&mut self) {
         // Orders what was published before the loads of the other sides' suppression fields.
         fence(Ordering::SeqCst);
@@ -251,8 +260,21 @@ struct Loop {
     meter: Meter,
     /// What came to a sending port that does not receive.
     returned: Meter,
+    announced: u64,
     tended: u64,
     told: u64,
+}
+
+impl Loop {
+    /// Frames that came back to the sending port; those of the warm-up, which announcements are too, do not count.
+    fn returned(&self) -> u64 {
+        self.returned.taken() - self.returned.strangers().warm_up
+    }
+
+    /// Whether no frame of this run has come to the receiver.
+    fn nothing_came(&self) -> bool {
+        self.meter.received() + self.meter.strangers().warm_up == 0
+    }
 }
 
 /// Nanoseconds of a clock since `origin`.
@@ -324,27 +346,21 @@ impl Rig {
             offers: (0, 0),
             returned: Meter::new(0, self.key),
             meter,
+            announced: 0,
             tended: 0,
             told: 0,
         };
         if self.timing.announce {
-            self.announce();
+            self.announce(&mut state, 0);
         }
         if !self.timing.warm_up.is_zero() && !self.phase::<K>(&mut state, true, watch) {
             return Err(RigError::Ended);
         }
-        let before = (self.faults(), state.returned.taken());
+        let before = (self.faults(), state.returned());
         let began = Instant::now();
         let whole = self.phase::<K>(&mut state, false, watch);
         let seconds = if whole { self.timing.duration.as_secs_f64() } else { began.elapsed().as_secs_f64() };
         let sent: Vec<Sent> = self.source.sent().collect();
-        if state.blocked {
-            // The port has taken nothing since the schedule was asked last, so what was due since then is not counted yet.
-            let asked = self.asked().map_or(0, |rate| (rate * seconds) as u64);
-            let told =
-                sent.iter().map(|sent| sent.frames).sum::<u64>() + state.missed.generator + state.missed.port;
-            state.missed.port += asked.saturating_sub(told);
-        }
         self.drain::<K>(&mut state, watch);
         let faults = self.faults() - before.0;
         let counted = Counted {
@@ -357,7 +373,7 @@ impl Rig {
             missed: state.missed,
             offers: state.offers,
             dropped_by_port: self.ends.send.dropped(),
-            returned: state.returned.taken() - before.1,
+            returned: state.returned() - before.1,
             faults,
         };
         Ok(counted.outcome())
@@ -368,15 +384,18 @@ impl Rig {
     }
 
     /// The receiver sends one frame of each stream's destination. Only where there is a receiver of its own.
-    fn announce(&mut self) {
+    fn announce(&mut self, state: &mut Loop, at: u64) {
+        state.announced = at;
         let Some(receiver) = &mut self.ends.receive else { return };
         let mut burst = Burst::new();
         for answer in self.source.answers() {
             burst.begin(0);
+            burst.set_now(port::Now(at));
             if burst.push_own(&answer) {
                 receiver.send(&burst, &[0]);
             }
         }
+        receiver.flush(port::Now(at), true);
         self.ends.notify();
     }
 
@@ -396,21 +415,44 @@ impl Rig {
         loop {
             let at = now();
             if at >= until {
+                self.finish(state, until);
                 return true;
             }
             self.turn::<K>(state, at, now);
             if at - state.tended > TENDED {
                 state.tended = at;
                 self.ends.tend();
+                // It may have been lost: a switch is not ready at the moment its ports are.
+                let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCED;
+                if again && state.nothing_came() {
+                    self.announce(state, at);
+                }
                 if at.saturating_sub(state.told) > TOLD {
                     state.told = at;
                     let since = Duration::from_nanos(at.saturating_sub(start));
                     let sent = self.source.sent().map(|sent| sent.frames).sum();
                     if !watch(Progress { phase, since, sent, received: state.meter.received() }) {
+                        self.finish(state, at);
                         return false;
                     }
                 }
             }
+        }
+    }
+
+    /// Counts what was due before the end of a phase and did not go: never asked for, or left in the burst. It is the port's
+    /// where that has not taken everything since the schedule was asked last. What the port keeps back goes.
+    fn finish(&mut self, state: &mut Loop, end: u64) {
+        if self.ends.flush(end, true) {
+            self.ends.notify();
+        }
+        let missed = self.source.finish(end);
+        if state.blocked {
+            // Of a stream without limit there is always something left, and none of it was asked for.
+            let left = self.asked().map_or(0, |_| state.burst.len() - state.at);
+            state.missed.port += missed + left as u64;
+        } else {
+            state.missed.generator += missed;
         }
     }
 
@@ -419,7 +461,8 @@ impl Rig {
     fn turn<K: Kernel>(&mut self, state: &mut Loop, at: u64, now: impl Fn() -> u64 + Copy) {
         let sent = self.offer::<K>(state, at);
         let came = self.take::<K>(state, now);
-        if sent + came > 0 {
+        let flushed = sent == 0 && self.ends.flush(at, false);
+        if sent + came > 0 || flushed {
             self.ends.notify();
         } else {
             std::hint::spin_loop();
@@ -476,7 +519,9 @@ impl Rig {
             && last.elapsed() < silence
             && began.elapsed() < self.timing.patience
         {
-            if self.take::<K>(state, now) > 0 {
+            let came = self.take::<K>(state, now);
+            // A port that had no room for all that it kept back may have some now.
+            if came > 0 || self.ends.flush(now(), true) {
                 self.ends.notify();
                 last = Instant::now();
             }

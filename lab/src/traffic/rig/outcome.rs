@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 const NOTICED: f64 = 0.001;
 
 /// Who kept the rate from being what was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// Nobody: what was asked was sent.
+    #[default]
     None,
     /// The generator was late.
     Generator,
@@ -22,7 +23,7 @@ pub enum Limit {
 /// Frames that the schedule had and nobody sent, by who was to blame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
-    /// The generator was late.
+    /// The generator was late, or away when the run was over.
     pub generator: u64,
     /// The port took no more.
     pub port: u64,
@@ -65,8 +66,10 @@ pub struct StreamOutcome {
     pub latest_ns: u64,
     /// From making a frame to finding it, in nanoseconds.
     pub latency_ns: Summary,
-    /// RFC 3550, in nanoseconds.
+    /// RFC 3550's estimate, the mean of what it was after each frame, in nanoseconds.
     pub jitter_ns: f64,
+    /// The most that it was, in nanoseconds.
+    pub jitter_max_ns: f64,
     /// The size of IPDV (RFC 3393), in nanoseconds.
     pub ipdv_ns: Summary,
     /// Latencies: the greatest of each range in nanoseconds, and how many frames had it.
@@ -74,7 +77,7 @@ pub struct StreamOutcome {
 }
 
 /// What became of all of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// How long frames were sent, in seconds, without warm-up and waiting for the last ones.
     pub seconds: f64,
@@ -108,7 +111,7 @@ pub struct Outcome {
     pub unknown_stream: u64,
     /// Frames that came before they were made, by their tag.
     pub impossible_time: u64,
-    /// Tagged or not, frames that came back to the sending port.
+    /// Tagged or not, frames that came back to the sending port; without those of the warm-up and announcements.
     pub returned: u64,
     /// How many times a port broke.
     pub faults: u64,
@@ -207,6 +210,7 @@ impl Counted<'_> {
             latest_ns: sent.pacing.latest,
             latency_ns: delay.latency().summary(),
             jitter_ns: delay.jitter(),
+            jitter_max_ns: delay.most_jitter(),
             ipdv_ns: delay.variation().summary(),
             histogram: delay.latency().buckets().collect(),
         }

@@ -15,6 +15,8 @@ use std::time::Instant;
 pub(crate) struct Desk {
     rx: Vec<(u16, Box<dyn RxQueue>)>,
     tx: Vec<(u16, Box<dyn TxQueue>)>,
+    /// Whether one of them was ever seen to keep packets back.
+    keeps_back: bool,
     /// What was found broken since the port was tended last.
     broken: Option<PortFault>,
 }
@@ -74,6 +76,7 @@ impl Attach for Desk {
     }
 
     fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
+        self.keeps_back |= queue.keeps_back();
         self.tx.push((pair, queue));
     }
 
@@ -184,6 +187,26 @@ impl Side {
         }
     }
 
+    /// Has the transmit queues send what they keep back and has waited long enough at `now`, or `all` of it. Whether
+    /// anything was sent.
+    #[inline]
+    pub fn flush(&mut self, now: Now, all: bool) -> bool {
+        let (mut sent, mut at) = (false, 0);
+        while self.desk.keeps_back && at < self.desk.tx.len() {
+            match self.desk.tx[at].1.flush(now, all, &mut self.tally) {
+                Ok(some) => {
+                    sent |= some;
+                    at += 1;
+                }
+                Err(fault) => {
+                    drop(self.desk.tx.remove(at));
+                    self.desk.broken = Some(fault);
+                }
+            }
+        }
+        sent
+    }
+
     /// Takes what has come, and has the meter look at it. How many frames.
     #[inline]
     pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
@@ -225,5 +248,23 @@ impl Side {
     pub fn notify(&mut self) {
         self.desk.tx.iter_mut().for_each(|(_, queue)| queue.notify());
         self.desk.rx.iter_mut().for_each(|(_, queue)| queue.notify());
+    }
+}
+
+#[cfg(test)]
+impl Side {
+    /// What a switch does: hands what has come to another port, or loses it. How many frames.
+    pub(super) fn pass(&mut self, to: &mut Self, is_lost: bool) -> usize {
+        let Some((_, queue)) = self.desk.rx.first_mut() else { return 0 };
+        self.received.begin(0);
+        queue.rx(&mut self.received, &mut Tally::default()).unwrap();
+        let came = self.received.len();
+        if !is_lost {
+            to.send(&self.received, &port::PLACES[..came]);
+        }
+        if !self.received.is_untouched() {
+            queue.complete(&self.received);
+        }
+        came
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::traffic::Sizes;
+use port::wrap::{Transmit, Wrappers, wrap};
 
 fn timing(rate: &str) -> Timing {
     Timing {
@@ -35,6 +36,70 @@ fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
         assert_eq!(stream.latency_ns.count, stream.received);
         assert_eq!(stream.histogram.iter().map(|(_, n)| n).sum::<u64>(), stream.received);
     }
+}
+
+#[test]
+fn every_frame_that_was_due_was_sent_or_missed_also_at_the_end() {
+    let mut ends = Ends::wire().unwrap();
+    // A turn is longer than the phase, so most frames are due after the schedule was asked last.
+    ends.beside = Some(Beside::new(|| std::thread::sleep(Duration::from_millis(30))));
+    let timing = Timing { duration: Duration::from_millis(20), warm_up: Duration::ZERO, ..timing("100kpps") };
+    let outcome = Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
+    assert_eq!((outcome.sent + outcome.missed.generator, outcome.missed.port), (2_000, 0), "{outcome:?}");
+    assert_eq!(outcome.limit, Limit::Generator);
+}
+
+#[test]
+fn what_a_port_keeps_back_is_sent_at_the_end() {
+    let exchange = Exchange::default();
+    let end =
+        |name: &str, peer: &str| Box::new(Pair::new(name, peer, Options::default(), &exchange).unwrap());
+    // It waits for as many packets as never come.
+    let transmit = Some(Transmit { packets: 256, within: None });
+    let gathers = wrap(end("a", "b"), "a", &Wrappers { transmit, ..Wrappers::default() }).unwrap();
+    let (send, receive) = (Side::new("a", gathers), Some(Side::new("b", end("b", "a"))));
+    let ends = Ends { send, receive, beside: None };
+    let outcome = Rig::new(ends, &[stream("64")], timing("1kpps"), 1).unwrap().run(&mut |_| true).unwrap();
+    assert!(outcome.sent > 0 && outcome.lost == 0 && outcome.warm_up > 0, "{outcome:?}");
+}
+
+/// A switch between sender and receiver that loses the first `lost` frames of the receiver, and all that was sent before.
+fn forgetful(lost: usize) -> Ends {
+    let exchange = Exchange::default();
+    let end = |name: &str, peer: &str| {
+        Side::new(name, Box::new(Pair::new(name, peer, Options::default(), &exchange).unwrap()))
+    };
+    let (send, receive) = (end("a", "to-a"), Some(end("b", "to-b")));
+    let mut own = [end("to-a", "a"), end("to-b", "b")];
+    for side in &mut own {
+        side.open(Instant::now());
+    }
+    let mut heard = 0;
+    let turn = move || {
+        for side in &mut own {
+            side.tend(Instant::now());
+        }
+        let [left, right] = &mut own;
+        heard += right.pass(left, heard < lost);
+        left.pass(right, heard <= lost);
+        fence(Ordering::SeqCst);
+        own.iter_mut().for_each(Side::notify);
+    };
+    Ends { send, receive, beside: Some(Beside::new(turn)) }
+}
+
+#[test]
+fn an_announcement_is_repeated_until_a_frame_comes_and_is_not_one_that_came_back() {
+    let timing = Timing { warm_up: Duration::from_millis(500), ..timing("1kpps") };
+    let outcome = Rig::new(forgetful(2), &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
+    assert!(outcome.warm_up > 0 && outcome.lost == 0 && outcome.returned == 0, "{outcome:?}");
+}
+
+#[test]
+fn without_a_warm_up_the_announcement_does_not_count_either() {
+    let timing = Timing { warm_up: Duration::ZERO, ..timing("1kpps") };
+    let outcome = Rig::new(forgetful(0), &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
+    assert!(outcome.received > 0 && outcome.returned == 0, "{outcome:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@ use super::super::description::{Description, Outer, Transport};
 use super::super::meter::Meter;
 use super::super::sizes::Sizes;
 use super::super::tag::TAG;
-use super::super::vary::Pattern;
+use super::super::vary::{Amount, Pattern};
 use super::*;
 use mem::copy::chosen;
 use proptest::prelude::*;
@@ -117,11 +117,37 @@ fn streams_take_turns_and_each_counts_its_own() {
 }
 
 #[test]
-fn the_receivers_of_all_streams_can_answer() {
-    let stream = Description { size: Sizes::Fixed(1500), ..Description::default() };
-    let answers: Vec<_> = source(&[stream]).answers().collect();
-    assert_eq!(answers.len(), 1);
-    assert_eq!((answers[0].len(), &answers[0][..12]), (60, &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..]));
+fn streams_of_one_rate_do_not_send_at_the_same_moments() {
+    let mut source = source(&[Description::default(), Description::default()]);
+    for pace in [Pace::Constant, Pace::Burst(4), Pace::Poisson(1)] {
+        source.begin(false, |_| (Some(1e6), pace), 1_000);
+        let mut burst = Burst::new();
+        // Every nanosecond of fifty periods: who sends then.
+        let together = (0..50_000).filter(|at| {
+            mem::with_kernel!(chosen(), K => source.fill::<K>(&mut burst, 1_000 + at));
+            let streams = frames(&burst)
+                .iter()
+                .map(|frame| Tag::read(frame.last_chunk().unwrap(), KEY).unwrap().stream)
+                .collect::<std::collections::BTreeSet<_>>();
+            streams.len() > 1
+        });
+        // Of fifty frames each by chance, few pairs fall on one nanosecond of a thousand.
+        assert!(together.count() < 5, "{pace:?}");
+        assert!(source.sent().all(|sent| sent.pacing.done > 20), "{pace:?}");
+    }
+}
+
+#[test]
+fn the_receivers_of_all_streams_can_answer_and_their_answers_do_not_count() {
+    let stream = |size| Description { size: Sizes::Fixed(size), ..Description::default() };
+    let answers: Vec<_> = source(&[stream(1500), stream(60), stream(150)]).answers().collect();
+    assert_eq!(answers.iter().map(Vec::len).collect::<Vec<_>>(), [64 + TAG, 60, 128]);
+    let mut meter = Meter::new(3, KEY);
+    for answer in &answers {
+        assert_eq!(answer[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+        meter.take(answer.last_chunk(), answer.len(), 0);
+    }
+    assert_eq!((meter.taken(), meter.strangers().warm_up), (3, 3));
 }
 
 #[test]
@@ -131,19 +157,74 @@ fn a_stream_is_refused_with_its_field_and_a_remedy() {
     let short = Description { size: Sizes::Fixed(60), vlan: vec![1], ..stream() };
     assert_eq!(told(short), "`size`: 60 bytes have no room for these headers and a tag; write 64 or more");
     let vary = |name: &str, pattern| [(name.to_owned(), pattern)].into();
-    let list = |values: &[u64]| Pattern::List { list: values.to_vec() };
+    let list = |values: &[u64]| Pattern::List { list: values.iter().copied().map(Amount::Number).collect() };
     let unknown = told(Description { vary: vary("vlan", list(&[1])), ..stream() });
     assert!(unknown.starts_with("`vary`: this stream has no field `vlan`; it has destination,"), "{unknown}");
     let large = told(Description { vary: vary("ttl", list(&[256])), ..stream() });
     assert_eq!(large, "`vary`: 256 is too large for `ttl`; write numbers below 256");
     let both = told(Description { vary: vary("source_port", list(&[1])), flows: 2, ..stream() });
     assert!(both.contains("`source_port` and `source_port` share bytes"), "{both}");
+    let many = told(Description { vlan: vec![1, 2, 3, 4, 5], ..stream() });
+    assert_eq!(many, "`vlan`: 5 are too many; write at most four tags");
     assert!(told(Description { flows: 0, ..stream() }).starts_with("`flows`: 0 is out of range"));
     assert!(told(Description { vlan: vec![4096], ..stream() }).starts_with("`vlan`: 4096"));
     assert!(told(Description { source: address(6, 1), ..stream() }).starts_with("`destination`"));
     assert!(
         told(Description { rate: Some("fast".into()), ..stream() }).starts_with("`rate`: `fast` is no rate")
     );
+}
+
+#[test]
+fn addresses_that_change_are_written_as_such() {
+    let list = |text: &[&str]| {
+        toml::from_str::<Description>(&format!(
+            "vary.{} = {{ list = [\"{}\"] }}",
+            text[0],
+            text[1..].join("\", \"")
+        ))
+    };
+    let mut own = source(&[list(&["source", "10.0.0.1", "10.0.0.9"]).unwrap()]);
+    assert_eq!(made(&mut own, 0)[1][26..30], [10, 0, 0, 9]);
+    let mut own = source(&[list(&["source_mac", "02:00:00:00:00:07"]).unwrap()]);
+    assert_eq!(made(&mut own, 0)[0][6..12], [2, 0, 0, 0, 0, 7]);
+    let six = |text: &[&str]| Description {
+        source: address(6, 1),
+        destination: address(6, 2),
+        size: Sizes::Fixed(128),
+        ..list(text).unwrap()
+    };
+    let mut own = source(&[six(&["destination", "2001:db8::1:7"])]);
+    assert_eq!(made(&mut own, 0)[0][38..54], "2001:db8::1:7".parse::<std::net::Ipv6Addr>().unwrap().octets());
+    let told = |stream: Description| stream.plan().unwrap_err().to_string();
+    let foreign = told(six(&["source", "2001:db9::1"]));
+    assert!(foreign.starts_with("`vary`: 2001:db9::1 is nothing that `source` takes; write a number or an address of 2001:db8::/64"), "{foreign}");
+    for (field, value) in
+        [("ttl", "10.0.0.1"), ("source", "02:00:00:00:00:07"), ("source_mac", "10.0.0.1"), ("source", "::1")]
+    {
+        let refused = told(list(&[field, value]).unwrap());
+        assert!(
+            refused.contains(&format!("{value} is nothing that `{field}` takes; write a number")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn what_a_capture_decides_is_refused_beside_it_by_name() {
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/pcap/pcap-microseconds");
+    let stream = || Description { pcap: Some(capture.into()), ..Description::default() };
+    let told = |stream: Description| stream.plan().map(|_| ()).unwrap_err().to_string();
+    let size = told(Description { size: Sizes::Fixed(128), ..stream() });
+    assert_eq!(size, "`size`: the frames of `pcap` have their own; leave out one of both");
+    for (key, stream) in [
+        ("vlan", Description { vlan: vec![1], ..stream() }),
+        ("mpls", Description { mpls: vec![1], ..stream() }),
+        ("source", Description { source: address(4, 9), ..stream() }),
+        ("flows", Description { flows: 7, ..stream() }),
+        ("vxlan", Description { vxlan: Some(Outer::default()), ..stream() }),
+    ] {
+        assert!(told(stream).starts_with(&format!("`{key}`: the frames of `pcap`")), "{key}");
+    }
 }
 
 proptest! {
