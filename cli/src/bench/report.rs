@@ -21,17 +21,22 @@ fn mega(figure: Option<Figure>, times: f64, digits: usize) -> String {
     figure.map_or_else(String::new, shown)
 }
 
+/// The same, with a word where the search is not at its end.
+fn searched(figure: Option<Figure>, times: f64, digits: usize) -> String {
+    mega(figure, times, digits) + figure.map_or("", |figure| figure.remark())
+}
+
 fn throughput(results: &Results) -> Option<String> {
     let any = |size: &SizeResults| size.ndr().is_some() || size.burst().is_some();
     let row = |size: &SizeResults| {
         let bits = size.bits(1.0);
         vec![
             size.size.clone(),
-            mega(size.ndr(), 1e-6, 4),
+            searched(size.ndr(), 1e-6, 4),
             mega(size.ndr(), bits / 1e9, 3),
-            mega(size.pdr(), 1e-6, 4),
+            searched(size.pdr(), 1e-6, 4),
             mega(size.pdr(), bits / 1e9, 3),
-            mega(size.burst(), 1.0, 0),
+            searched(size.burst(), 1.0, 0),
             size.ceiling_pps.map_or_else(String::new, |ceiling| format!("{:.4}", ceiling / 1e6)),
             size.rounds.len().to_string(),
         ]
@@ -109,8 +114,8 @@ fn footer(results: &Results) -> String {
     let mut lines = vec![format!("{topology}: switch {}{version}, ports {ports}", setup.switch)];
     lines.extend(place(&results.environment));
     lines.push(
-        ">= means at least: the generator or the ceiling was the limit, not the switch; sizes are without \
-         checksum"
+        ">= means at least: the generator or the ceiling was the limit, not the switch, unless the search was \
+         not finished; sizes are without checksum"
             .to_owned(),
     );
     if !results.whole {
