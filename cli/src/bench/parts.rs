@@ -39,7 +39,7 @@ pub(super) struct Parts<'a> {
 
 impl Parts<'_> {
     /// Whether frames pass a guest.
-    fn has_guest(&self) -> bool {
+    pub(super) fn has_guest(&self) -> bool {
         let named = |command: &str| names(command, "c");
         match (self.topology, &self.switch) {
             (Topology::VmVm, _) => false,
@@ -63,9 +63,14 @@ impl Parts<'_> {
 
     fn fill(&self, flag: &str, command: &str, cpu: Option<usize>) -> Result<String, Trouble> {
         let places: Vec<String> = self.ports.iter().map(|port| port.kind.place()).collect();
-        let (sockets, cpu) = (self.guest_sockets(), cpu.unwrap_or(0).to_string());
+        let (sockets, own) = (self.guest_sockets(), cpu.map(|cpu| cpu.to_string()));
         let of = |places: &[String], n: usize| places.get(n).cloned();
-        let all = [of(&places, 0), of(&places, 1), of(&sockets, 0), of(&sockets, 1), Some(cpu)];
+        if cpu.is_none() && names(command, "cpu") {
+            let wanted = flag.replace("command", "cpu");
+            let reason = "the command names {cpu}, and nobody said which CPU that is";
+            return Err(Trouble::bad(flag, reason, format!("add {wanted}, or remove {{cpu}}")));
+        }
+        let all = [of(&places, 0), of(&places, 1), of(&sockets, 0), of(&sockets, 1), own];
         let named: Vec<_> =
             ["a", "b", "c", "d", "cpu"].into_iter().zip(all.iter().map(Option::as_deref)).collect();
         fill(flag, command, &named)

@@ -88,6 +88,67 @@ fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
 }
 
 #[test]
+fn a_flag_that_nobody_would_read_is_refused() {
+    const OTHER: [&str; 2] = ["--switch-command", "sw {a} {b}"];
+    const NAMED: [&str; 4] = ["--port", "kind=tap,interface=lrx0", "--port", "kind=tap,interface=lrx1"];
+    let merged = ["--switch", "merged"];
+    for (words, flag) in [
+        ([&merged[..], &["--switch-port", "kind=null"]].concat(), "--switch-port"),
+        ([&merged[..], &["--guest-cpu", "0"]].concat(), "--guest-cpu"),
+        ([&merged[..], &["--sockets", "switch"]].concat(), "--sockets"),
+        ([&OTHER[..], &["--switch-port", "kind=foo"]].concat(), "--switch-port"),
+        ([&OTHER[..], &["--switch-cpu", "0"]].concat(), "--switch-cpu"),
+        ([&OTHER[..], &["--guest-cpu", "0"]].concat(), "--guest-cpu"),
+        ([&OTHER[..], &NAMED, &["--sockets", "switch"]].concat(), "--sockets"),
+        ([&["--switch", "running", "--switch-cpu", "0"][..], &NAMED].concat(), "--switch-cpu"),
+        (["--guest-cpu", "0"].to_vec(), "--guest-cpu"),
+        (["--sockets", "ours"].to_vec(), "--sockets"),
+        (
+            ["--topology", "phy-vm-phy", "--guest-command", "vm {c} {d}", "--guest-cpu", "0"].to_vec(),
+            "--guest-cpu",
+        ),
+    ] {
+        let told = told(&words);
+        assert!(
+            told.contains(&format!("linerate: {flag}: ")) && told.contains("leave "),
+            "{words:?}: {told}"
+        );
+    }
+    let through = ["--topology", "phy-vm-phy", "--guest-cpu", "0"];
+    judged(&through).unwrap();
+    judged(&[&OTHER[..], &["--sockets", "switch"]].concat()).unwrap();
+    judged(&["--switch-command", "sw {cpu} {a} {b}", "--switch-cpu", "0"]).unwrap();
+}
+
+#[test]
+fn a_place_for_a_cpu_wants_its_flag_and_nobody_shares_one() {
+    let through = ["--topology", "phy-vm-phy"];
+    let guest = [&through[..], &["--guest-command", "vm {cpu} {c} {d}"]].concat();
+    for (words, expected) in [
+        (
+            ["--switch-command", "sw {cpu} {a} {b}"].to_vec(),
+            "--switch-command: the command names {cpu}, and nobody said which CPU that is\n    remedy: add --switch-cpu",
+        ),
+        (guest, "remedy: add --guest-cpu"),
+        (
+            ["--cpu", "0", "--switch-cpu", "0"].to_vec(),
+            "linerate: --switch-cpu 0 and --cpu 0: they would take turns",
+        ),
+        (
+            [&through[..], &["--cpu", "0", "--guest-cpu", "0"]].concat(),
+            "linerate: --guest-cpu 0 and --cpu 0: ",
+        ),
+        (
+            [&through[..], &["--switch-cpu", "0", "--guest-cpu", "0"]].concat(),
+            "linerate: --switch-cpu 0 and --guest-cpu 0: ",
+        ),
+    ] {
+        let told = told(&words);
+        assert!(told.contains(expected), "{words:?}: {told}");
+    }
+}
+
+#[test]
 fn bad_input_is_told_with_place_reason_and_remedy() {
     for (words, expected) in [
         (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is not possible\n    remedy: write 60"),
@@ -113,6 +174,7 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
         (&["--switch-workers", "x", "--switch", "merged"], "only a switch that is started here"),
         (&["--agree", "200%"], "`agree` is 2"),
         (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU cannot be used"),
+        (&["--patience", "0s"], "--patience: no switch can be waited for as long as 0ns"),
     ] {
         let told = told(words);
         assert!(told.contains(expected) && told.contains("remedy: "), "{words:?}: {told}");
