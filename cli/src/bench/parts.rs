@@ -7,7 +7,7 @@ use super::folder::Folder;
 use super::opposite::{mirrored, own_port, socket_port};
 use super::setup::Switch;
 use super::wishes::{Listener, OwnGuest, Wishes};
-use super::workers::worker;
+use super::workers::{judged, worker};
 use crate::section;
 use crate::topology::PortSettings;
 use crate::traffic::input::{judged_ports, keys};
@@ -89,6 +89,7 @@ impl Parts<'_> {
                 let (text, ports) = self.configuration()?;
                 let file = self.folder.write("switch.toml", &text)?;
                 let control = self.folder.socket("switch-control");
+                judged(self.wishes, &self.workers.0, &text, &control)?;
                 Ok((Some(Start::own("the switch", &["--control", &control, "run", &file])?), ports))
             }
         }

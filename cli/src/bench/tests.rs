@@ -149,6 +149,38 @@ fn a_place_for_a_cpu_wants_its_flag_and_nobody_shares_one() {
 }
 
 #[test]
+fn a_file_of_workers_is_judged_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.toml");
+    let of = |text: &str, more: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        let path = path.display().to_string();
+        judged(&[&["--switch-workers", &path][..], more].concat())
+    };
+    let told = |text: &str, more: &[&str]| {
+        let (code, told) = crate::trouble::verdict(&of(text, more).unwrap_err());
+        assert_eq!(code, crate::trouble::BAD_INPUT, "{told:?}");
+        told.unwrap()
+    };
+    of("[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]", &[]).unwrap();
+    for (text, line) in [
+        ("[worker]\nmodel = \"pipline\"\n", 2),
+        ("# [[bridge]]\n[worker]\n\nwork = [9999]", 4),
+        ("[worker]\nwork = [\n\n", 2),
+    ] {
+        let told = told(text, &[]);
+        let place = format!("linerate: --switch-workers {}:{line}: ", path.display());
+        assert!(told.starts_with(&place) && told.contains("remedy: "), "{told}");
+    }
+    let shared = told("[worker]\nwork = [0]\n", &["--cpu", "0"]);
+    assert!(
+        shared.contains("linerate: --cpu 0 and --switch-workers ") && shared.contains("w.toml: "),
+        "{shared}"
+    );
+    let _ = of("[[port]]\nkind = \"null\"\n", &[]).unwrap_err();
+}
+
+#[test]
 fn bad_input_is_told_with_place_reason_and_remedy() {
     for (words, expected) in [
         (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is not possible\n    remedy: write 60"),
