@@ -1,7 +1,7 @@
 //! Rounds put together: medians, as tables and figures have them. A round whose search was not finished is no sample of what it
 //! looked for; only where there is no other one it is shown, as a lower bound.
 
-use super::results::{LatencyRow, Round, SizeResults};
+use super::results::{LatencyRow, LossRow, Round, SizeResults};
 use super::search::Bound;
 use crate::cache::results::Estimate;
 use crate::cache::trial::statistics::{interval, median};
@@ -134,16 +134,22 @@ impl SizeResults {
         counts.into_iter().collect()
     }
 
-    /// Loss by percentage of the ceiling: the median part, and whether the generator offered less in a round.
-    pub fn loss(&self) -> Vec<(f64, f64, bool)> {
+    /// Loss by percentage of the ceiling: medians, and whether the generator offered less in a round.
+    pub fn loss(&self) -> Vec<LossRow> {
         let rows = || self.rounds.iter().flat_map(|round| &round.loss);
         let mut percents: Vec<f64> = rows().map(|row| row.percent).collect();
         percents.sort_unstable_by(f64::total_cmp);
         percents.dedup();
         let at = |percent: f64| {
             let of = || rows().filter(move |row| row.percent.total_cmp(&percent).is_eq());
-            let middle = median(&mut of().map(|row| row.loss).collect::<Vec<_>>()).unwrap_or(0.0);
-            (percent, middle, of().any(|row| row.short))
+            let middle =
+                |of: &mut dyn Iterator<Item = f64>| median(&mut of.collect::<Vec<_>>()).unwrap_or(0.0);
+            LossRow {
+                percent,
+                offered_pps: middle(&mut of().map(|row| row.offered_pps)),
+                short: of().any(|row| row.short),
+                loss: middle(&mut of().map(|row| row.loss)),
+            }
         };
         percents.into_iter().map(at).collect()
     }

@@ -3,7 +3,7 @@
 use super::tables::{place, table};
 use super::text::{count, escape, number};
 use super::{figures, page};
-use crate::bench::{Figure, Latency, Results, SizeResults};
+use crate::bench::{Figure, Latency, LossRow, Results, SizeResults};
 
 /// The whole file.
 pub fn bench_page(results: &Results) -> String {
@@ -129,17 +129,21 @@ fn latency(results: &Results) -> String {
 
 fn loss(results: &Results) -> String {
     let of = |size: &SizeResults| {
-        let row = |(percent, loss, short): (f64, f64, bool)| {
-            let short = if short { "the generator offered less" } else { "" };
-            vec![size.size.clone(), number(percent), number(loss * 100.0), short.to_owned()]
+        let row = |row: LossRow| {
+            let short = if row.short { "the generator offered less" } else { "" };
+            let numbers = [row.percent, row.offered_pps / 1e6, row.loss * 100.0].map(number);
+            std::iter::once(size.size.clone()).chain(numbers).chain([short.to_owned()]).collect()
         };
-        size.loss().into_iter().rev().map(row).collect::<Vec<_>>()
+        size.loss().into_iter().rev().map(row).collect::<Vec<Vec<String>>>()
     };
     let rows: Vec<_> = results.sizes.iter().flat_map(of).collect();
     if rows.is_empty() {
         return String::new();
     }
-    format!("<h3>Loss</h3>\n{}", named(&table(&["Size", ">% of ceiling", ">Lost, %", ""], rows), "loss"))
+    format!(
+        "<h3>Loss</h3>\n{}",
+        named(&table(&["Size", ">% of ceiling", ">Mpps offered", ">Lost, %", ""], rows), "loss")
+    )
 }
 
 fn environment(results: &Results) -> String {

@@ -2,7 +2,7 @@
 
 use super::plot::{Axes, Line, Point, plot};
 use super::{FOOT, Figure, Sketch, TOP, finish};
-use crate::bench::{Latency, Results, SizeResults};
+use crate::bench::{Latency, LossRow, Results, SizeResults};
 use crate::cache::results::{Estimate, Kind};
 use crate::report::svg::{Anchor, Area, Drawing, Scale, tick};
 use crate::report::text::number;
@@ -105,11 +105,12 @@ fn latency(size: &SizeResults) -> Option<Sketch> {
 
 fn loss(results: &Results) -> Option<Sketch> {
     let line = |size: &SizeResults| {
-        let point = |(percent, loss, short): (f64, f64, bool)| {
+        let point = |LossRow { percent, offered_pps, loss, short }: LossRow| {
             let short = if short { ", and the generator offered less than that" } else { "" };
             let tip = format!(
-                "size {}, {percent} % of the ceiling: {} % lost{short}",
+                "size {}, {percent} % of the ceiling, {} Mpps: {} % lost{short}",
                 size.size,
+                number(offered_pps / 1e6),
                 number(loss * 100.0)
             );
             Point { x: percent, y: loss * 100.0, interval: None, tip }
