@@ -48,8 +48,10 @@ type Useless = (&'static str, &'static str, &'static str);
 
 /// Every flag that is there has somebody who reads it.
 pub(super) fn uses(wishes: &Wishes, switch: Switch<'_>, has_guest: bool) -> Result<(), Trouble> {
-    let found = [switch_ports(wishes, switch), switch_cpu(wishes, switch), guest_cpu(wishes, has_guest)];
-    let found = found.into_iter().chain([sockets(wishes, switch, has_guest)]).flatten().next();
+    let of_switch = [switch_ports(wishes, switch), switch_cpu(wishes, switch)];
+    let of_guest = [guest(wishes, has_guest), guest_cpu(wishes, has_guest)];
+    let found = of_switch.into_iter().chain(of_guest).chain([sockets(wishes, switch, has_guest)]);
+    let found = found.flatten().next();
     found.map_or(Ok(()), |(flag, reason, remedy)| Err(Trouble::bad(flag, reason, remedy)))
 }
 
@@ -72,6 +74,11 @@ fn switch_cpu(wishes: &Wishes, switch: Switch<'_>) -> Option<Useless> {
         )),
         Switch::Ours | Switch::Merged | Switch::Command(_) => None,
     }
+}
+
+fn guest(wishes: &Wishes, has_guest: bool) -> Option<Useless> {
+    let reason = "frames pass no guest here";
+    (wishes.guest.is_some() && !has_guest).then_some(("--guest", reason, "leave it out"))
 }
 
 fn guest_cpu(wishes: &Wishes, has_guest: bool) -> Option<Useless> {

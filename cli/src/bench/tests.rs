@@ -103,6 +103,7 @@ fn a_flag_that_nobody_would_read_is_refused() {
         ([&["--switch", "running", "--switch-cpu", "0"][..], &NAMED].concat(), "--switch-cpu"),
         (["--guest-cpu", "0"].to_vec(), "--guest-cpu"),
         (["--sockets", "ours"].to_vec(), "--sockets"),
+        (["--guest", "linerate"].to_vec(), "--guest"),
         (
             ["--topology", "phy-vm-phy", "--guest-command", "vm {c} {d}", "--guest-cpu", "0"].to_vec(),
             "--guest-cpu",
