@@ -88,6 +88,30 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A guest whose every turn somebody else's thread takes.
+pub(crate) struct Inside {
+    seats: Vec<Seat>,
+}
+
+impl Inside {
+    /// Makes the sockets that it listens on, and waits for nobody.
+    pub(crate) fn new(args: &GuestArgs) -> Result<Self, Trouble> {
+        Ok(Self { seats: seats(args)? })
+    }
+
+    /// Plugs in what the back end is there for, and waits a moment where it is not. Whether all are plugged in.
+    pub(crate) fn sit(&mut self) -> Result<bool, Trouble> {
+        self.seats.iter_mut().try_for_each(Seat::sit)?;
+        Ok(self.seats.iter().all(|seat| seat.device.is_some()))
+    }
+
+    /// A turn of each device.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Result<(), Trouble> {
+        self.seats.iter_mut().try_for_each(Seat::step)
+    }
+}
+
 /// Pins this thread, for figures that mean something.
 pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Trouble> {
     let Some(cpu) = cpu else { return Ok(()) };

@@ -29,6 +29,9 @@ const SHORT: [&str; 12] = [
     "10s",
 ];
 
+/// The guest has no thread of its own.
+const MERGED: &str = "guest = \"merged\"\n";
+
 fn bench(folder: &Path, words: &[&str]) -> Output {
     let output = Command::new(binary::linerate())
         .arg("bench")
@@ -96,7 +99,7 @@ fn other_switch(folder: &Path) -> (PathBuf, String) {
 fn our_own_switch_is_measured_in_every_topology_and_sums_agree() {
     let folder = folder();
     for (topology, guest) in
-        [("vm-vm", ""), ("phy-vm-phy", ""), ("phy-vm-phy", "guest = \"merged\"\n"), ("loop", "")]
+        [("vm-vm", ""), ("phy-vm-phy", ""), ("phy-vm-phy", MERGED), ("loop", ""), ("loop", MERGED)]
     {
         let page = folder.path().join("page.html");
         let file = format!("topology = \"{topology}\"\n{guest}flows = 7\n[stream]\nvlan = [7]\n");

@@ -29,9 +29,9 @@ impl Start {
     }
 
     /// This program.
-    pub(super) fn own(name: &'static str, words: &[&str]) -> Result<Self, Trouble> {
+    pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, Trouble> {
         let mut all = vec![own()?];
-        all.extend(words.iter().map(OsString::from));
+        all.extend(words.iter().map(|word| OsString::from(word.as_ref())));
         Ok(Self { name, words: all })
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Guest {
     Process(Start),
     /// Within the generator's thread, with these ports.
     Merged(Vec<PortSettings>),
+    /// The same, sending back what it gets; as `linerate guest` is called.
+    Reflector(Vec<String>),
 }
 
 /// What switch and guest are made of.
@@ -45,7 +47,7 @@ impl Parts<'_> {
             (Topology::VmVm, _) => false,
             (Topology::PhyVmPhy, _) | (Topology::Loop, Switch::Ours) => true,
             (Topology::Loop, Switch::Command(command)) => {
-                self.wishes.guest_command.is_some() || named(command)
+                self.wishes.guest_command.is_some() || self.is_merged() || named(command)
             }
             (Topology::Loop, Switch::Running | Switch::Merged) => self.wishes.guest_command.is_some(),
         }
@@ -131,11 +133,12 @@ impl Parts<'_> {
                 "a switch that runs already does not know the sockets of a guest that is made up here";
             return Err(Trouble::bad("--switch running", reason, "name a --guest-command").into());
         }
-        if self.is_merged() {
-            return Ok(Some(Guest::Merged(self.guest_ports()?)));
-        }
-        let started = if self.topology == Topology::Loop { self.reflector() } else { self.forwarder() };
-        Ok(Some(Guest::Process(started?)))
+        Ok(Some(match (self.topology, self.is_merged()) {
+            (Topology::Loop, true) => Guest::Reflector(self.reflector()),
+            (Topology::Loop, false) => Guest::Process(Start::own("the guest", &self.reflector())?),
+            (_, true) => Guest::Merged(self.guest_ports()?),
+            (_, false) => Guest::Process(self.forwarder()?),
+        }))
     }
 
     fn is_merged(&self) -> bool {
@@ -159,15 +162,14 @@ impl Parts<'_> {
     }
 
     /// A guest that sends back what it gets.
-    fn reflector(&self) -> Result<Start, Trouble> {
+    fn reflector(&self) -> Vec<String> {
         let way = if self.guest_listens() { "--listen" } else { "--connect" };
-        let (sockets, cpu) = (self.guest_sockets(), self.wishes.guest_cpu.map(|cpu| cpu.to_string()));
-        let socket = sockets.first().map_or("", String::as_str);
+        let socket = self.guest_sockets().into_iter().next().unwrap_or_default();
         // Where the generator's frames go by themselves.
         let mac = Description::default().destination_mac.to_string();
-        let mut words = vec!["guest", "--mode", "macswap", "--mac", &mac, way, socket];
-        words.extend(cpu.as_deref().iter().flat_map(|cpu| ["--cpu", cpu]));
-        Start::own("the guest", &words)
+        let words = ["guest", "--mode", "macswap", "--mac", &mac, way, &socket].map(str::to_owned);
+        let cpu = self.wishes.guest_cpu.map(|cpu| ["--cpu".to_owned(), cpu.to_string()]);
+        words.into_iter().chain(cpu.into_iter().flatten()).collect()
     }
 
     /// A guest that bridges its two devices.
@@ -237,10 +239,11 @@ impl Parts<'_> {
             },
             workers: self.workers.1.clone(),
             guest: guest.then(|| {
-                let ours = match self.topology {
-                    Topology::Loop => "linerate guest",
-                    _ if self.is_merged() => "linerate, merged",
-                    _ => "linerate",
+                let ours = match (self.topology, self.is_merged()) {
+                    (Topology::Loop, false) => "linerate guest",
+                    (Topology::Loop, true) => "linerate guest, merged",
+                    (_, true) => "linerate, merged",
+                    (_, false) => "linerate",
                 };
                 self.wishes.guest_command.clone().unwrap_or_else(|| ours.to_owned())
             }),

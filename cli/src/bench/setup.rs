@@ -89,15 +89,14 @@ fn judge_merged(wishes: &Wishes, topology: Topology, switch: Switch<'_>) -> Resu
     })
 }
 
-/// It forwards between two devices, on the generator's CPU.
+/// It forwards or reflects, on the generator's CPU.
 fn judge_guest(wishes: &Wishes, topology: Topology) -> Result<(), Trouble> {
-    let not_here =
-        [("--topology", topology != Topology::PhyVmPhy), ("--guest-cpu", wishes.guest_cpu.is_some())];
+    let not_here = [("--topology", topology == Topology::VmVm), ("--guest-cpu", wishes.guest_cpu.is_some())];
     let merged = wishes.guest == Some(OwnGuest::Merged);
     let wrong = not_here.into_iter().find(|(_, wrong)| merged && *wrong);
     wrong.map_or(Ok(()), |(flag, _)| {
         let reason =
-            "a guest within the generator forwards from port to port (phy-vm-phy), on the generator's CPU";
+            "a guest within the generator forwards (phy-vm-phy) or reflects (loop), on the generator's CPU";
         Err(Trouble::bad(
             format!("--guest merged with {flag}"),
             reason,

@@ -76,6 +76,9 @@ fn our_own_switch_mirrors_the_ports_and_has_a_guest_where_frames_pass_one() {
     let Some(Guest::Merged(ports)) = &within.guest else { panic!("{:?}", within.guest) };
     let text = std::fs::read_to_string(within.folder.path().join("switch.toml")).unwrap();
     assert!(ports.len() == 2 && ports.iter().all(|port| text.contains(port.kind.place().as_str())), "{text}");
+    let within = judged(&["--topology", "loop", "--guest", "merged"]).unwrap();
+    assert_eq!(within.setup.guest.as_deref(), Some("linerate guest, merged"));
+    assert!(matches!(within.guest, Some(Guest::Reflector(_))), "{:?}", within.guest);
     let back = judged(&["--topology", "loop"]).unwrap();
     assert_eq!((back.ports.len(), back.setup.guest.as_deref()), (1, Some("linerate guest")));
 }

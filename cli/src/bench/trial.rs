@@ -9,13 +9,14 @@ use super::child::Running;
 use super::parts::Guest;
 use super::setup::Job;
 use super::within;
+use crate::guest::Inside;
 use crate::traffic::{ends, key};
 use crate::trouble::Trouble;
 use lab::bench::{Doing, Offer, Seen, Step};
 use lab::traffic::Description;
 use lab::traffic::meter::Summary;
 use lab::traffic::rate::Rate;
-use lab::traffic::rig::{Ends, Outcome, Phase, Progress, Rig, RigError, Timing};
+use lab::traffic::rig::{Beside, Ends, Outcome, Phase, Progress, Rig, RigError, Timing};
 use lab::traffic::schedule::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,11 +64,7 @@ impl<'a> Bed<'a> {
         if let Some(start) = &job.switch {
             bed.children.push(Running::start(start, job.folder.path())?);
         }
-        match &job.guest {
-            Some(Guest::Process(start)) => bed.children.push(Running::start(start, job.folder.path())?),
-            Some(Guest::Merged(ports)) => ends.beside = Some(within::guest(ports)?),
-            None => {}
-        }
+        ends.beside = bed.guest()?.or(ends.beside);
         // Now, because they would be where we are.
         crate::guest::pin(job.cpus.generator)?;
         let opened = ends.open(job.patience, &mut |_| bed.goes_on());
@@ -76,6 +73,31 @@ impl<'a> Bed<'a> {
             Ok(()) => Ok(bed),
             Err(error) => Err(bed.why(Some(&error), "no port came to life")),
         }
+    }
+
+    /// Brings the guest to life; what of it runs within this thread.
+    fn guest(&mut self) -> Result<Option<Beside>, Stop> {
+        let job = self.job;
+        Ok(match &job.guest {
+            None => None,
+            Some(Guest::Process(start)) => {
+                self.children.push(Running::start(start, job.folder.path())?);
+                None
+            }
+            Some(Guest::Merged(ports)) => Some(within::guest(ports)?),
+            Some(Guest::Reflector(words)) => Some(within::turns_of(self.reflector(words)?)),
+        })
+    }
+
+    /// A guest that is plugged in.
+    fn reflector(&mut self, words: &[String]) -> Result<Inside, Stop> {
+        let (mut guest, began) = (within::reflector(words)?, Instant::now());
+        while !guest.sit()? {
+            if !self.goes_on() || began.elapsed() > self.job.patience {
+                return Err(self.why(None, "the guest's device did not come to life"));
+            }
+        }
+        Ok(guest)
     }
 
     /// Whether nobody asked for the end, and nobody has died.

@@ -98,7 +98,7 @@ pub(crate) struct Wishes {
     #[arg(long, value_name = "TEXT")]
     pub(crate) switch_version: Option<String>,
     /// Our guest: linerate (this program as a process of its own) or merged (the same within the generator's own thread, where there
-    /// is no CPU for it; phy-vm-phy only) [default: linerate]
+    /// is no CPU for it) [default: linerate]
     #[arg(long, value_parser = word::<OwnGuest>, value_name = "NAME", conflicts_with = "guest_command")]
     pub(crate) guest: Option<OwnGuest>,
     /// A command that runs another guest instead of ours, at `{c}` and `{d}` (loop: `{c}`); `{cpu}` is `--guest-cpu`

@@ -1,9 +1,13 @@
 //! What runs within the generator's own thread, in each of its turns: our switch, or our guest. Neither wants a CPU of its own; what
 //! it costs is the generator's time, which is the same beside every switch.
 
+use crate::args::{Cli, Command};
+use crate::guest::Inside;
+use crate::show;
 use crate::switch::{not_made, patiently};
 use crate::topology::PortSettings;
 use crate::trouble::Trouble;
+use clap::Parser;
 use engine::{Engine, EngineConfig, Spread, WorkerConfig};
 use lab::traffic::rig::{Beside, Ends};
 use net::Switch;
@@ -37,6 +41,26 @@ pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Trouble> {
             worker.forward();
         }
     }))
+}
+
+/// A guest that is called as `linerate guest` is, and is not plugged in yet.
+pub(super) fn reflector(words: &[String]) -> Result<Inside, Trouble> {
+    let words = std::iter::once("linerate").chain(words.iter().map(String::as_str));
+    match Cli::try_parse_from(words).map_err(failed)?.command {
+        Command::Guest(args) => Inside::new(&args),
+        _ => Err(failed("it was called by another name")),
+    }
+}
+
+/// A turn of this guest in each turn of the generator's. One whose back end breaks a ring says so and ends.
+pub(super) fn turns_of(guest: Inside) -> Beside {
+    let mut guest = Some(guest);
+    Beside::new(move || {
+        if let Some(Err(trouble)) = guest.as_mut().map(Inside::step) {
+            show::aside(&trouble.to_string());
+            guest = None;
+        }
+    })
 }
 
 fn failed(error: impl Display) -> Trouble {
