@@ -271,7 +271,8 @@ fn another_switch_is_measured_and_compared() {
     let common =
         [&SHORT[..10], &["--patience", "60s", "--tests", "throughput", "--rounds", "6", "-o", "json"]]
             .concat();
-    let other = bench(folder.path(), &[&common[..], &["--switch-command", &command]].concat());
+    let under = ["--switch-command", &command, "--switch-cpu", "0"];
+    let other = bench(folder.path(), &[&common[..], &under].concat());
     let other = results(&other, 0);
     assert!(other["sizes"][0]["rounds"][0]["ndr"]["trials"].as_u64().is_some_and(|n| n > 0), "{other}");
     let ours = results(&bench(folder.path(), &common), 0);

@@ -1,6 +1,7 @@
 //! A folder for sockets, configurations and what processes print; it goes with the benchmark, unless that failed.
 
 use crate::trouble::Trouble;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The folder.
@@ -10,13 +11,28 @@ pub(super) struct Folder {
     kept: bool,
 }
 
+/// Folders of one process, and those that earlier processes with its number have left behind.
+const MOST: u32 = 1000;
+
 impl Folder {
     /// A new one.
     pub(super) fn new() -> Result<Self, Trouble> {
-        let path = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
-        let remedy = "point TMPDIR at a directory that can be written, with a short path";
-        std::fs::create_dir(&path).map_err(|e| Trouble::failed(path.display(), e, remedy))?;
-        Ok(Self { path, kept: false })
+        let base = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
+        let mut path = base.clone();
+        for n in 1..=MOST {
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path, kept: false }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    path = PathBuf::from(format!("{}-{n}", base.display()));
+                }
+                Err(error) => {
+                    let remedy = "point TMPDIR at a directory that can be written, with a short path";
+                    return Err(Trouble::failed(path.display(), error, remedy));
+                }
+            }
+        }
+        let reason = format!("there are {MOST} such folders of benchmarks that failed");
+        Err(Trouble::failed(base.display(), reason, "remove them, or point TMPDIR elsewhere"))
     }
 
     /// Where it is.
@@ -49,5 +65,19 @@ impl Drop for Folder {
             // What cannot be removed is a directory in the place for temporary things.
             let _ = std::fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_was_left_behind_is_in_nobodys_way() {
+        let (one, other) = (Folder::new().unwrap(), Folder::new().unwrap());
+        assert_ne!(one.path(), other.path());
+        let gone = [one.path(), other.path()].map(Path::to_owned);
+        drop((one, other));
+        assert!(gone.iter().all(|path| !path.exists()));
     }
 }

@@ -1,7 +1,7 @@
 //! `linerate bench`: RFC 2544 against a switch, ours or another, and two results side by side.
 //!
 //! `args` are the flags, `wishes` those that may stand in a file as well; `setup` makes ports, switch and guest of
-//! them (`parts`, `opposite`), and judges everything before anything is started. `run` does one trial after another (`trial`); which one is
+//! them (`parts`, `opposite`), and judges everything (`judge`) before anything is started. `run` does one trial after another (`trial`); which one is
 //! decided in the laboratory's room (`lab::bench`). `child` starts what runs beside this process and ends it, `leash`
 //! is the process in between; `within` is what runs in the generator's own thread. `keep` is the file of trials, `report` prints, `compare` compares.
 
@@ -11,6 +11,7 @@ mod command;
 mod compare;
 pub(crate) mod environment;
 mod folder;
+mod judge;
 mod keep;
 pub(crate) mod leash;
 mod opposite;

@@ -7,7 +7,7 @@ use super::folder::Folder;
 use super::opposite::{mirrored, own_port, socket_port};
 use super::setup::Switch;
 use super::wishes::{Listener, OwnGuest, Wishes};
-use super::workers::worker;
+use super::workers::{judged, worker};
 use crate::section;
 use crate::topology::PortSettings;
 use crate::traffic::input::{judged_ports, keys};
@@ -41,7 +41,7 @@ pub(super) struct Parts<'a> {
 
 impl Parts<'_> {
     /// Whether frames pass a guest.
-    fn has_guest(&self) -> bool {
+    pub(super) fn has_guest(&self) -> bool {
         let named = |command: &str| names(command, "c");
         match (self.topology, &self.switch) {
             (Topology::VmVm, _) => false,
@@ -65,9 +65,14 @@ impl Parts<'_> {
 
     fn fill(&self, flag: &str, command: &str, cpu: Option<usize>) -> Result<String, Trouble> {
         let places: Vec<String> = self.ports.iter().map(|port| port.kind.place()).collect();
-        let (sockets, cpu) = (self.guest_sockets(), cpu.unwrap_or(0).to_string());
+        let (sockets, own) = (self.guest_sockets(), cpu.map(|cpu| cpu.to_string()));
         let of = |places: &[String], n: usize| places.get(n).cloned();
-        let all = [of(&places, 0), of(&places, 1), of(&sockets, 0), of(&sockets, 1), Some(cpu)];
+        if cpu.is_none() && names(command, "cpu") {
+            let wanted = flag.replace("command", "cpu");
+            let reason = "the command names {cpu}, and nobody said which CPU that is";
+            return Err(Trouble::bad(flag, reason, format!("add {wanted}, or remove {{cpu}}")));
+        }
+        let all = [of(&places, 0), of(&places, 1), of(&sockets, 0), of(&sockets, 1), own];
         let named: Vec<_> =
             ["a", "b", "c", "d", "cpu"].into_iter().zip(all.iter().map(Option::as_deref)).collect();
         fill(flag, command, &named)
@@ -86,6 +91,7 @@ impl Parts<'_> {
                 let (text, ports) = self.configuration()?;
                 let file = self.folder.write("switch.toml", &text)?;
                 let control = self.folder.socket("switch-control");
+                judged(self.wishes, &self.workers.0, &text, &control)?;
                 Ok((Some(Start::own("the switch", &["--control", &control, "run", &file])?), ports))
             }
         }

@@ -1,7 +1,7 @@
 //! Results as text: a table for each test.
 
 use crate::show;
-use lab::bench::{Environment, Figure, Latency, Results, SizeResults};
+use lab::bench::{Environment, Figure, Latency, LossRow, Results, SizeResults};
 
 /// All tables, and what has to be known of them.
 pub(super) fn text(results: &Results) -> String {
@@ -21,17 +21,22 @@ fn mega(figure: Option<Figure>, times: f64, digits: usize) -> String {
     figure.map_or_else(String::new, shown)
 }
 
+/// The same, with a word where the search is not at its end.
+fn searched(figure: Option<Figure>, times: f64, digits: usize) -> String {
+    mega(figure, times, digits) + figure.map_or("", |figure| figure.remark())
+}
+
 fn throughput(results: &Results) -> Option<String> {
     let any = |size: &SizeResults| size.ndr().is_some() || size.burst().is_some();
     let row = |size: &SizeResults| {
         let bits = size.bits(1.0);
         vec![
             size.size.clone(),
-            mega(size.ndr(), 1e-6, 4),
+            searched(size.ndr(), 1e-6, 4),
             mega(size.ndr(), bits / 1e9, 3),
-            mega(size.pdr(), 1e-6, 4),
+            searched(size.pdr(), 1e-6, 4),
             mega(size.pdr(), bits / 1e9, 3),
-            mega(size.burst(), 1.0, 0),
+            searched(size.burst(), 1.0, 0),
             size.ceiling_pps.map_or_else(String::new, |ceiling| format!("{:.4}", ceiling / 1e6)),
             size.rounds.len().to_string(),
         ]
@@ -86,19 +91,20 @@ fn bounded_load(at: &Latency) -> String {
 
 fn loss(results: &Results) -> Option<String> {
     let rows = results.sizes.iter().flat_map(|size| {
-        let row = |(percent, loss, short): (f64, f64, bool)| {
-            let offered = if short { "the generator offered less" } else { "" };
+        let row = |LossRow { percent, offered_pps, short, loss }: LossRow| {
+            let less = if short { "the generator offered less" } else { "" };
             vec![
                 size.size.clone(),
                 format!("{percent} %"),
+                format!("{:.4}", offered_pps / 1e6),
                 format!("{:.4}", loss * 100.0),
-                offered.to_owned(),
+                less.to_owned(),
             ]
         };
         size.loss().into_iter().rev().map(row).collect::<Vec<_>>()
     });
     let rows: Vec<_> = rows.collect();
-    (!rows.is_empty()).then(|| show::table(&["SIZE", ">OF CEILING", ">LOSS %", ""], rows))
+    (!rows.is_empty()).then(|| show::table(&["SIZE", ">OF CEILING", ">OFFERED Mpps", ">LOSS %", ""], rows))
 }
 
 /// What was measured, where, and what to mind.
@@ -106,11 +112,13 @@ fn footer(results: &Results) -> String {
     let setup = &results.setup;
     let version = setup.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let (topology, ports) = (setup.topology.name(), setup.ports.join(" and "));
-    let mut lines = vec![format!("{topology}: switch {}{version}, ports {ports}", setup.switch)];
+    // A switch within the generator's thread has none that anybody could name.
+    let ports = if ports.is_empty() { ports } else { format!(", ports {ports}") };
+    let mut lines = vec![format!("{topology}: switch {}{version}{ports}", setup.switch)];
     lines.extend(place(&results.environment));
     lines.push(
-        ">= means at least: the generator or the ceiling was the limit, not the switch; sizes are without \
-         checksum"
+        ">= means at least: the generator or the ceiling was the limit, not the switch, unless the search was \
+         not finished; sizes are without checksum"
             .to_owned(),
     );
     if !results.whole {
@@ -133,4 +141,65 @@ fn place(environment: &Environment) -> [String; 2] {
         ),
         format!("CPU of the generator {generator}, of the switch {switch}, of the guest {guest}"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::bench::{Bound, Plan, Round, Setup, Throughput};
+
+    /// One size, of which one round has lost a quarter at the ceiling and was ended while it searched.
+    fn results(ports: &[&str]) -> Results {
+        let plan: Plan = crate::bench::wishes::Wishes::default().plan();
+        let loss = LossRow { percent: 100.0, offered_pps: 2_345_678.0, short: false, loss: 0.25 };
+        let ndr = Throughput {
+            goal: 0.0,
+            pps: 295_600.0,
+            above_pps: Some(4e5),
+            bound: Bound::Unfinished,
+            trials: 9,
+        };
+        let round = Round { ndr: Some(ndr), loss: vec![loss], ..Round::default() };
+        let size = SizeResults {
+            size: "64".to_owned(),
+            mean: 64.0,
+            ceiling_pps: None,
+            carried: true,
+            rounds: vec![round],
+        };
+        let setup = Setup {
+            switch: "linerate, merged".to_owned(),
+            ports: ports.iter().map(ToString::to_string).collect(),
+            ..Setup::default()
+        };
+        Results {
+            setup,
+            environment: Environment::default(),
+            plan,
+            whole: false,
+            trials: 9,
+            notes: Vec::new(),
+            sizes: vec![size],
+        }
+    }
+
+    #[test]
+    fn loss_stands_beside_the_rate_that_was_offered() {
+        let told = text(&results(&[]));
+        let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(lines.contains(&vec!["SIZE", "OF", "CEILING", "OFFERED", "Mpps", "LOSS", "%"]), "{told}");
+        assert!(lines.contains(&vec!["64", "100", "%", "2.3457", "25.0000"]), "{told}");
+    }
+
+    #[test]
+    fn ports_are_named_where_there_are_some() {
+        assert!(text(&results(&[])).contains("vm-vm: switch linerate, merged\n"), "{}", text(&results(&[])));
+        assert!(text(&results(&["x", "y"])).contains("switch linerate, merged, ports x and y\n"));
+    }
+
+    #[test]
+    fn a_search_that_was_ended_is_no_throughput() {
+        let told = text(&results(&[]));
+        assert!(told.contains(">= 0.2956, search not finished"), "{told}");
+    }
 }

@@ -1,5 +1,5 @@
 //! Who takes part: the generator's ports, the switch and the guest, made of what users ask for and judged before
-//! anything starts.
+//! anything starts (`judge`).
 //!
 //! A switch of our own gets a configuration that mirrors the generator's ports. In `phy-vm-phy` it has two bridges,
 //! so that frames must pass the guest, which bridges two virtio-user ports, as a second process of this program or within the
@@ -7,6 +7,7 @@
 
 use super::child::Start;
 use super::folder::Folder;
+use super::judge;
 use super::parts::{Guest, Parts};
 use super::wishes::{Listener, Own, OwnGuest, Wishes};
 use super::workers::workers;
@@ -48,7 +49,8 @@ pub(super) fn job(wishes: &Wishes, place: &str) -> anyhow::Result<Job> {
     let plan = wishes.plan();
     plan.judge().map_err(|error| wrong_plan(place, &error))?;
     let stream = stream(wishes, &plan, place)?;
-    judge_cpus(wishes)?;
+    judge::cpus(wishes)?;
+    judge::patience(wishes)?;
     let folder = Folder::new()?;
     let topology = wishes.topology.unwrap_or_default();
     let switch = match (&wishes.switch_command, wishes.switch.unwrap_or_default()) {
@@ -63,6 +65,7 @@ pub(super) fn job(wishes: &Wishes, place: &str) -> anyhow::Result<Job> {
     let ports = ports(wishes, topology, switch, &folder)?;
     let workers = workers(wishes)?;
     let parts = Parts { wishes, topology, switch, ports: &ports, folder: &folder, workers };
+    judge::uses(wishes, switch, parts.has_guest())?;
     let merged = matches!(switch, Switch::Merged);
     let (switch, switch_ports) = parts.switch()?;
     let guest = parts.guest()?;
@@ -131,19 +134,6 @@ fn stream(wishes: &Wishes, plan: &Plan, place: &str) -> Result<Description, Trou
         sized.plan().map_err(|error| wrong_stream(place, 0, &sized, &error))?;
     }
     Ok(stream)
-}
-
-fn judge_cpus(wishes: &Wishes) -> Result<(), Trouble> {
-    let allowed = crate::host::Host::here().allowed();
-    let given =
-        [("--switch-cpu", wishes.switch_cpu), ("--guest-cpu", wishes.guest_cpu), ("--cpu", wishes.cpu)];
-    for (flag, cpu) in given {
-        if let Some(cpu) = cpu.filter(|cpu| !allowed.contains(cpu)) {
-            let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
-            return Err(Trouble::bad(format!("{flag} {cpu}"), "this CPU cannot be used", remedy));
-        }
-    }
-    Ok(())
 }
 
 /// The generator's ports: those that are named, or virtio-user ports on sockets of their own.

@@ -91,6 +91,100 @@ fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
 }
 
 #[test]
+fn a_flag_that_nobody_would_read_is_refused() {
+    const OTHER: [&str; 2] = ["--switch-command", "sw {a} {b}"];
+    const NAMED: [&str; 4] = ["--port", "kind=tap,interface=lrx0", "--port", "kind=tap,interface=lrx1"];
+    let merged = ["--switch", "merged"];
+    for (words, flag) in [
+        ([&merged[..], &["--switch-port", "kind=null"]].concat(), "--switch-port"),
+        ([&merged[..], &["--guest-cpu", "0"]].concat(), "--guest-cpu"),
+        ([&merged[..], &["--sockets", "switch"]].concat(), "--sockets"),
+        ([&OTHER[..], &["--switch-port", "kind=foo"]].concat(), "--switch-port"),
+        ([&OTHER[..], &["--switch-cpu", "0"]].concat(), "--switch-cpu"),
+        ([&OTHER[..], &["--guest-cpu", "0"]].concat(), "--guest-cpu"),
+        ([&OTHER[..], &NAMED, &["--sockets", "switch"]].concat(), "--sockets"),
+        ([&["--switch", "running", "--switch-cpu", "0"][..], &NAMED].concat(), "--switch-cpu"),
+        (["--guest-cpu", "0"].to_vec(), "--guest-cpu"),
+        (["--sockets", "ours"].to_vec(), "--sockets"),
+        (["--guest", "linerate"].to_vec(), "--guest"),
+        (
+            ["--topology", "phy-vm-phy", "--guest-command", "vm {c} {d}", "--guest-cpu", "0"].to_vec(),
+            "--guest-cpu",
+        ),
+    ] {
+        let told = told(&words);
+        assert!(
+            told.contains(&format!("linerate: {flag}: ")) && told.contains("leave "),
+            "{words:?}: {told}"
+        );
+    }
+    let through = ["--topology", "phy-vm-phy", "--guest-cpu", "0"];
+    judged(&through).unwrap();
+    judged(&[&OTHER[..], &["--sockets", "switch"]].concat()).unwrap();
+    judged(&["--switch-command", "sw {cpu} {a} {b}", "--switch-cpu", "0"]).unwrap();
+}
+
+#[test]
+fn a_place_for_a_cpu_wants_its_flag_and_nobody_shares_one() {
+    let through = ["--topology", "phy-vm-phy"];
+    let guest = [&through[..], &["--guest-command", "vm {cpu} {c} {d}"]].concat();
+    for (words, expected) in [
+        (
+            ["--switch-command", "sw {cpu} {a} {b}"].to_vec(),
+            "--switch-command: the command names {cpu}, and nobody said which CPU that is\n    remedy: add --switch-cpu",
+        ),
+        (guest, "remedy: add --guest-cpu"),
+        (
+            ["--cpu", "0", "--switch-cpu", "0"].to_vec(),
+            "linerate: --switch-cpu 0 and --cpu 0: they would take turns",
+        ),
+        (
+            [&through[..], &["--cpu", "0", "--guest-cpu", "0"]].concat(),
+            "linerate: --guest-cpu 0 and --cpu 0: ",
+        ),
+        (
+            [&through[..], &["--switch-cpu", "0", "--guest-cpu", "0"]].concat(),
+            "linerate: --switch-cpu 0 and --guest-cpu 0: ",
+        ),
+    ] {
+        let told = told(&words);
+        assert!(told.contains(expected), "{words:?}: {told}");
+    }
+}
+
+#[test]
+fn a_file_of_workers_is_judged_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.toml");
+    let of = |text: &str, more: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        let path = path.display().to_string();
+        judged(&[&["--switch-workers", &path][..], more].concat())
+    };
+    let told = |text: &str, more: &[&str]| {
+        let (code, told) = crate::trouble::verdict(&of(text, more).unwrap_err());
+        assert_eq!(code, crate::trouble::BAD_INPUT, "{told:?}");
+        told.unwrap()
+    };
+    of("[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]", &[]).unwrap();
+    for (text, line) in [
+        ("[worker]\nmodel = \"pipline\"\n", 2),
+        ("# [[bridge]]\n[worker]\n\nwork = [9999]", 4),
+        ("[worker]\nwork = [\n\n", 2),
+    ] {
+        let told = told(text, &[]);
+        let place = format!("linerate: --switch-workers {}:{line}: ", path.display());
+        assert!(told.starts_with(&place) && told.contains("remedy: "), "{told}");
+    }
+    let shared = told("[worker]\nwork = [0]\n", &["--cpu", "0"]);
+    assert!(
+        shared.contains("linerate: --cpu 0 and --switch-workers ") && shared.contains("w.toml: "),
+        "{shared}"
+    );
+    let _ = of("[[port]]\nkind = \"null\"\n", &[]).unwrap_err();
+}
+
+#[test]
 fn bad_input_is_told_with_place_reason_and_remedy() {
     for (words, expected) in [
         (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is not possible\n    remedy: write 60"),
@@ -116,6 +210,7 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
         (&["--switch-workers", "x", "--switch", "merged"], "only a switch that is started here"),
         (&["--agree", "200%"], "`agree` is 2"),
         (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU cannot be used"),
+        (&["--patience", "0s"], "--patience: no switch can be waited for as long as 0ns"),
     ] {
         let told = told(words);
         assert!(told.contains(expected) && told.contains("remedy: "), "{words:?}: {told}");

@@ -1,6 +1,9 @@
 //! What a switch of our own is run by under a benchmark: one worker, or what a file says of workers and their placement.
 
+use super::judge;
 use super::wishes::Wishes;
+use crate::config::{self, Mistake};
+use crate::host::Host;
 use crate::trouble::Trouble;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,10 +37,35 @@ fn read(path: &Path, place: String) -> Result<String, Trouble> {
         "name a file with [worker], [[worker]] and [placement] sections, as `linerate run` takes them";
     let bad = |place: String, reason: String| Trouble::bad(place, reason, remedy);
     let text = std::fs::read_to_string(path).map_err(|error| bad(place.clone(), error.to_string()))?;
-    let table: toml::Table =
-        text.parse().map_err(|error: toml::de::Error| bad(place.clone(), error.message().to_owned()))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
+        let place = line.map_or_else(|| place.clone(), |line| format!("{place}:{line}"));
+        bad(place, error.message().to_owned())
+    })?;
     match table.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
         Some(key) => Err(bad(place, format!("`{key}` is what the benchmark decides itself"))),
         None => Ok(text + "\n"),
     }
+}
+
+/// The file's sections `own`, judged as `linerate check` does, with the ports and bridges that follow them in `configuration`.
+pub(super) fn judged(wishes: &Wishes, own: &str, configuration: &str, control: &str) -> Result<(), Trouble> {
+    let Some(path) = &wishes.switch_workers else { return Ok(()) };
+    let place = format!("--switch-workers {}", path.display());
+    let mistakes = match config::parse(configuration, &Host::here(), Some(Path::new(control))) {
+        Ok(topology) => {
+            let shared = wishes.cpu.filter(|cpu| topology.workers.iter().any(|own| own.cpu == Some(*cpu)));
+            return shared.map_or(Ok(()), |cpu| Err(judge::shared(&format!("--cpu {cpu} and {place}"))));
+        }
+        Err(mistakes) => mistakes,
+    };
+    let trouble = |Mistake { line, error, remedy }: Mistake| {
+        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+        Trouble::bad(format!("{place}{line}"), error, remedy)
+    };
+    // Lines behind these are the benchmark's.
+    let lines = own.lines().count();
+    let users = mistakes.into_iter().filter(|mistake| mistake.line.is_none_or(|line| line <= lines));
+    let told: Vec<Trouble> = users.map(trouble).collect();
+    if told.is_empty() { Ok(()) } else { Err(Trouble::all(told)) }
 }

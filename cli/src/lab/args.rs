@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use lab::cache::batch::profiles;
 use lab::cache::copystudy::LONGEST;
 use lab::cache::results::Kind;
+use lab::usage::Study;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -33,8 +34,7 @@ pub(crate) enum LabCommand {
         gave on the processor named below the table. `lab report` draws what `--out` kept."
     )]
     Paths(LabPathsArgs),
-    /// How the way in which a data path is used decides what it does: batching twice, units that do not fit, the budget of a
-    /// packet
+    #[command(about = usage())]
     Usage(LabUsageArgs),
     /// Measure this processor's caches, and write a profile that the simulator reads
     Calibrate(LabCalibrateArgs),
@@ -188,9 +188,15 @@ pub(crate) struct LabPathsArgs {
     pub(crate) output: Output,
 }
 
+/// What `lab usage` is about.
+fn usage() -> String {
+    let about = Study::ALL.map(Study::about).join(", ");
+    format!("How the way in which a data path is used decides what it does: {about}")
+}
+
 /// The help of `--only`.
 fn studies() -> String {
-    format!("Run only these studies: {}", lab::usage::Study::ALL.map(lab::usage::Study::name).join(", "))
+    format!("Run only these studies: {}", Study::ALL.map(Study::name).join(", "))
 }
 
 /// Arguments of `lab usage`.
@@ -251,4 +257,19 @@ pub(crate) struct LabReportArgs {
     /// How to print what the results show
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_help_of_usage_names_every_study() {
+        let cli = Cli::command();
+        let usage = cli.find_subcommand("lab").and_then(|lab| lab.find_subcommand("usage")).unwrap();
+        let about = usage.get_about().unwrap().to_string();
+        assert!(Study::ALL.iter().all(|study| about.contains(study.about())), "{about}");
+    }
 }

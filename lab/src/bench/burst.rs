@@ -25,6 +25,8 @@ pub(super) struct Found {
     pub(super) above: Option<u64>,
     /// Whether the generator, and not the switch, broke the next longer one.
     pub(super) short: bool,
+    /// Whether a longer one is still to be tried.
+    pub(super) unfinished: bool,
 }
 
 fn one(frames: u64, seen: &Seen) -> Verdict {
@@ -59,7 +61,9 @@ pub(super) fn found(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<Found> {
     let passed = judged.iter().filter(|(frames, verdict)| *verdict == Verdict::Passed && below(*frames));
     let frames = passed.map(|(frames, _)| *frames).max().unwrap_or(0);
     let short = matches!(above, Some((_, Verdict::Short(_))));
-    Some(Found { frames, above: above.map(|(frames, _)| frames), short })
+    let above = above.map(|(frames, _)| frames);
+    let open = judged.iter().any(|(_, verdict)| *verdict == Verdict::Open);
+    Some(Found { frames, above, short, unfinished: open || between(rules, frames, above).is_some() })
 }
 
 /// The length that comes next, in frames; none: it is found.
@@ -68,7 +72,12 @@ pub(super) fn next(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<u64> {
     if let Some((frames, _)) = judged.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
         return Some(*frames);
     }
-    let Some(Found { frames: lower, above, .. }) = found(rules, tried) else { return Some(rules.longest) };
+    let Some(Found { frames, above, .. }) = found(rules, tried) else { return Some(rules.longest) };
+    between(rules, frames, above)
+}
+
+/// A length between the bounds; none: they have met.
+fn between(rules: &Rules, lower: u64, above: Option<u64>) -> Option<u64> {
     let upper = above?;
     let apart = ((upper as f64 * rules.precision) as u64).max(1);
     if upper - lower <= apart {

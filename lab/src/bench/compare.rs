@@ -2,7 +2,8 @@
 //!
 //! A round is a sample. Each side's rounds are drawn again by the bootstrap, apart from each other since they were
 //! not measured together, and the ratio of the medians has an interval from that. A figure that one side does not
-//! have is not compared. A bound by the generator makes a ratio a bound as well, which is said.
+//! have is not compared, nor is a round that is not whole, nor a search that did not end. A bound by the generator makes a
+//! ratio a bound as well, which is said.
 
 use super::keep::fields;
 use super::results::{Results, Round, SizeResults};
@@ -141,8 +142,11 @@ type Value = (String, &'static str, f64, bool);
 /// Every figure of a round that has a ratio.
 fn values(round: &Round) -> Vec<Value> {
     let bounded = |bound| bound != Bound::Switch;
+    let ended = |bound| bound != Bound::Unfinished;
     let rate = |name: &str, found: &Option<Throughput>| -> Option<Value> {
-        found.map(|found| (name.to_owned(), "pps", found.pps, bounded(found.bound)))
+        found
+            .filter(|found| ended(found.bound))
+            .map(|found| (name.to_owned(), "pps", found.pps, bounded(found.bound)))
     };
     let mut values: Vec<Value> = Vec::new();
     values.extend(rate("NDR", &round.ndr));
@@ -160,7 +164,7 @@ fn values(round: &Round) -> Vec<Value> {
         let name = format!("arrived at {} % of the ceiling", row.percent);
         values.push((name, "pps", row.offered_pps * (1.0 - row.loss), row.short));
     }
-    let burst = round.back_to_back;
+    let burst = round.back_to_back.filter(|row| ended(row.bound));
     values.extend(burst.map(|row| ("burst".to_owned(), "frames", row.frames as f64, bounded(row.bound))));
     values
 }

@@ -149,6 +149,18 @@ pub struct Round {
     pub whole: bool,
 }
 
+impl Round {
+    /// Whether a search of it was ended before its bounds met.
+    pub fn is_unfinished(&self) -> bool {
+        let bounds = [self.ndr.map(|found| found.bound), self.pdr.map(|found| found.bound)];
+        bounds
+            .into_iter()
+            .chain([self.back_to_back.map(|row| row.bound)])
+            .flatten()
+            .any(|bound| bound == Bound::Unfinished)
+    }
+}
+
 /// What was found of a size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeResults {
@@ -226,6 +238,7 @@ fn round(plan: &Plan, number: u32, part: &Part<'_>) -> Round {
             frames: found.frames,
             above: found.above,
             bound: match (found.above, found.short) {
+                _ if found.unfinished => Bound::Unfinished,
                 (None, _) | (_, true) => Bound::Generator,
                 _ => Bound::Switch,
             },
@@ -246,6 +259,24 @@ fn latency(part: &Part<'_>) -> Vec<LatencyRow> {
     part.latencies().filter_map(row).collect()
 }
 
+/// Which searches of a size have not come to their end, and what their figures are worth.
+fn unfinished(size: &SizeResults) -> Option<String> {
+    let of: Vec<String> = size
+        .rounds
+        .iter()
+        .zip(1..)
+        .filter(|(round, _)| round.is_unfinished())
+        .map(|(_, n)| n.to_string())
+        .collect();
+    let worth = if of.len() < size.rounds.len() {
+        "no median has what it found so far, where another round has more"
+    } else {
+        "what it found so far is a lower bound"
+    };
+    (!of.is_empty())
+        .then(|| format!("size {}: a search of round {} was not finished; {worth}", size.size, of.join(", ")))
+}
+
 /// What whoever reads the figures has to know.
 fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     let plan = course.plan();
@@ -260,13 +291,15 @@ fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
         if !size.carried {
             notes.push(format!("size {name}: no frame came back, so it was left out; look at MTUs"));
         }
-        let nothing = |round: &Round| round.ndr.is_some_and(|found| found.pps <= 0.0);
+        let ended_at_nothing = |found: Throughput| found.pps <= 0.0 && found.bound != Bound::Unfinished;
+        let nothing = |round: &Round| round.ndr.is_some_and(ended_at_nothing);
         let untold = plan.has(Test::Latency) && size.rounds.iter().any(nothing);
         if untold {
             notes.push(format!(
                 "size {name}: without a rate that loses nothing there is no load to measure latency at"
             ));
         }
+        notes.extend(unfinished(size));
     }
     let seen = course.trials().iter().map(|trial| &trial.seen);
     let sum = |of: fn(&Seen) -> u64| seen.clone().map(of).sum::<u64>();

@@ -26,6 +26,8 @@ pub enum Bound {
     Generator,
     /// More was not asked for: the switch does at least this.
     Ceiling,
+    /// Nobody yet: the search was ended, or gave up, before its bounds met. The switch does at least this.
+    Unfinished,
 }
 
 /// The highest load that passed.
@@ -33,7 +35,7 @@ pub enum Bound {
 pub struct Throughput {
     /// The part of all frames that may be lost.
     pub goal: f64,
-    /// Frames a second; 0: even the lowest load that was tried failed.
+    /// Frames a second; 0: even the lowest load that was tried failed, or, unfinished, none has passed yet.
     pub pps: f64,
     /// The lowest load above it that did not pass.
     pub above_pps: Option<f64>,
@@ -136,6 +138,11 @@ pub(super) fn next(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<f64>
     if known.loads.len() >= MOST_LOADS {
         return None;
     }
+    further(rules, &known, tried)
+}
+
+/// The load between the bounds that comes after those that are decided; none: the bounds have met.
+fn further(rules: &Rules, known: &Known, tried: &[Tried<'_>]) -> Option<f64> {
     let is_new = |load: &f64| known.loads.iter().all(|(other, _)| other.total_cmp(load).is_ne());
     let ceiling = rules.ceiling.round().max(1.0);
     if is_new(&ceiling) {
@@ -146,7 +153,7 @@ pub(super) fn next(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<f64>
         return None;
     }
     let first = came_through(ceiling, tried).filter(|load| *load > known.lower && *load < upper);
-    let load = first.filter(is_new).unwrap_or_else(|| between(rules, &known, upper));
+    let load = first.filter(is_new).unwrap_or_else(|| between(rules, known, upper));
     Some(load.round()).filter(|load| is_new(load) && *load >= 1.0)
 }
 
@@ -180,7 +187,11 @@ pub(super) fn found(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<Thr
     if known.loads.iter().all(|(_, verdict)| *verdict == Verdict::Open) {
         return None;
     }
+    // A load above the lowest that failed decides nothing.
+    let decides = |load: f64| known.upper.is_none_or(|(upper, _)| load < upper);
+    let undecided = known.loads.iter().any(|(load, verdict)| *verdict == Verdict::Open && decides(*load));
     let bound = match known.upper {
+        _ if undecided || further(rules, &known, tried).is_some() => Bound::Unfinished,
         Some((_, Verdict::Short(_))) => Bound::Generator,
         Some(_) => Bound::Switch,
         None if rules.of_generator => Bound::Generator,

@@ -1,7 +1,8 @@
-//! Rounds put together: medians, as tables and figures have them.
+//! Rounds put together: medians, as tables and figures have them. A round whose search was not finished is no sample of what it
+//! looked for; only where there is no other one it is shown, as a lower bound.
 
-use super::results::{LatencyRow, Round, SizeResults};
-use super::search::{Bound, Throughput};
+use super::results::{LatencyRow, LossRow, Round, SizeResults};
+use super::search::Bound;
 use crate::cache::results::Estimate;
 use crate::cache::trial::statistics::{interval, median};
 
@@ -14,6 +15,8 @@ pub struct Figure {
     pub interval: Option<Estimate>,
     /// Whether it is only a lower bound, since the generator or the ceiling was the limit in a round.
     pub at_least: bool,
+    /// Whether it is only a lower bound, since no round has searched to the end.
+    pub unfinished: bool,
 }
 
 /// Latency at one load over all rounds, in nanoseconds.
@@ -37,33 +40,42 @@ pub struct Latency {
     pub short: bool,
 }
 
-fn figure(mut values: Vec<f64>, at_least: bool) -> Option<Figure> {
+/// What was found in each round, and what bounds it.
+fn figure(found: Vec<(f64, Bound)>) -> Option<Figure> {
+    let unfinished = found.iter().all(|(_, bound)| *bound == Bound::Unfinished);
+    let counts = |bound: Bound| unfinished || bound != Bound::Unfinished;
+    let counted: Vec<(f64, Bound)> = found.into_iter().filter(|(_, bound)| counts(*bound)).collect();
+    let mut values: Vec<f64> = counted.iter().map(|(value, _)| *value).collect();
     let interval = interval(&values, 1);
-    Some(Figure { value: median(&mut values)?, interval, at_least })
+    let at_least = counted.iter().any(|(_, bound)| *bound != Bound::Switch);
+    Some(Figure { value: median(&mut values)?, interval, at_least, unfinished })
+}
+
+impl Figure {
+    /// What stands behind it where it is not what was looked for.
+    pub fn remark(&self) -> &'static str {
+        if self.unfinished { ", search not finished" } else { "" }
+    }
 }
 
 impl SizeResults {
     /// The throughput without loss, in frames a second.
     pub fn ndr(&self) -> Option<Figure> {
-        self.throughput(|round| round.ndr)
+        self.figure(|round| round.ndr.map(|found| (found.pps, found.bound)))
     }
 
     /// The throughput with the agreed loss, in frames a second.
     pub fn pdr(&self) -> Option<Figure> {
-        self.throughput(|round| round.pdr)
-    }
-
-    fn throughput(&self, of: fn(&Round) -> Option<Throughput>) -> Option<Figure> {
-        let found: Vec<Throughput> = self.rounds.iter().filter_map(of).collect();
-        let at_least = found.iter().any(|found| found.bound != Bound::Switch);
-        figure(found.iter().map(|found| found.pps).collect(), at_least)
+        self.figure(|round| round.pdr.map(|found| (found.pps, found.bound)))
     }
 
     /// The longest burst without loss, in frames.
     pub fn burst(&self) -> Option<Figure> {
-        let found: Vec<_> = self.rounds.iter().filter_map(|round| round.back_to_back).collect();
-        let at_least = found.iter().any(|found| found.bound != Bound::Switch);
-        figure(found.iter().map(|found| found.frames as f64).collect(), at_least)
+        self.figure(|round| round.back_to_back.map(|row| (row.frames as f64, row.bound)))
+    }
+
+    fn figure(&self, of: fn(&Round) -> Option<(f64, Bound)>) -> Option<Figure> {
+        figure(self.rounds.iter().filter_map(of).collect())
     }
 
     /// Bits a second of frames at this rate, without their checksum.
@@ -122,16 +134,22 @@ impl SizeResults {
         counts.into_iter().collect()
     }
 
-    /// Loss by percentage of the ceiling: the median part, and whether the generator offered less in a round.
-    pub fn loss(&self) -> Vec<(f64, f64, bool)> {
+    /// Loss by percentage of the ceiling: medians, and whether the generator offered less in a round.
+    pub fn loss(&self) -> Vec<LossRow> {
         let rows = || self.rounds.iter().flat_map(|round| &round.loss);
         let mut percents: Vec<f64> = rows().map(|row| row.percent).collect();
         percents.sort_unstable_by(f64::total_cmp);
         percents.dedup();
         let at = |percent: f64| {
             let of = || rows().filter(move |row| row.percent.total_cmp(&percent).is_eq());
-            let middle = median(&mut of().map(|row| row.loss).collect::<Vec<_>>()).unwrap_or(0.0);
-            (percent, middle, of().any(|row| row.short))
+            let middle =
+                |of: &mut dyn Iterator<Item = f64>| median(&mut of.collect::<Vec<_>>()).unwrap_or(0.0);
+            LossRow {
+                percent,
+                offered_pps: middle(&mut of().map(|row| row.offered_pps)),
+                short: of().any(|row| row.short),
+                loss: middle(&mut of().map(|row| row.loss)),
+            }
         };
         percents.into_iter().map(at).collect()
     }

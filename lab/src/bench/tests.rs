@@ -144,10 +144,14 @@ fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
     let rules =
         search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: Tries::of(1, 0.5) };
     let seen = |sent, late| Seen { seconds: 1.0, sent, late, received: sent, ..Seen::default() };
-    let (little, much) = (seen(997_000, 3_000), seen(950_000, 50_000));
-    let found = |seen| search::found(&rules, 0.0, &[(1e6, seen)]).unwrap();
-    assert_eq!((found(&little).bound, found(&little).pps), (Bound::Ceiling, 1e6));
-    assert_eq!((found(&much).bound, found(&much).pps), (Bound::Generator, 950_000.0));
+    let (little, much, less) = (seen(997_000, 3_000), seen(950_000, 50_000), seen(950_000, 5_000));
+    let found = |tried: &[search::Tried<'_>]| {
+        let found = search::found(&rules, 0.0, tried).unwrap();
+        (found.bound, found.pps)
+    };
+    assert_eq!(found(&[(1e6, &little)]), (Bound::Ceiling, 1e6));
+    assert_eq!(found(&[(1e6, &much)]), (Bound::Unfinished, 950_000.0));
+    assert_eq!(found(&[(1e6, &much), (955_000.0, &less)]), (Bound::Generator, 950_000.0));
 }
 
 #[test]
@@ -254,6 +258,80 @@ fn a_partial_result_is_the_sum_of_what_there_is() {
     let results = results(&course);
     assert!(!results.whole && results.trials == 8 && results.sizes[0].rounds.len() == 1);
     assert!(!results.sizes[0].rounds[0].whole && results.sizes[0].rounds[0].ndr.is_some());
+}
+
+/// The first trials of a plan.
+fn first_trials(plan: &Plan, model: &mut Model, trials: usize) -> Results {
+    let mut course = Course::new(plan.clone());
+    while let Some(step) = course.next().filter(|_| course.trials().len() < trials) {
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    results(&course)
+}
+
+#[test]
+fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
+    let (plan, capacity) = (plan(&ALL), 3e6);
+    let mut model = Model::new(capacity, 10e6);
+    let whole = run(&plan, &mut model);
+    let of = |wanted: fn(&Trial) -> bool| {
+        whole.trials().iter().position(wanted).expect("there is one of each test")
+    };
+    let searched = of(|trial| matches!(trial.step.doing, Doing::Latency(_)));
+    let bursts = of(|trial| trial.step.doing == Doing::BackToBack);
+    for trials in 0..whole.trials().len() {
+        let results = first_trials(&plan, &mut Model::new(capacity, 10e6), trials);
+        let Some(round) = results.sizes[0].rounds.first() else { continue };
+        let met = |bound: Option<Bound>| bound.map(|bound| bound != Bound::Unfinished);
+        let (ndr, pdr) = (round.ndr.map(|found| found.bound), round.pdr.map(|found| found.bound));
+        let told = results.notes.iter().any(|note| note.contains("a search of round 1 was not finished"));
+        assert_eq!(told, round.is_unfinished(), "{trials}: {:?}", results.notes);
+        assert!(!results.notes.iter().any(|note| note.contains("no load to measure latency at")));
+        match trials {
+            n if n < searched => assert!(met(ndr) != Some(true) || met(pdr) != Some(true), "{round:?}"),
+            n if n < bursts => assert_eq!([met(ndr), met(pdr)], [Some(true); 2], "{round:?}"),
+            _ => assert_ne!(met(round.back_to_back.map(|row| row.bound)), Some(true), "{round:?}"),
+        }
+    }
+    // The ceiling was tried: it has failed, and nothing has passed.
+    let begun = first_trials(&plan, &mut Model::new(capacity, 10e6), 3);
+    let (found, shown) = (begun.sizes[0].rounds[0].ndr.unwrap(), begun.sizes[0].ndr().unwrap());
+    assert_eq!((found.pps, found.bound), (0.0, Bound::Unfinished));
+    assert!(shown.at_least && shown.unfinished);
+    assert!(serde_json::to_string(&begun).unwrap().contains("\"bound\":\"unfinished\""));
+}
+
+#[test]
+fn a_search_that_ended_at_nothing_says_that_there_is_no_latency() {
+    let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
+    let found = results(&run(&plan(&ALL), &mut model));
+    assert!(
+        found.notes.iter().any(|note| note.contains("no load to measure latency at")),
+        "{:?}",
+        found.notes
+    );
+    assert!(!found.sizes[0].rounds[0].is_unfinished());
+}
+
+#[test]
+fn a_round_whose_search_was_ended_is_no_sample() {
+    let plan = Plan { rounds: 2, ..plan(&[Test::Throughput]) };
+    let (mut model, one) = (Model::new(3e6, 10e6), Plan { rounds: 1, ..plan.clone() });
+    let trials = run(&one, &mut model).trials().len();
+    let cut = first_trials(&plan, &mut Model::new(3e6, 10e6), trials + 2);
+    let size = &cut.sizes[0];
+    assert_eq!(size.rounds[1].ndr.unwrap().bound, Bound::Unfinished);
+    let (shown, first) = (size.ndr().unwrap(), size.rounds[0].ndr.unwrap().pps);
+    assert_eq!((shown.value, shown.at_least, shown.unfinished), (first, false, false));
+    assert!(cut.notes.iter().any(|note| note.contains("a search of round 2 was not finished; no median")));
+    let compared = compare(&cut, &cut).unwrap();
+    assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
+    // Nor where it gave up by itself, and the round is whole.
+    let mut gave_up = cut.clone();
+    gave_up.sizes[0].rounds[1].whole = true;
+    let compared = compare(&gave_up, &gave_up).unwrap();
+    assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
 }
 
 fn header(plan: &Plan) -> Header {
@@ -413,6 +491,7 @@ proptest! {
         let course = run(&plan, &mut model);
         let round = &results(&course).sizes[0].rounds[0];
         if let Some(found) = round.ndr {
+            prop_assert!(found.bound != Bound::Unfinished);
             prop_assert!(found.pps <= generator * 1.001 + 1.0);
             prop_assert!(found.above_pps.is_none_or(|above| above > found.pps));
         }

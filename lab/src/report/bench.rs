@@ -3,7 +3,7 @@
 use super::tables::{place, table};
 use super::text::{count, escape, number};
 use super::{figures, page};
-use crate::bench::{Figure, Latency, Results, SizeResults};
+use crate::bench::{Figure, Latency, LossRow, Results, SizeResults};
 
 /// The whole file.
 pub fn bench_page(results: &Results) -> String {
@@ -44,11 +44,11 @@ fn provenance(results: &Results) -> String {
 
 fn bounded(figure: Option<Figure>, times: f64) -> String {
     let shown = |figure: Figure| {
-        let at_least = if figure.at_least { "≥ " } else { "" };
+        let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.remark());
         let interval = figure
             .interval
             .map(|found| format!(" ({} to {})", number(found.low * times), number(found.high * times)));
-        format!("{at_least}{}{}", number(figure.value * times), interval.unwrap_or_default())
+        format!("{at_least}{}{}{remark}", number(figure.value * times), interval.unwrap_or_default())
     };
     figure.map_or_else(|| "-".to_owned(), shown)
 }
@@ -61,8 +61,8 @@ fn throughput(results: &Results) -> String {
     let row = |size: &SizeResults| {
         let giga = size.bits(1.0) / 1e9;
         let frames = |figure: Figure| {
-            let at_least = if figure.at_least { "≥ " } else { "" };
-            format!("{at_least}{}", count(figure.value as u64))
+            let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.remark());
+            format!("{at_least}{}{remark}", count(figure.value as u64))
         };
         vec![
             size.size.clone(),
@@ -88,7 +88,7 @@ fn throughput(results: &Results) -> String {
     let rows = results.sizes.iter().map(row);
     format!(
         "<h3>Throughput and back-to-back frames</h3>\n<p>PDR may lose {} % of the frames; ≥ means that the \
-         generator or the ceiling was the limit, and not the switch.</p>\n{}",
+         generator or the ceiling was the limit, and not the switch, or that the search was not finished.</p>\n{}",
         results.plan.loss * 100.0,
         named(&table(&titles, rows), "throughput")
     )
@@ -129,17 +129,21 @@ fn latency(results: &Results) -> String {
 
 fn loss(results: &Results) -> String {
     let of = |size: &SizeResults| {
-        let row = |(percent, loss, short): (f64, f64, bool)| {
-            let short = if short { "the generator offered less" } else { "" };
-            vec![size.size.clone(), number(percent), number(loss * 100.0), short.to_owned()]
+        let row = |row: LossRow| {
+            let short = if row.short { "the generator offered less" } else { "" };
+            let numbers = [row.percent, row.offered_pps / 1e6, row.loss * 100.0].map(number);
+            std::iter::once(size.size.clone()).chain(numbers).chain([short.to_owned()]).collect()
         };
-        size.loss().into_iter().rev().map(row).collect::<Vec<_>>()
+        size.loss().into_iter().rev().map(row).collect::<Vec<Vec<String>>>()
     };
     let rows: Vec<_> = results.sizes.iter().flat_map(of).collect();
     if rows.is_empty() {
         return String::new();
     }
-    format!("<h3>Loss</h3>\n{}", named(&table(&["Size", ">% of ceiling", ">Lost, %", ""], rows), "loss"))
+    format!(
+        "<h3>Loss</h3>\n{}",
+        named(&table(&["Size", ">% of ceiling", ">Mpps offered", ">Lost, %", ""], rows), "loss")
+    )
 }
 
 fn environment(results: &Results) -> String {
@@ -218,6 +222,7 @@ mod tests {
     #[test]
     fn a_partial_result_is_drawn_as_far_as_it_goes_and_words_cannot_be_markup() {
         let page = bench_page(&results("<script>alert(1)</script>", 4));
+        assert!(page.contains("≥ 1.00, search not finished"), "{page}");
         assert!(page.contains("This result is partial") && !page.contains("<script>alert"), "{page}");
         assert!(bench_page(&results("x", 0)).contains("nothing to draw yet"));
     }

@@ -77,6 +77,19 @@ impl Study {
             Study::Field => "field",
         }
     }
+
+    /// What it is about, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Study::Batching => "batching twice",
+            Study::Mistake => "units that do not fit",
+            Study::Placement => "where stages are placed",
+            Study::Scaling => "queues and workers",
+            Study::Budget => "the budget of a packet",
+            Study::Models => "execution models by the work on each packet",
+            Study::Field => "linerate beside other switches",
+        }
+    }
 }
 
 impl Study {

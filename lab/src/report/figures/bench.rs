@@ -2,7 +2,7 @@
 
 use super::plot::{Axes, Line, Point, plot};
 use super::{FOOT, Figure, Sketch, TOP, finish};
-use crate::bench::{Latency, Results, SizeResults};
+use crate::bench::{Latency, LossRow, Results, SizeResults};
 use crate::cache::results::{Estimate, Kind};
 use crate::report::svg::{Anchor, Area, Drawing, Scale, tick};
 use crate::report::text::number;
@@ -44,7 +44,8 @@ fn throughput(results: &Results, bits: bool) -> Option<Sketch> {
             let times = if bits { size.bits(1.0) / 1e9 } else { 1e-6 };
             let at_least = if found.at_least { "at least " } else { "" };
             let y = found.value * times;
-            let tip = format!("{name}, size {}: {at_least}{} {unit}", size.size, number(y));
+            let remark = found.remark();
+            let tip = format!("{name}, size {}: {at_least}{} {unit}{remark}", size.size, number(y));
             Some(Point { x: n as f64 + 0.5, y, interval: scaled(found.interval, times), tip })
         };
         let points = results.sizes.iter().enumerate().filter_map(point).collect();
@@ -64,7 +65,8 @@ fn throughput(results: &Results, bits: bool) -> Option<Sketch> {
         name: "throughput",
         title: format!("Throughput by size of frames, {unit}"),
         caption: "Medians over rounds; uprights are their 95 % intervals where there are six rounds or \
-                  more. A point that says \"at least\" was bounded by the generator or by the ceiling."
+                  more. A point that says \"at least\" was bounded by the generator or by the ceiling, unless its \
+                  search was not finished."
             .to_owned(),
         drawing: plot(&axes, &lines)?,
     })
@@ -103,11 +105,12 @@ fn latency(size: &SizeResults) -> Option<Sketch> {
 
 fn loss(results: &Results) -> Option<Sketch> {
     let line = |size: &SizeResults| {
-        let point = |(percent, loss, short): (f64, f64, bool)| {
+        let point = |LossRow { percent, offered_pps, loss, short }: LossRow| {
             let short = if short { ", and the generator offered less than that" } else { "" };
             let tip = format!(
-                "size {}, {percent} % of the ceiling: {} % lost{short}",
+                "size {}, {percent} % of the ceiling, {} Mpps: {} % lost{short}",
                 size.size,
+                number(offered_pps / 1e6),
                 number(loss * 100.0)
             );
             Point { x: percent, y: loss * 100.0, interval: None, tip }

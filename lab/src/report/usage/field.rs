@@ -36,7 +36,7 @@ fn sizes(entry: &Entry) -> impl Iterator<Item = &SizeResults> {
 fn near(entries: &[Entry], entry: &Entry, size: &str) -> Option<Rate> {
     let (rounds, size) = (entry.near(entries), sizes(entry).find(|other| other.size == size)?);
     let rounds = rounds.iter().filter_map(|round| size.rounds.get(*round)).cloned().collect();
-    SizeResults { rounds, ..size.clone() }.pdr()
+    SizeResults { rounds, ..size.clone() }.pdr().filter(|found| !found.unfinished)
 }
 
 /// That, over what the one to compare with does.
@@ -49,7 +49,7 @@ fn ratio(entries: &[Entry], entry: &Entry, size: &str) -> Option<f64> {
 fn bounded(rate: Option<Rate>, times: f64, digits: usize) -> String {
     let shown = |rate: Rate| {
         let at_least = if rate.at_least { ">= " } else { "" };
-        format!("{at_least}{}", decimals(rate.value * times, digits))
+        format!("{at_least}{}{}", decimals(rate.value * times, digits), rate.remark())
     };
     rate.map_or_else(|| "-".to_owned(), shown)
 }
