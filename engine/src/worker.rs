@@ -366,6 +366,7 @@ impl Worker {
             Command::Share(stall) => self.share(stall),
             Command::Unshare(key) => self.unshare(key),
             Command::Meet(me, peers) => self.meet(me, peers),
+            Command::LeaveAlone(alone) => self.leave_alone(alone),
             Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
