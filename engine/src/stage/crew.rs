@@ -23,7 +23,9 @@ pub(crate) fn run_together(mut stages: Vec<Worker>) {
         idle_rounds += 1;
         std::hint::spin_loop();
         let idle = last - idle_since;
-        if stages.iter().all(|stage| stage.may_sleep(idle_rounds, idle)) && sleep(&mut stages) {
+        // Each is asked, because each may have something left to send.
+        let tired = stages.iter_mut().fold(true, |all, stage| stage.may_sleep(idle_rounds, idle) && all);
+        if tired && sleep(&mut stages) {
             last = ticks();
             (idle_since, idle_rounds) = (last, 0);
         }

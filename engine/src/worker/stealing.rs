@@ -14,7 +14,7 @@ use crate::counters::WorkerCounters;
 use crate::link::Link;
 use crate::stall::Stall;
 use mem::ticks;
-use port::{BURST, PortFault, Tally};
+use port::{BURST, Flush, PortFault, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -89,6 +89,9 @@ impl Worker {
             self.counters.steals.add(u64::from(worked));
         }
         self.shared.stalls = stalls;
+        if !self.keeping.is_empty() {
+            self.flush(Flush::Waited);
+        }
         self.notify();
         worked
     }
@@ -173,6 +176,7 @@ impl Worker {
 
     /// A queue that it must not touch any more.
     pub(super) fn unshare(&mut self, key: crate::command::QueueKey) {
+        self.flush(Flush::All);
         let gone = self.shared.stalls.extract_if(.., |stall| stall.key == key);
         for stall in gone.filter(|stall| stall.home == self.shared.me) {
             self.sleeper.forget(stall.kick());
