@@ -106,9 +106,9 @@ fn read_table(node: &Node, placed: bool, notes: &mut Notes) -> (ModelSettings, V
 /// How stages are joined.
 fn hops(fields: &mut Fields<'_, '_>) -> ModelSettings {
     let default = ModelSettings::default();
-    let (rings, units) = (HopConfig::RINGS, HopConfig::UNITS);
-    let rings = *rings.start() as i128..=*rings.end() as i128;
-    let units = *units.start() as i128..=*units.end() as i128;
+    let wide = |range: RangeInclusive<usize>| *range.start() as i128..=*range.end() as i128;
+    let (rings, writes, reads) =
+        (wide(HopConfig::RINGS), wide(HopConfig::WRITE_UNITS), wide(HopConfig::READ_UNITS));
     let ring = fields.number("ring", rings, "packets, a power of two").unwrap_or(default.ring);
     if !ring.is_power_of_two() {
         let remedy = format!("write {}", ring.next_power_of_two());
@@ -117,8 +117,8 @@ fn hops(fields: &mut Fields<'_, '_>) -> ModelSettings {
     let orders = [("flow", Order::Flow), ("port", Order::Port), ("none", Order::None)];
     ModelSettings {
         ring,
-        write_unit: fields.number("write_unit", units.clone(), "packets"),
-        read_unit: fields.number("read_unit", units, "packets").unwrap_or(default.read_unit),
+        write_unit: fields.number("write_unit", writes, "packets"),
+        read_unit: fields.number("read_unit", reads, "packets, a burst at most").unwrap_or(default.read_unit),
         full: fields.choice("full", &[("drop", Full::Drop), ("wait", Full::Wait)]).unwrap_or_default(),
         order: fields.choice("order", &orders).unwrap_or_default(),
         ..default
