@@ -278,7 +278,7 @@ fn read_transmit(fields: &mut Fields<'_, '_>) -> Option<Transmit> {
 }
 
 fn read_within(fields: &mut Fields<'_, '_>) -> Option<Span> {
-    let within = fields.span("within")?;
+    let within = fields.span_in("within", "us")?;
     if within.0.is_zero() || within.0 > LONGEST_WAIT {
         let reason = format!("`within` {within} is no time that packets can wait for others");
         return fields.wrong("within", reason, "give up to 1s, or `transmit` = \"immediate\"".to_owned());
