@@ -24,7 +24,10 @@ pub(crate) fn run_together(mut stages: Vec<Worker>) {
         std::hint::spin_loop();
         let idle = last - idle_since;
         // Each is asked, because each may have something left to send.
-        let tired = stages.iter_mut().fold(true, |all, stage| stage.may_sleep(idle_rounds, idle) && all);
+        let mut tired = true;
+        for stage in &mut stages {
+            tired &= stage.may_sleep(idle_rounds, idle);
+        }
         if tired && sleep(&mut stages) {
             last = ticks();
             (idle_since, idle_rounds) = (last, 0);
