@@ -310,7 +310,6 @@ fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], no
 fn spread(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Notes) {
     let (place, model) = ((section, "spread_in"), topology.model);
     match (port.spread_in, model.model) {
-        (None, _) => {}
         (Some(_), ModelKind::Pipeline) => {
             notes.wrong(place, super::workers::PIPELINES_SPREAD, "remove it");
         }
@@ -323,7 +322,7 @@ fn spread(topology: &Topology, section: Section, port: &PortSettings, notes: &mu
             let remedy = "write spread_in = \"software\" in [worker] as well, or remove it here";
             notes.wrong(place, reason, remedy);
         }
-        (Some(_), ModelKind::RunToCompletion) => {}
+        (Some(_), ModelKind::RunToCompletion) | (None, _) => {}
     }
 }
 
