@@ -242,10 +242,10 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
     let near = near(&topology.ports, host);
     let taken: Vec<usize> = topology.workers.iter().filter_map(|worker| worker.cpu).collect();
     let Some(placement) = &mut topology.placement else { return };
+    node_is_there(placement, host, notes);
     if ["cpus", "pattern", "stages"].iter().any(|key| notes.is_spoiled((Section::Placement, key))) {
         return;
     }
-    node_is_there(placement, host, notes);
     let (pattern, cpus, near) = (placement.pattern, placement.cpus.clone(), placement.node.or(near));
     match plan(&host.machine, &Wish { stages, pattern, cpus, taken, near }) {
         Ok(plan) => {

@@ -105,6 +105,17 @@ fn a_pattern_that_joins_stages_without_any_is_one_mistake_with_one_remedy() {
 }
 
 #[test]
+fn a_node_that_is_not_there_is_told_beside_other_mistakes() {
+    let text = placed("node = 5\npattern = \"io\"\n");
+    let mistakes = parse(&text, &host(), None).unwrap_err();
+    assert_eq!(
+        mistakes.iter().filter_map(|mistake| mistake.line).collect::<Vec<_>>(),
+        [9, 10],
+        "{mistakes:?}"
+    );
+}
+
+#[test]
 fn nothing_is_isolated_where_a_port_is_spread_over_all_workers() {
     let worker = "[worker]\nwork = [0, 1]\nspread_in = \"software\"\n";
     let placement = "[placement]\nisolated = [\"a\"]\n";
