@@ -31,7 +31,7 @@ impl Host {
         self.machine.nodes.iter().any(|known| known.number == node).then_some(node)
     }
 
-    /// A machine whose CPUs are cores of one package.
+    /// A machine whose CPUs are cores of one package, and of node 0.
     #[cfg(test)]
     pub(crate) fn of(online: &[usize], allowed: &[usize]) -> Self {
         let cpu = |&number: &usize| machine::Cpu {
@@ -40,7 +40,8 @@ impl Host {
             allowed: allowed.contains(&number),
             ..Default::default()
         };
-        Self { machine: Machine { cpus: online.iter().map(cpu).collect(), ..Machine::default() } }
+        let nodes = vec![machine::Node { number: 0, cpus: online.to_vec(), distances: Vec::new() }];
+        Self { machine: Machine { cpus: online.iter().map(cpu).collect(), nodes, ..Machine::default() } }
     }
 }
 

@@ -110,12 +110,23 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     let given = fields.into_iter().filter(|(_, value)| !value.is_null());
     let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
     for (key, value) in &args.set {
+        if is_open(value) {
+            let reason = format!("`{key}` begins with a quote that does not close");
+            let remedy = "close it, or leave quotes out; most shells take one pair for themselves";
+            return Err(Trouble::bad(format!("--set {key}={value}"), reason, remedy).into());
+        }
         if body.insert(key.clone(), read_value(value)).is_some() {
             let place = format!("--set {key}={value}");
             return Err(Trouble::bad(place, format!("`{key}` is given twice"), "give it once").into());
         }
     }
     Ok(body.into())
+}
+
+/// Whether `text` begins as a quoted string of a file and does not end as one.
+fn is_open(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with(['"', '\'']) && text.parse::<toml::Value>().is_err()
 }
 
 /// `text` as the value that it would be in a file; what would be none, or a date, is a string.
@@ -176,7 +187,8 @@ pub(crate) fn placement(client: &Client, command: &PlacementCommand) -> anyhow::
 /// `linerate rebalance`
 pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result<()> {
     let over_ms = u64::try_from(args.over.0.as_millis()).unwrap_or(u64::MAX);
-    let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold: args.threshold };
+    let threshold = args.threshold.map(finite).transpose()?;
+    let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold };
     let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;
     show::print(&found, args.output, placing::balance)?;
     let failed = found.moves.iter().filter(|step| step.failure.is_some()).count();
@@ -187,6 +199,16 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
         );
     }
     Ok(())
+}
+
+/// A share of a core as a request can carry it: JSON has no other numbers, and would say nothing instead. Whether it is in
+/// its range is the switch's to judge.
+fn finite(threshold: f64) -> Result<f64, Trouble> {
+    if threshold.is_finite() {
+        return Ok(threshold);
+    }
+    let reason = format!("a threshold of {threshold} cannot be");
+    Err(Trouble::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
 }
 
 /// `linerate stop`: returns when the switch has gone.
@@ -208,6 +230,25 @@ pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_threshold_that_is_no_number_is_refused_as_bad_input() {
+        for threshold in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let refused = finite(threshold).unwrap_err();
+            assert_eq!((refused.code, refused.place.as_str()), (crate::trouble::BAD_INPUT, "--threshold"));
+        }
+        assert_eq!(finite(0.5), Ok(0.5));
+    }
+
+    #[test]
+    fn a_quote_that_does_not_close_is_known() {
+        for open in ["\"x", "'x", "\"x\\\"", " \"x"] {
+            assert!(is_open(open), "{open}");
+        }
+        for sound in ["x", "\"x\"", "'x'", "x\"", "[\"x\"]", "7", ""] {
+            assert!(!is_open(sound), "{sound}");
+        }
+    }
 
     #[test]
     fn a_value_is_read_as_in_a_file_and_else_is_a_string() {

@@ -2,6 +2,7 @@
 
 use crate::config::{Fields, Judging, Node, Value};
 use crate::kinds::Claim;
+use crate::model::ModelKind;
 use crate::plant::PlantError;
 use crate::value::{Decimal, Span};
 use ::port::PortControl;
@@ -135,6 +136,20 @@ impl Wrappers {
         if nothing && !judging.is_spoiled("fault") {
             let remedy = "say what goes wrong, such as drop = 0.01, or remove `fault`";
             judging.wrong("fault", "`fault` names no fault", remedy);
+        }
+        self.keeps_order(judging);
+    }
+
+    /// Each worker keeps packets back of its own, so one flow must not have several workers.
+    fn keeps_order(&self, judging: &mut Judging<'_>) {
+        let keeps = self.transmit.is_some_and(|transmit| transmit.packets > 1);
+        let (model, workers) = (judging.topology.model.model, judging.topology.workers.len());
+        if keeps && model == ModelKind::Stealing && workers > 1 && !judging.is_spoiled("transmit") {
+            let reason = "`transmit` keeps packets back at each worker, and where workers take each other's bursts \
+                          a flow would overtake itself";
+            let remedy =
+                "write transmit = \"immediate\", or choose model = \"run-to-completion\" in [worker]";
+            judging.wrong("transmit", reason, remedy);
         }
     }
 
@@ -278,7 +293,7 @@ fn read_transmit(fields: &mut Fields<'_, '_>) -> Option<Transmit> {
 }
 
 fn read_within(fields: &mut Fields<'_, '_>) -> Option<Span> {
-    let within = fields.span("within")?;
+    let within = fields.span_in("within", "us")?;
     if within.0.is_zero() || within.0 > LONGEST_WAIT {
         let reason = format!("`within` {within} is no time that packets can wait for others");
         return fields.wrong("within", reason, "give up to 1s, or `transmit` = \"immediate\"".to_owned());

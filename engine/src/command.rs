@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Unshare(QueueKey),
     /// Where queues are shared: this worker's place among all, and those.
     Meet(usize, Arc<[Peer]>),
+    /// By place: the workers that serve an isolated queue, so that they take nothing of others.
+    LeaveAlone(Arc<[bool]>),
     /// Say how much each receive queue has brought.
     Weigh,
     /// Another hop begins here, behind those that there are.

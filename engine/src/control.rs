@@ -152,7 +152,7 @@ impl Control {
                 // Whoever asked may have given up waiting.
                 let _ = reply.send(holder);
             }
-            Request::Seat(seats) => self.placement.seating.obey(seats),
+            Request::Seat(seats) => self.placement.obey_rules(seats),
             Request::Rebalance(wanted) => self.rebalance_as(wanted),
             Request::Weigh(reply) => drop(reply.send(self.sample())),
             Request::Move(moves, reply) => {

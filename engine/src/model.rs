@@ -122,18 +122,20 @@ impl Default for HopConfig {
 impl HopConfig {
     /// Sizes that a hop may have: a ring has room for what two bursts become, and twice that.
     pub const RINGS: std::ops::RangeInclusive<usize> = 256..=65_536;
-    /// Units of reading and writing.
-    pub const UNITS: std::ops::RangeInclusive<usize> = 1..=256;
+    /// Units of writing.
+    pub const WRITE_UNITS: std::ops::RangeInclusive<usize> = 1..=256;
+    /// Units of reading: what is taken out of the ring has its place in one burst.
+    pub const READ_UNITS: std::ops::RangeInclusive<usize> = 1..=port::BURST;
 
     /// Most packets in one hop, in its ring and on their way out of it.
-    pub(crate) const MOST: usize = *Self::RINGS.end() + *Self::UNITS.end();
+    pub(crate) const MOST: usize = *Self::RINGS.end() + *Self::WRITE_UNITS.end();
 
     /// As it can be built: each number brought into its range.
     pub(crate) fn sound(self) -> Self {
-        let (rings, units) = (Self::RINGS, Self::UNITS);
+        let (rings, units) = (Self::RINGS, Self::READ_UNITS);
         Self {
             ring: self.ring.clamp(*rings.start(), *rings.end()),
-            write_unit: self.write_unit.min(*units.end()),
+            write_unit: self.write_unit.min(*Self::WRITE_UNITS.end()),
             read_unit: self.read_unit.clamp(*units.start(), *units.end()),
             ..self
         }

@@ -31,7 +31,7 @@ pub(crate) struct Stall {
     /// The worker that it belongs to, by its place among those that take packets.
     pub(crate) home: usize,
     /// Whether only its home may serve it.
-    bound: bool,
+    stays: bool,
     /// A descriptor of its own for what becomes readable with a kick, so that sleeping needs no lock.
     kick: Option<OwnedFd>,
     queue: Mutex<Option<Box<dyn RxQueue>>>,
@@ -42,14 +42,20 @@ pub(crate) struct Stall {
 }
 
 impl Stall {
-    pub(crate) fn new(key: QueueKey, serial: Serial, home: usize, queue: Box<dyn RxQueue>) -> Self {
+    /// A queue at home at the worker `home`; with `stays`, nobody else's ever.
+    pub(crate) fn new(
+        key: QueueKey,
+        serial: Serial,
+        (home, stays): (usize, bool),
+        queue: Box<dyn RxQueue>,
+    ) -> Self {
         // Where the kernel gives no descriptor, the queue keeps its home awake.
         let kick = queue.kick_fd().and_then(|fd| fd.try_clone_to_owned().ok());
         Self {
             key,
             serial,
             home,
-            bound: queue.is_bound(),
+            stays,
             kick,
             queue: Mutex::new(Some(queue)),
             backlog: Padded(AtomicU32::new(0)),
@@ -100,7 +106,7 @@ impl Stall {
     /// How much there is to steal: packets of the last burst.
     #[inline]
     pub(crate) fn backlog(&self) -> u32 {
-        if self.bound { 0 } else { self.backlog.load(Ordering::Relaxed) }
+        if self.stays { 0 } else { self.backlog.load(Ordering::Relaxed) }
     }
 
     pub(crate) fn packets(&self) -> u64 {

@@ -13,7 +13,7 @@ mod stealing;
 pub(crate) use stealing::Peer;
 
 use crate::command::{Command, Event, QueueKey, Retired, Serial, Weight, Weights};
-use crate::config::{Polling, WorkerConfig};
+use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::hop::Hops;
 use crate::lanes::{TxSlot, TxSlots};
@@ -22,14 +22,9 @@ use crate::pipeline::{Outputs, Pipeline};
 use crate::sleeper::Sleeper;
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Burst, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally};
+use port::{Burst, Flush, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally};
 use std::sync::Arc;
 
-/// Empty rounds before an adaptive worker considers sleeping, at least.
-const IDLE_ROUNDS: u32 = 256;
-/// Time without packets before an adaptive worker sleeps, in nanoseconds: about what a sleep and a wake-up cost a packet
-/// (`BENCHMARKING.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
-const IDLE_TIME: u64 = 50_000;
 /// How long a full queue is waited for, in nanoseconds, where waiting is configured.
 const PATIENCE: u64 = 1_000_000;
 
@@ -176,12 +171,6 @@ impl Worker {
         }
     }
 
-    pub(crate) fn may_sleep(&self, rounds: u32, idle: u64) -> bool {
-        self.config.polling == Polling::Adaptive
-            && rounds > IDLE_ROUNDS
-            && idle as f64 > IDLE_TIME as f64 * self.ticks_per_ns
-    }
-
     /// Polls every queue once. Whether there was any packet.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
@@ -206,7 +195,7 @@ impl Worker {
             self.finish();
         }
         if !self.keeping.is_empty() {
-            self.flush(false);
+            self.flush(Flush::Waited);
         }
         self.notify();
         worked || left
@@ -339,6 +328,8 @@ impl Worker {
         match command {
             Command::StartRx(key, serial, queue) => self.start_rx(key, serial, queue),
             Command::StopRx(key) => {
+                // Somebody else may go on with its flows, so what they sent so far leaves first.
+                self.flush(Flush::All);
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
                     let slot = self.take_rx(at);
                     self.link.retire(Retired::Rx(slot.serial, slot.queue));
@@ -366,6 +357,7 @@ impl Worker {
             Command::Share(stall) => self.share(stall),
             Command::Unshare(key) => self.unshare(key),
             Command::Meet(me, peers) => self.meet(me, peers),
+            Command::LeaveAlone(alone) => self.leave_alone(alone),
             Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),

@@ -1,4 +1,4 @@
-//! Receive queues and load, with ports that are nothing but a queue which always has packets.
+//! Receive queues and load, with ports that are nothing but a queue which always has packets, or never.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use engine::balance::Rebalancing;
@@ -9,7 +9,8 @@ use engine::{
 use port::{
     Attach, BURST, Burst, DropReason, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally,
 };
-use rustix::fd::BorrowedFd;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes, so that a hang is a failure.
@@ -17,12 +18,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Endless {
     bound: bool,
+    /// Where it never has packets: what would be kicked if it had.
+    empty: Option<OwnedFd>,
 }
 
 impl RxQueue for Endless {
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        if self.empty.is_some() {
+            return Ok(());
+        }
         for _ in 0..BURST {
             burst.push_own(&[2; 60]);
         }
@@ -35,13 +41,13 @@ impl RxQueue for Endless {
     fn notify(&mut self) {}
 
     fn arm(&mut self) -> Result<bool, PortFault> {
-        Ok(true)
+        Ok(self.empty.is_none())
     }
 
     fn disarm(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.empty.as_ref().map(AsFd::as_fd)
     }
 
     fn refresh(&mut self) -> Result<(), PortFault> {
@@ -110,12 +116,16 @@ impl Pipelines for Sink {
 }
 
 fn engine(model: Model) -> Engine {
-    let workers = vec![WorkerConfig::default(); 2];
+    engine_of(2, model)
+}
+
+fn engine_of(workers: usize, model: Model) -> Engine {
+    let workers = vec![WorkerConfig::default(); workers];
     Engine::start_as(EngineConfig { workers, max_ports: 8, spread: Spread::default() }, model, &Sink).unwrap()
 }
 
 fn add(engine: &Engine, name: &str, bound: bool) -> PortId {
-    engine.add_port(name, Box::new(Source(Some(Endless { bound })))).unwrap()
+    engine.add_port(name, Box::new(Source(Some(Endless { bound, empty: None })))).unwrap()
 }
 
 /// By queue: its worker.
@@ -181,10 +191,8 @@ fn an_isolated_queue_has_its_worker_to_itself_and_a_name_that_comes_later_counts
     engine.stop().unwrap();
 }
 
-#[test]
-fn a_stolen_queue_that_only_its_thread_may_use_is_left_to_it() {
-    let engine = engine(Model::Stealing);
-    add(&engine, "a", true);
+/// Waits until a queue `a` has brought a lot, and nobody but its worker served it.
+fn only_its_worker_serves_it(engine: Engine) {
     let home = workers(&engine)[0];
     let until = Instant::now() + PATIENCE;
     while engine.queues().unwrap()[0].packets < 1_000_000 {
@@ -193,5 +201,51 @@ fn a_stolen_queue_that_only_its_thread_may_use_is_left_to_it() {
     }
     let now = engine.snapshot().workers;
     assert_eq!((now[1 - home].packets, now[1 - home].steals), (0, 0), "{now:?}");
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_stolen_queue_that_only_its_thread_may_use_is_left_to_it() {
+    let engine = engine(Model::Stealing);
+    add(&engine, "a", true);
+    only_its_worker_serves_it(engine);
+}
+
+#[test]
+fn a_queue_that_is_isolated_or_has_a_rule_is_not_stolen() {
+    let a = QueueName { port: "a".to_owned(), pair: None };
+    let (isolated, ruled) =
+        (Seats::arrange(2, &[], std::slice::from_ref(&a)), Seats::arrange(2, &[(a, 1)], &[]));
+    for seats in [isolated, ruled] {
+        let engine = engine(Model::Stealing);
+        engine.seat_queues(seats.unwrap()).unwrap();
+        add(&engine, "a", false);
+        assert_eq!(workers(&engine), [1]);
+        only_its_worker_serves_it(engine);
+    }
+}
+
+#[test]
+fn a_worker_of_an_isolated_queue_steals_nothing_and_another_one_is_woken_for_it() {
+    let engine = engine_of(3, Model::Stealing);
+    let calm = QueueName { port: "calm".to_owned(), pair: None };
+    let seats = Seats::arrange(3, &[(calm.clone(), 0)], &[calm]);
+    engine.seat_queues(seats.unwrap()).unwrap();
+    let empty = Some(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+    engine.add_port("calm", Box::new(Source(Some(Endless { bound: false, empty })))).unwrap();
+    let until = Instant::now() + PATIENCE;
+    // The first of those who sleep is the one that must not be woken to steal.
+    while !engine.snapshot().workers.iter().all(|worker| worker.sleeping) {
+        assert!(Instant::now() < until, "{:?}", engine.snapshot().workers);
+        std::thread::yield_now();
+    }
+    add(&engine, "busy", false);
+    assert_eq!(workers(&engine), [0, 1]);
+    while engine.snapshot().workers[2].steals < 200 {
+        assert!(Instant::now() < until, "{:?}", engine.snapshot().workers);
+        std::thread::yield_now();
+    }
+    let now = engine.snapshot().workers;
+    assert_eq!((now[0].packets, now[0].steals, now[1].steals), (0, 0, 0), "{now:?}");
     engine.stop().unwrap();
 }

@@ -37,7 +37,9 @@ pub mod xdp;
 pub use burst::{BURST, Burst, Frame, HEAD, LONGEST_HEAD, Now, PLACES, Route, Whole};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, OFFLOAD_HEADER, Offload, Segmentation};
-pub use queue::{Attach, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue};
+pub use queue::{
+    Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue,
+};
 pub use ring::Token;
 pub use steering::{Spread, Steering};
 

@@ -74,6 +74,17 @@ pub trait RxQueue: Send {
     }
 }
 
+/// Which of the packets that a queue keeps back are to leave ([`TxQueue::flush`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Those that have waited long enough.
+    Waited,
+    /// Also those without a limit to their waiting: their worker has nothing to do, and comes by again.
+    Idle,
+    /// All: nobody comes by for them soon.
+    All,
+}
+
 /// Where packets leave.
 pub trait TxQueue: Send {
     /// Sends the packets `picks` (indices into `burst`) in order. Returns how many picks it is done with: the
@@ -92,10 +103,10 @@ pub trait TxQueue: Send {
         false
     }
 
-    /// Sends what is kept back and has waited long enough at `now`, or `all` of it. Whether anything was sent. A packet that
-    /// was kept back counts in `tally` now and not before.
-    fn flush(&mut self, now: Now, all: bool, tally: &mut Tally) -> Result<bool, PortFault> {
-        let _ = (now, all, tally);
+    /// Sends what is kept back, as far as it is `due` at `now`. Whether anything was sent. A packet that was kept back counts
+    /// in `tally` now and not before.
+    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
+        let _ = (now, due, tally);
         Ok(false)
     }
 

@@ -5,7 +5,6 @@
 //! interleaved rounds: all queues on one worker, or two on each; run to completion, or stealing. It judges nothing.
 
 use anyhow::{Context, Result};
-use engine::placement::{QueueName, Seats};
 use engine::{Engine, EngineConfig, Model, Now, Outputs, Pipeline, Pipelines, Polling, Spread, WorkerConfig};
 use port::{
     Attach, BURST, Burst, DropReason, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally,
@@ -113,14 +112,14 @@ fn rate(cpus: [usize; 2], model: &Model, work: u32, homes: [usize; QUEUES as usi
     let worker = |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, ..WorkerConfig::default() };
     let config = EngineConfig { workers: cpus.map(worker).to_vec(), max_ports: 8, spread: Spread::default() };
     let engine = Engine::start_as(config, model.clone(), &Work(work))?;
-    let rule = |(n, home): (usize, usize)| (QueueName { port: format!("p{n}"), pair: None }, home);
-    let rules: Vec<_> = homes.into_iter().enumerate().map(rule).collect();
-    engine.seat_queues(Seats::arrange(2, &rules, &[])?)?;
-    for n in 0..QUEUES {
-        engine.add_port(&format!("p{n}"), Box::new(Source(false)))?;
-    }
+    let add = |n| engine.add_port(&format!("p{n}"), Box::new(Source(false)));
+    let ports = (0..QUEUES).map(add).collect::<Result<Vec<_>, _>>()?;
     while engine.queues()?.len() < usize::from(QUEUES) {
         std::thread::sleep(Duration::from_millis(1));
+    }
+    // Not by rules: a queue that has one is not stolen from.
+    for (port, home) in ports.into_iter().zip(homes) {
+        engine.move_queue(port, 0, home)?;
     }
     let packets = || engine.snapshot().workers.iter().map(|worker| worker.packets).sum::<u64>();
     let (before, began) = (packets(), Instant::now());

@@ -171,6 +171,15 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// A stretch of time, as text with a unit.
     pub(crate) fn span(&mut self, key: &'static str) -> Option<Span> {
+        self.span_in(key, "s")
+    }
+
+    /// The same; `unit` is the usual one, for whoever wrote none.
+    pub(crate) fn span_in(&mut self, key: &'static str, unit: &str) -> Option<Span> {
+        if let Some(number) = self.peek(key).and_then(bare) {
+            let reason = format!("`{key}` is {number}, which has no unit");
+            return self.wrong(key, reason, format!("write \"{number}{unit}\""));
+        }
         let text = self.text(key)?;
         let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
         text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is no time"), remedy))
@@ -231,6 +240,16 @@ impl<'a, 'n> Fields<'a, 'n> {
             self.notes.wrong_at(self.section, entry.line, format!("unknown key `{}`", entry.key), remedy);
         }
     }
+}
+
+/// A number of no unit, written as a number or as text.
+fn bare(value: &Value) -> Option<i128> {
+    match value {
+        Value::Integer(number) => Some(*number),
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+    .filter(|number| *number > 0)
 }
 
 /// "a", "b" or "c".

@@ -306,15 +306,23 @@ fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], no
     }
 }
 
-/// Where a port asks to be spread in software, there is somebody who does it, and something to spread.
+/// Where a port says how it is spread, there is somebody who obeys.
 fn spread(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Notes) {
-    if port.spread_in != Some(SpreadIn::Software) {
-        return;
-    }
     let (place, model) = ((section, "spread_in"), topology.model);
-    if model.model == ModelKind::RunToCompletion && model.spread_in != SpreadIn::Software {
-        let reason = "`spread_in` is \"software\", and workers hand no packets to each other";
-        notes.wrong(place, reason, "write spread_in = \"software\" in [worker] as well, or remove it here");
+    match (port.spread_in, model.model) {
+        (Some(_), ModelKind::Pipeline) => {
+            notes.wrong(place, super::workers::PIPELINES_SPREAD, "remove it");
+        }
+        (Some(_), ModelKind::Stealing) => {
+            let remedy = "remove it, or choose model = \"run-to-completion\" in [worker]";
+            notes.wrong(place, super::workers::NO_SPREADING, remedy);
+        }
+        (Some(SpreadIn::Software), _) if model.spread_in != SpreadIn::Software => {
+            let reason = "`spread_in` is \"software\", and workers hand no packets to each other";
+            let remedy = "write spread_in = \"software\" in [worker] as well, or remove it here";
+            notes.wrong(place, reason, remedy);
+        }
+        (Some(_), ModelKind::RunToCompletion) | (None, _) => {}
     }
 }
 

@@ -4,7 +4,7 @@ use super::fields::Fields;
 use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::host::Host;
-use crate::model::{ModelKind, Role, RoleSettings};
+use crate::model::{ModelKind, Role, RoleSettings, SpreadIn};
 use crate::placement::{Placement, Rebalance};
 use crate::topology::{PortSettings, Topology, WorkerSettings};
 use crate::value::{Decimal, Span};
@@ -42,9 +42,32 @@ pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
     placement
 }
 
-/// Whether it says how many stages a pipeline has.
-pub(super) fn has_stages(node: &Node) -> bool {
-    matches!(&node.value, Value::Table(entries) if entries.iter().any(|entry| entry.key == "stages"))
+/// Who says which stages a pipeline has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StagesBy {
+    /// `[worker]`, which lists their CPUs.
+    Lists,
+    /// `[placement]`, by `stages`.
+    Placement,
+    /// `[placement]` should: its pattern joins stages, so that lists are no help.
+    Nobody,
+}
+
+/// Who does, with this section or none.
+pub(super) fn stages_by(node: Option<&Node>) -> StagesBy {
+    let Some(Node { value: Value::Table(entries), .. }) = node else { return StagesBy::Lists };
+    let value = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value);
+    let joins = |word: &str| Pattern::NAMES.iter().any(|(name, pattern)| *name == word && joins(*pattern));
+    match (value("stages"), value("pattern")) {
+        (Some(_), _) => StagesBy::Placement,
+        (None, Some(Value::Text(word))) if joins(word) => StagesBy::Nobody,
+        _ => StagesBy::Lists,
+    }
+}
+
+/// Whether a pattern has several stages on one thread or core.
+fn joins(pattern: Pattern) -> bool {
+    !matches!(pattern, Pattern::Separate | Pattern::Auto)
 }
 
 /// `stages = { rx = 1, work = 2, tx = 1 }`.
@@ -148,7 +171,23 @@ pub(super) fn judge(topology: &Topology, notes: &mut Notes) {
         };
         notes.wrong((Section::Placement, key), error, remedy);
     }
+    stays_isolated(topology, placement, notes);
     joins_stages(topology, placement, notes);
+}
+
+/// A worker that serves one queue only gets no flows of ports that are spread over all workers.
+fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes) {
+    let usual = |port: &PortSettings| {
+        if port.queue_pairs == 1 { topology.model.spread_in } else { SpreadIn::Queues }
+    };
+    let is_spread = |port: &&PortSettings| port.spread_in.unwrap_or(usual(port)) == SpreadIn::Software;
+    let Some(port) = topology.ports.iter().find(is_spread) else { return };
+    if topology.model.spread_in == SpreadIn::Software && !placement.isolated.is_empty() {
+        let name = &port.name;
+        let reason = format!("`isolated` is of no use where port \"{name}\" is spread over all workers");
+        let remedy = "remove it, or write spread_in = \"queues\" for every port with one queue pair";
+        notes.wrong((Section::Placement, "isolated"), reason, remedy);
+    }
 }
 
 /// A pattern that joins stages needs some.
@@ -159,16 +198,19 @@ fn joins_stages(topology: &Topology, placement: &Placement, notes: &mut Notes) {
         let remedy = "remove it, or write model = \"pipeline\" in [worker]";
         return notes.wrong((Section::Placement, "stages"), reason, remedy);
     }
-    let whole = matches!(pattern, Pattern::Separate | Pattern::Auto);
+    let are_listed = topology.workers.iter().any(|worker| worker.roles != RoleSettings::default());
     let (why, remedy) = match (placement.stages, is_pipeline) {
         (Some(_), _) => return,
-        (None, true) => {
+        (None, true) if are_listed => {
             let remedy = "write stages = { rx = 1, work = 1, tx = 1 } here, in place of the lists";
             ("[worker] lists the CPUs of these", remedy)
         }
+        (None, true) => {
+            ("nothing says how many there are", "write stages = { rx = 1, work = 1, tx = 1 } here")
+        }
         (None, false) => ("these workers run to completion", "write \"separate\" or \"auto\""),
     };
-    if !whole {
+    if joins(pattern) {
         let reason = format!("`pattern` \"{pattern}\" joins stages, and {why}");
         notes.wrong((Section::Placement, "pattern"), reason, remedy);
     }
@@ -200,6 +242,7 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
     let near = near(&topology.ports, host);
     let taken: Vec<usize> = topology.workers.iter().filter_map(|worker| worker.cpu).collect();
     let Some(placement) = &mut topology.placement else { return };
+    node_is_there(placement, host, notes);
     if ["cpus", "pattern", "stages"].iter().any(|key| notes.is_spoiled((Section::Placement, key))) {
         return;
     }
@@ -229,6 +272,15 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
             notes.wrong((Section::Placement, "cpus"), error, remedy);
         }
     }
+}
+
+/// Packets come from a node that this machine has.
+fn node_is_there(placement: &Placement, host: &Host, notes: &mut Notes) {
+    let nodes: Vec<usize> = host.machine.nodes.iter().map(|node| node.number).collect();
+    let Some(node) = placement.node.filter(|node| !nodes.contains(node)) else { return };
+    let reason = format!("`node` is {node}, and there is no such NUMA node on this machine");
+    let remedy = format!("choose one of {}, or remove it", super::judge::list(&nodes));
+    notes.wrong((Section::Placement, "node"), reason, remedy);
 }
 
 /// A worker of a pipeline, as it was placed.

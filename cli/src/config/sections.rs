@@ -35,8 +35,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
     let ports = sections(&mut fields, "port");
     let placement = fields.node("placement");
     fields.finish();
-    let (model, workers) =
-        super::workers::read(worker, placement.is_some_and(super::placement::has_stages), notes);
+    let (model, workers) = super::workers::read(worker, super::placement::stages_by(placement), notes);
     let mut topology = Topology {
         switch: switch.map(|node| read_switch(node, notes)).unwrap_or_default(),
         model,

@@ -232,6 +232,10 @@ fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
         "4: port \"a\": `packets` is 257, which is out of range (give 1 to 256 packets)",
     );
     port_line(
+        "transmit = { packets = 32, within = 20 }",
+        "4: port \"a\": `within` is 20, which has no unit (write \"20us\")",
+    );
+    port_line(
         "transmit = { packets = 32, within = \"2s\" }",
         "4: port \"a\": `within` 2s is no time that packets can wait for others (give up to 1s, or `transmit` = \"immediate\")",
     );

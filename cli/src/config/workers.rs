@@ -3,6 +3,7 @@
 use super::fields::Fields;
 use super::mistake::{Mistakes, Notes, Section};
 use super::node::{self, Node, Value};
+use super::placement::StagesBy;
 use crate::host::Host;
 use crate::model::{Full, ModelKind, ModelSettings, Order, Role, RoleSettings, SpreadIn};
 use crate::topology::{Polling, QueueFull, Topology, WorkerSettings};
@@ -12,16 +13,20 @@ use std::ops::RangeInclusive;
 const CPU: RangeInclusive<i128> = 0..=65_535;
 /// What only stages have.
 const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
+/// Why nobody says in a pipeline how a port is spread.
+pub(super) const PIPELINES_SPREAD: &str = "`spread_in` is of no use in a pipeline, which spreads every port";
+/// Why nobody says so where bursts are stolen.
+pub(super) const NO_SPREADING: &str = "`spread_in` is of no use where workers take each other's bursts";
 
-/// Workers and their model, as far as anything is written. `placed`: `[placement]` says how many stages there are.
+/// Workers and their model, as far as anything is written. `by`: who says which stages there are.
 pub(super) fn read(
     node: Option<&Node>,
-    placed: bool,
+    by: StagesBy,
     notes: &mut Notes,
 ) -> (ModelSettings, Vec<WorkerSettings>) {
     match node {
         None => (ModelSettings::default(), Vec::new()),
-        Some(node) if matches!(node.value, Value::Table(_)) => read_table(node, placed, notes),
+        Some(node) if matches!(node.value, Value::Table(_)) => read_table(node, by, notes),
         Some(Node { value: Value::List(list), .. }) => {
             let workers = list.iter().enumerate().map(|(i, node)| read_one(node, i, notes));
             (ModelSettings::default(), workers.collect())
@@ -58,7 +63,7 @@ fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
 }
 
 /// `[worker]`: one model for all.
-fn read_table(node: &Node, placed: bool, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
+fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
     notes.call(Section::Workers, "workers".to_owned());
     let mut fields = Fields::open(node, Section::Workers, notes);
     let models = [
@@ -72,30 +77,35 @@ fn read_table(node: &Node, placed: bool, notes: &mut Notes) -> (ModelSettings, V
     fields.foreign("cpu", "`cpu` is one worker's, and [worker] is about all of them", remedy);
     let (spread_in, workers) = match model {
         ModelKind::Pipeline => {
-            let reason = "`spread_in` is of no use in a pipeline, which spreads every port";
-            fields.foreign("spread_in", reason, "remove it");
-            let workers = if placed { unplaced(&mut fields, habits) } else { staged(&mut fields, habits) };
+            fields.foreign("spread_in", PIPELINES_SPREAD, "remove it");
+            let workers = match by {
+                StagesBy::Placement => unplaced(&mut fields, habits),
+                StagesBy::Lists => staged(&mut fields, habits, true),
+                StagesBy::Nobody => staged(&mut fields, habits, false),
+            };
             (SpreadIn::default(), workers)
         }
         ModelKind::Stealing => {
-            let reason = "`spread_in` is of no use where workers take each other's bursts";
-            fields.foreign("spread_in", reason, "remove it, or choose model = \"run-to-completion\"");
-            (SpreadIn::default(), whole(&mut fields, habits))
+            let remedy = "remove it, or choose model = \"run-to-completion\"";
+            fields.foreign("spread_in", NO_SPREADING, remedy);
+            (SpreadIn::default(), whole(&mut fields, model, habits))
         }
         ModelKind::RunToCompletion => {
             let places = [("queues", SpreadIn::Queues), ("software", SpreadIn::Software)];
             let spread_in = fields.choice("spread_in", &places).unwrap_or_default();
-            (spread_in, whole(&mut fields, habits))
+            (spread_in, whole(&mut fields, model, habits))
         }
     };
     let has_stages = model == ModelKind::Pipeline || spread_in == SpreadIn::Software;
     let settings = if has_stages {
         hops(&mut fields)
     } else {
-        let reason = |key| format!("`{key}` is of no use to workers that run to completion");
-        let remedy = "remove it, or choose model = \"pipeline\" or spread_in = \"software\"";
+        let remedy = match model {
+            ModelKind::Stealing => "remove it, or choose model = \"pipeline\"",
+            _ => "remove it, or choose model = \"pipeline\" or spread_in = \"software\"",
+        };
         for key in &OF_STAGES {
-            fields.foreign(key, reason(key), remedy);
+            fields.foreign(key, format!("`{key}` is of no use {}", to_whom(model)), remedy);
         }
         ModelSettings::default()
     };
@@ -106,9 +116,9 @@ fn read_table(node: &Node, placed: bool, notes: &mut Notes) -> (ModelSettings, V
 /// How stages are joined.
 fn hops(fields: &mut Fields<'_, '_>) -> ModelSettings {
     let default = ModelSettings::default();
-    let (rings, units) = (HopConfig::RINGS, HopConfig::UNITS);
-    let rings = *rings.start() as i128..=*rings.end() as i128;
-    let units = *units.start() as i128..=*units.end() as i128;
+    let wide = |range: RangeInclusive<usize>| *range.start() as i128..=*range.end() as i128;
+    let (rings, writes, reads) =
+        (wide(HopConfig::RINGS), wide(HopConfig::WRITE_UNITS), wide(HopConfig::READ_UNITS));
     let ring = fields.number("ring", rings, "packets, a power of two").unwrap_or(default.ring);
     if !ring.is_power_of_two() {
         let remedy = format!("write {}", ring.next_power_of_two());
@@ -117,18 +127,26 @@ fn hops(fields: &mut Fields<'_, '_>) -> ModelSettings {
     let orders = [("flow", Order::Flow), ("port", Order::Port), ("none", Order::None)];
     ModelSettings {
         ring,
-        write_unit: fields.number("write_unit", units.clone(), "packets"),
-        read_unit: fields.number("read_unit", units, "packets").unwrap_or(default.read_unit),
+        write_unit: fields.number("write_unit", writes, "packets"),
+        read_unit: fields.number("read_unit", reads, "packets, a burst at most").unwrap_or(default.read_unit),
         full: fields.choice("full", &[("drop", Full::Drop), ("wait", Full::Wait)]).unwrap_or_default(),
         order: fields.choice("order", &orders).unwrap_or_default(),
         ..default
     }
 }
 
-/// Workers that run to completion, on the CPUs of `work`.
-fn whole(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
+/// Whom a key of stages does not help.
+fn to_whom(model: ModelKind) -> &'static str {
+    match model {
+        ModelKind::Stealing => "where workers take each other's bursts",
+        _ => "to workers that run to completion",
+    }
+}
+
+/// Workers without stages, on the CPUs of `work`.
+fn whole(fields: &mut Fields<'_, '_>, model: ModelKind, habits: WorkerSettings) -> Vec<WorkerSettings> {
     for key in ["rx", "tx"] {
-        let reason = format!("`{key}` is of no use to workers that run to completion");
+        let reason = format!("`{key}` is of no use {}", to_whom(model));
         fields.foreign(key, reason, "remove it, or choose model = \"pipeline\"");
     }
     let cpus = cpus(fields, "work").unwrap_or_default();
@@ -144,13 +162,13 @@ fn unplaced(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSe
     vec![habits]
 }
 
-/// Workers with roles: a CPU that is in several lists is one worker.
-fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
+/// Workers with roles: a CPU that is in several lists is one worker. `whole`: no list may be missing.
+fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings, whole: bool) -> Vec<WorkerSettings> {
     let mut workers: Vec<WorkerSettings> = Vec::new();
     for role in Role::ALL {
         let key = role.name();
         let listed = cpus(fields, key);
-        if listed.as_ref().is_none_or(Vec::is_empty) {
+        if whole && listed.as_ref().is_none_or(Vec::is_empty) {
             let remedy = format!("add a line such as: {key} = [0]");
             fields.wrong::<()>(
                 key,

@@ -3,6 +3,7 @@
 use super::{Attachment, Placed, Placement};
 use crate::command::{Command, Event, QueueKey, Retired};
 use crate::link::LIMIT;
+use crate::placement::Seats;
 use crate::stall::Stall;
 use port::{PortFault, RxQueue};
 use std::sync::Arc;
@@ -12,12 +13,23 @@ impl Placement {
     pub(crate) fn shared_packets(&self, key: QueueKey) -> Option<u64> {
         self.stalls.get(&key).map(|stall| stall.packets())
     }
+
+    /// Rules for queues that start from now on. Where queues are shared, every worker learns which ones have no part in it;
+    /// commands are obeyed in order, so it knows before any of those queues start.
+    pub(crate) fn obey_rules(&mut self, rules: Seats) {
+        if self.layout.steals {
+            let alone: Arc<[bool]> = (0..self.takers()).map(|at| rules.owner(at).is_some()).collect();
+            self.post_to(&self.layout.takers, || Command::LeaveAlone(alone.clone()));
+        }
+        self.seating.obey(rules);
+    }
 }
 
 impl Attachment<'_> {
     /// Every worker learns of the queue, whose home is the worker at place `at`.
     pub(super) fn share(&mut self, key: QueueKey, placed: Placed, queue: Box<dyn RxQueue>) {
-        let stall = Arc::new(Stall::new(key, placed.serial, placed.at, queue));
+        let stays = placed.bound || self.placement.seating.rule(key).is_some();
+        let stall = Arc::new(Stall::new(key, placed.serial, (placed.at, stays), queue));
         self.placement.stalls.insert(key, stall.clone());
         let workers = self.placement.layout.takers.clone();
         let commands = self.placement.post_to(&workers, || Command::Share(stall.clone()));

@@ -23,7 +23,12 @@ pub(crate) fn run_together(mut stages: Vec<Worker>) {
         idle_rounds += 1;
         std::hint::spin_loop();
         let idle = last - idle_since;
-        if stages.iter().all(|stage| stage.may_sleep(idle_rounds, idle)) && sleep(&mut stages) {
+        // Each is asked, because each may have something left to send.
+        let mut tired = true;
+        for stage in &mut stages {
+            tired &= stage.may_sleep(idle_rounds, idle);
+        }
+        if tired && sleep(&mut stages) {
             last = ticks();
             (idle_since, idle_rounds) = (last, 0);
         }

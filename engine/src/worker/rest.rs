@@ -1,9 +1,32 @@
-//! How a worker rests: it asks its queues for kicks, looks again, and sleeps.
+//! How a worker rests: it asks its queues for kicks, looks again, and sleeps. Before it does, everything leaves that transmit
+//! queues keep back; one that never sleeps has what waits without a limit sent at the moment at which others would sleep.
 
 use super::Worker;
+use crate::config::Polling;
+use port::Flush;
 use std::sync::atomic::Ordering;
 
+/// Empty rounds before an adaptive worker considers sleeping, at least.
+const IDLE_ROUNDS: u32 = 256;
+/// Time without packets before an adaptive worker sleeps, in nanoseconds: about what a sleep and a wake-up cost a packet
+/// (`BENCHMARKING.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
+const IDLE_TIME: u64 = 50_000;
+
 impl Worker {
+    /// Whether it has had nothing to do for so long, in rounds and ticks, that it sleeps if it ever does. What is kept back
+    /// is sent by then, also where other stages on its thread have the last word about sleep, or a queue without kicks.
+    pub(crate) fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool {
+        if rounds <= IDLE_ROUNDS || idle as f64 <= IDLE_TIME as f64 * self.ticks_per_ns {
+            return false;
+        }
+        let sleeps = self.config.polling == Polling::Adaptive;
+        if !self.keeping.is_empty() {
+            self.flush(if sleeps { Flush::All } else { Flush::Idle });
+            self.notify();
+        }
+        sleeps
+    }
+
     /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.
     #[cold]
     pub(super) fn sleep(&mut self) -> bool {

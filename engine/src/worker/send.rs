@@ -6,7 +6,7 @@ use crate::command::QueueKey;
 use crate::config::QueueFull;
 use crate::finish::{Push, push_finished};
 use mem::ticks;
-use port::{Burst, DropReason, PortFault, PortId, Tally, TxQueue};
+use port::{Burst, DropReason, Flush, PortFault, PortId, Tally, TxQueue};
 use std::sync::atomic::{Ordering, fence};
 
 impl Worker {
@@ -94,15 +94,15 @@ impl Worker {
         self.counters.ports[to.0 as usize].count_tx(&tally);
     }
 
-    /// Has queues send what they keep back and what is due, or all of it.
+    /// Has queues send what they keep back, as far as it is due.
     #[cold]
-    pub(super) fn flush(&mut self, all: bool) {
+    pub(super) fn flush(&mut self, due: Flush) {
         for k in (0..self.keeping.len()).rev() {
             let Some(&to) = self.keeping.get(k) else { continue };
             let mut at = 0;
             while let Some(slot) = self.tx[to.0 as usize].queues.get_mut(at) {
                 let mut tally = Tally::default();
-                let sent = slot.queue.flush(self.now, all, &mut tally);
+                let sent = slot.queue.flush(self.now, due, &mut tally);
                 self.counters.ports[to.0 as usize].count_tx(&tally);
                 match sent {
                     Ok(sent) => {
@@ -127,7 +127,7 @@ impl Worker {
     pub(super) fn empty(&mut self, port: PortId, queue: &mut dyn TxQueue) {
         let mut tally = Tally::default();
         // A queue that breaks now has counted its packets and is on its way out as it is.
-        let sent = queue.flush(self.now, true, &mut tally).unwrap_or(false);
+        let sent = queue.flush(self.now, Flush::All, &mut tally).unwrap_or(false);
         queue.abandon(&mut tally);
         self.counters.ports[port.0 as usize].count_tx(&tally);
         if sent {

@@ -6,7 +6,7 @@ use crate::command::QueueKey;
 use crate::hop::store;
 use crate::model::HopConfig;
 use mem::ticks;
-use port::{DropReason, PortId, Route, Tally};
+use port::{DropReason, Flush, PortId, Route, Tally};
 use rustix::fd::BorrowedFd;
 
 impl Worker {
@@ -87,6 +87,9 @@ impl Worker {
     pub(crate) fn whole_round(&mut self) -> bool {
         let worked = self.round();
         self.finish();
+        if !worked {
+            self.flush(Flush::Idle);
+        }
         self.notify();
         worked
     }
@@ -98,7 +101,6 @@ impl Worker {
 
     /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
     pub(crate) fn lie_down(&mut self) -> bool {
-        self.flush(true);
         self.notify();
         // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
         let sleeps = self.deferred.is_empty()

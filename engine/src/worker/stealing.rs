@@ -3,6 +3,9 @@
 //! There is no overlap of two bursts here: a burst that waits to be judged would keep its queue locked. A round serves each
 //! queue of its own once; one that brought nothing takes one burst from the fullest queue of anybody else. An idle worker
 //! sleeps on its own kicks like any other, and whoever takes a full burst wakes one that sleeps.
+//!
+//! A queue whose worker a rule names is served by that worker only, and a worker that an isolated queue has to itself takes
+//! nothing of others: that is what the rules promise.
 
 use super::Worker;
 use crate::command::Event;
@@ -11,7 +14,7 @@ use crate::counters::WorkerCounters;
 use crate::link::Link;
 use crate::stall::Stall;
 use mem::ticks;
-use port::{BURST, PortFault, Tally};
+use port::{BURST, Flush, PortFault, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -33,9 +36,18 @@ pub(super) struct Shared {
     /// Its place among the workers.
     me: usize,
     peers: Arc<[Peer]>,
+    /// By place: whether the worker serves an isolated queue and nothing else. Empty: none does.
+    alone: Arc<[bool]>,
     stalls: Vec<Arc<Stall>>,
     /// When it woke somebody last, in ticks.
     rang: u64,
+}
+
+impl Shared {
+    /// Whether the worker at that place takes bursts of others.
+    fn steals(&self, at: usize) -> bool {
+        !self.alone.get(at).copied().unwrap_or(false)
+    }
 }
 
 impl Worker {
@@ -69,11 +81,17 @@ impl Worker {
         for (at, stall) in stalls.iter().enumerate().filter(|(_, stall)| stall.home == me) {
             worked |= self.serve(at, stall);
         }
-        if !worked && let Some(at) = fullest(&stalls, me) {
+        if !worked
+            && self.shared.steals(me)
+            && let Some(at) = fullest(&stalls, me)
+        {
             worked = self.serve(at, &stalls[at]);
             self.counters.steals.add(u64::from(worked));
         }
         self.shared.stalls = stalls;
+        if !self.keeping.is_empty() {
+            self.flush(Flush::Waited);
+        }
         self.notify();
         worked
     }
@@ -108,7 +126,7 @@ impl Worker {
             self.lose_stall(stall, held.take(), fault);
         }
         drop(held);
-        if packets == BURST {
+        if packets == BURST && stall.backlog() > 0 {
             self.wake_another();
         }
         got
@@ -123,8 +141,10 @@ impl Worker {
     /// There is more to do than one worker does: one that sleeps is woken, and not too often.
     fn wake_another(&mut self) {
         let apart = (RING_APART as f64 * self.ticks_per_ns) as u64;
-        let asleep = |peer: &&Peer| peer.counters.sleeping.load(Ordering::Relaxed);
-        let Some(peer) = self.shared.peers.iter().find(asleep) else { return };
+        let asleep = |(at, peer): &(usize, &Peer)| {
+            self.shared.steals(*at) && peer.counters.sleeping.load(Ordering::Relaxed)
+        };
+        let Some((_, peer)) = self.shared.peers.iter().enumerate().find(asleep) else { return };
         let now = ticks();
         if now - self.shared.rang > apart {
             peer.link.bell.ring();
@@ -135,6 +155,11 @@ impl Worker {
     /// Who it is, and who else there is.
     pub(super) fn meet(&mut self, me: usize, peers: Arc<[Peer]>) {
         (self.shared.me, self.shared.peers) = (me, peers);
+    }
+
+    /// Which workers have nothing to do with others' queues.
+    pub(super) fn leave_alone(&mut self, alone: Arc<[bool]>) {
+        self.shared.alone = alone;
     }
 
     /// A queue that it may serve from now on.
@@ -151,6 +176,7 @@ impl Worker {
 
     /// A queue that it must not touch any more.
     pub(super) fn unshare(&mut self, key: crate::command::QueueKey) {
+        self.flush(Flush::All);
         let gone = self.shared.stalls.extract_if(.., |stall| stall.key == key);
         for stall in gone.filter(|stall| stall.home == self.shared.me) {
             self.sleeper.forget(stall.kick());

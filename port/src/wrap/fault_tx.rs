@@ -9,7 +9,7 @@ use super::dice::{Dice, Verdict};
 use super::hold::Hold;
 use super::options::Faults;
 use super::release::Late;
-use crate::{Burst, Capabilities, DropReason, Now, PortFault, Tally, TxQueue};
+use crate::{Burst, Capabilities, DropReason, Flush, Now, PortFault, Tally, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -164,8 +164,8 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
         self.inner.keeps_back()
     }
 
-    fn flush(&mut self, now: Now, all: bool, tally: &mut Tally) -> Result<bool, PortFault> {
-        self.inner.flush(now, all, tally)
+    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
+        self.inner.flush(now, due, tally)
     }
 
     fn abandon(&mut self, tally: &mut Tally) {

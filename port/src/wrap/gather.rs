@@ -10,7 +10,7 @@
 use super::options::Transmit;
 use crate::arena::Arena;
 use crate::spool::MOST;
-use crate::{BURST, Burst, Capabilities, DropReason, Now, Offload, PLACES, PortFault, Tally, TxQueue};
+use crate::{BURST, Burst, Capabilities, DropReason, Flush, Now, Offload, PLACES, PortFault, Tally, TxQueue};
 use mem::Seg;
 use mem::copy::Kernel;
 use mem::line::LINE;
@@ -172,8 +172,13 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
         true
     }
 
-    fn flush(&mut self, now: Now, all: bool, tally: &mut Tally) -> Result<bool, PortFault> {
-        if self.kept.is_empty() || !(all || self.is_due(now.0)) {
+    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
+        let is_due = match due {
+            Flush::Waited => self.is_due(now.0),
+            Flush::Idle => self.transmit.within.is_none() || self.is_due(now.0),
+            Flush::All => true,
+        };
+        if self.kept.is_empty() || !is_due {
             return Ok(false);
         }
         let before = tally.packets;

@@ -86,8 +86,8 @@ impl Default for Faults {
 pub struct Transmit {
     /// So many are sent together: 1 to 256.
     pub packets: u16,
-    /// The first of them waits no longer than this for the others; left out: until they are there, or its worker goes to
-    /// sleep.
+    /// The first of them waits no longer than this for the others; left out: until they are there, or its worker has
+    /// nothing to do and sleeps, or would if it ever did.
     pub within: Option<Duration>,
 }
 

@@ -4,7 +4,9 @@
 //! lost, no queue says. A spool that is full costs records and never packets.
 
 use crate::spool::{Direction, Fate, Feed, Record};
-use crate::{Burst, Capabilities, DropReason, Now, OFFLOAD_HEADER, PortFault, RxQueue, Tally, TxQueue};
+use crate::{
+    Burst, Capabilities, DropReason, Flush, Now, OFFLOAD_HEADER, PortFault, RxQueue, Tally, TxQueue,
+};
 use mem::copy::Kernel;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
@@ -152,8 +154,8 @@ impl<K: Kernel> TxQueue for RecordTx<K> {
         self.inner.keeps_back()
     }
 
-    fn flush(&mut self, now: Now, all: bool, tally: &mut Tally) -> Result<bool, PortFault> {
-        self.inner.flush(now, all, tally)
+    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
+        self.inner.flush(now, due, tally)
     }
 
     fn abandon(&mut self, tally: &mut Tally) {

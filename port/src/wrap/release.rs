@@ -8,7 +8,7 @@
 use super::counts::{Counts, Happened};
 use super::hold::Hold;
 use crate::timer::Timer;
-use crate::{Burst, PLACES, PortFault, RxQueue, Tally, TxQueue};
+use crate::{Burst, Flush, PLACES, PortFault, RxQueue, Tally, TxQueue};
 use mem::copy::Kernel;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::marker::PhantomData;
@@ -104,7 +104,7 @@ impl<K: Kernel> Release<K> {
         let mut tally = Tally::default();
         let sent = self.out.tx(&self.burst, &PLACES[..packets], &mut tally);
         // Nobody would come by again for what its own handle keeps back.
-        let sent = sent.and_then(|_| self.out.flush(self.burst.now(), true, &mut tally));
+        let sent = sent.and_then(|_| self.out.flush(self.burst.now(), Flush::All, &mut tally));
         self.late.lock().hold.give_back(packets);
         self.counts.add(Happened::LostLate, packets as u64 - tally.packets.min(packets as u64));
         // As in the worker: what was published comes before the question whether anybody wants to be told.

@@ -72,12 +72,60 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
             "isolated = [\"a\", \"a.1\"]",
             "9: placement: a.1 is isolated twice (list it once)".to_owned(),
         ),
+        (
+            "node = 5",
+            "9: placement: `node` is 5, and there is no such NUMA node on this machine (choose one of 0, or remove it)".to_owned(),
+        ),
+        ("interval = 5", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
+        ("interval = \"5\"", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
         ("interval = \"1ms\"", "9: placement: `interval` is 1ms (give 100ms to 1h)".to_owned()),
         ("threshold = 2", "9: placement: `threshold` is 2, which is out of range (give 0.01 to 1 of a core)".to_owned()),
         ("patern = \"auto\"", "9: placement: unknown key `patern` (did you mean `pattern`?)".to_owned()),
     ] {
         only(&placed(&format!("{lines}\n")), &expected);
     }
+}
+
+#[test]
+fn a_pattern_that_joins_stages_without_any_is_one_mistake_with_one_remedy() {
+    let remedy = "(write stages = { rx = 1, work = 1, tx = 1 } here";
+    let worker = "[worker]\nmodel = \"pipeline\"\n";
+    only(
+        &format!("{worker}[placement]\npattern = \"io\"\n"),
+        &format!(
+            "4: placement: `pattern` \"io\" joins stages, and nothing says how many there are {remedy})"
+        ),
+    );
+    only(
+        &format!("{worker}rx = [0]\n[placement]\npattern = \"all\"\n"),
+        &format!(
+            "5: placement: `pattern` \"all\" joins stages, and [worker] lists the CPUs of these {remedy}, in place of the lists)"
+        ),
+    );
+}
+
+#[test]
+fn a_node_that_is_not_there_is_told_beside_other_mistakes() {
+    let text = placed("node = 5\npattern = \"io\"\n");
+    let mistakes = parse(&text, &host(), None).unwrap_err();
+    assert_eq!(
+        mistakes.iter().filter_map(|mistake| mistake.line).collect::<Vec<_>>(),
+        [9, 10],
+        "{mistakes:?}"
+    );
+}
+
+#[test]
+fn nothing_is_isolated_where_a_port_is_spread_over_all_workers() {
+    let worker = "[worker]\nwork = [0, 1]\nspread_in = \"software\"\n";
+    let placement = "[placement]\nisolated = [\"a\"]\n";
+    only(
+        &format!("{PORT}{worker}{placement}"),
+        "8: placement: `isolated` is of no use where port \"a\" is spread over all workers \
+         (remove it, or write spread_in = \"queues\" for every port with one queue pair)",
+    );
+    let sound = format!("{PORT}spread_in = \"queues\"\n{worker}{placement}");
+    assert!(parse(&sound, &host(), None).is_ok());
 }
 
 #[test]

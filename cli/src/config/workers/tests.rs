@@ -113,6 +113,66 @@ fn what_a_model_has_no_use_for_is_refused() {
     );
 }
 
+const STEALING: &str = "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n";
+
+#[test]
+fn a_port_says_how_it_is_spread_only_where_somebody_obeys() {
+    for spread_in in ["queues", "software"] {
+        let port =
+            format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nspread_in = \"{spread_in}\"\n");
+        only(
+            &format!("{port}{STEALING}"),
+            "4: port \"a\": `spread_in` is of no use where workers take each other's bursts \
+             (remove it, or choose model = \"run-to-completion\" in [worker])",
+        );
+        only(
+            &format!("{port}{PIPELINE}"),
+            "4: port \"a\": `spread_in` is of no use in a pipeline, which spreads every port (remove it)",
+        );
+    }
+}
+
+#[test]
+fn what_only_stages_have_is_refused_in_words_of_the_model() {
+    only(
+        &format!("{STEALING}order = \"none\"\n"),
+        "4: workers: `order` is of no use where workers take each other's bursts \
+         (remove it, or choose model = \"pipeline\")",
+    );
+    only(
+        &format!("{STEALING}tx = [2]\n"),
+        "4: workers: `tx` is of no use where workers take each other's bursts \
+         (remove it, or choose model = \"pipeline\")",
+    );
+}
+
+#[test]
+fn a_unit_of_reading_is_a_burst_at_most() {
+    only(
+        &format!("{PIPELINE}read_unit = 65\n"),
+        "6: workers: `read_unit` is 65, which is out of range (give 1 to 64 packets, a burst at most)",
+    );
+    let topology = parse(&format!("{PIPELINE}read_unit = 64\nwrite_unit = 256\n"), &host(), None).unwrap();
+    assert_eq!((topology.model.read_unit, topology.model.write_unit), (64, Some(256)));
+}
+
+#[test]
+fn packets_are_not_kept_back_where_their_flow_may_have_another_worker() {
+    let port = |packets| {
+        format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\ntransmit = {{ packets = {packets} }}\n")
+    };
+    only(
+        &format!("{}{STEALING}", port(2)),
+        "4: port \"a\": `transmit` keeps packets back at each worker, and where workers take each other's bursts \
+         a flow would overtake itself \
+         (write transmit = \"immediate\", or choose model = \"run-to-completion\" in [worker])",
+    );
+    for sound in [format!("{}{STEALING}", port(1)), format!("{}{STEALING}", port(2)).replace("[0, 1]", "[0]")]
+    {
+        assert!(parse(&sound, &host(), None).is_ok(), "{sound}");
+    }
+}
+
 #[test]
 fn a_stage_joins_a_pipeline_on_a_cpu_that_nobody_has() {
     let running = parse(PIPELINE.replace("[1, 2]", "[1]").as_str(), &host(), None).unwrap();

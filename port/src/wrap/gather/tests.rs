@@ -4,7 +4,7 @@ use super::*;
 use crate::memif::Options;
 use crate::pair::{Exchange, Pair};
 use crate::vhost_user::fake::FakeEngine;
-use crate::{PortControl, RxQueue};
+use crate::{Flush, PortControl, RxQueue};
 use mem::copy::Portable;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -69,8 +69,8 @@ impl Wire {
         }
     }
 
-    fn flush(&mut self, now: u64, all: bool) -> bool {
-        self.queue.flush(Now(now), all, &mut self.tally).unwrap()
+    fn flush(&mut self, now: u64, due: Flush) -> bool {
+        self.queue.flush(Now(now), due, &mut self.tally).unwrap()
     }
 }
 
@@ -78,13 +78,25 @@ impl Wire {
 fn packets_leave_when_enough_of_them_are_there() {
     let mut wire = Wire::new(4, None);
     assert_eq!(wire.send(0, 0, &[60; 3]), 3);
-    assert!(wire.receive().is_empty() && !wire.flush(u64::MAX / 2, false));
+    assert!(wire.receive().is_empty() && !wire.flush(u64::MAX / 2, Flush::Waited));
     assert_eq!(wire.tally, Tally::default(), "what is kept back is neither sent nor lost");
     assert_eq!(wire.send(1, 3, &[60; 3]), 3);
     assert_eq!(wire.receive(), [(0, 60), (1, 60), (2, 60), (3, 60)]);
-    assert!(wire.flush(2, true));
+    assert!(wire.flush(2, Flush::All));
     assert_eq!(wire.receive(), [(4, 60), (5, 60)]);
     assert_eq!((wire.tally.packets, wire.tally.bytes), (6, 360));
+}
+
+#[test]
+fn an_idle_worker_sends_what_has_no_limit_and_no_more() {
+    let mut wire = Wire::new(4, None);
+    wire.send(0, 0, &[60]);
+    assert!(wire.flush(1, Flush::Idle) && !wire.flush(2, Flush::Idle));
+    let mut limited = Wire::new(4, Some(Duration::from_micros(20)));
+    limited.send(1_000, 0, &[60]);
+    assert!(!limited.flush(20_999, Flush::Idle) && limited.receive().is_empty());
+    assert!(limited.flush(21_000, Flush::Idle));
+    assert_eq!((wire.receive().len(), limited.receive().len()), (1, 1));
 }
 
 #[test]
@@ -92,12 +104,12 @@ fn the_first_waits_no_longer_than_it_may() {
     let mut wire = Wire::new(64, Some(Duration::from_micros(20)));
     wire.send(1_000, 0, &[60]);
     wire.send(11_000, 1, &[60]);
-    assert!(!wire.flush(20_999, false) && wire.receive().is_empty());
-    assert!(wire.flush(21_000, false));
+    assert!(!wire.flush(20_999, Flush::Waited) && wire.receive().is_empty());
+    assert!(wire.flush(21_000, Flush::Waited));
     assert_eq!(wire.receive().len(), 2);
     // The next packet's time begins anew.
     wire.send(30_000, 2, &[60]);
-    assert!(!wire.flush(49_999, false) && wire.flush(50_000, false));
+    assert!(!wire.flush(49_999, Flush::Waited) && wire.flush(50_000, Flush::Waited));
 }
 
 #[test]
@@ -106,7 +118,7 @@ fn a_full_ring_keeps_packets_here_and_then_refuses_more() {
     let taken: usize = (0..6).map(|n| wire.send(0, n * 32, &[60; 32])).sum();
     assert_eq!((taken, wire.tally.packets), (usize::from(RING) + 32, u64::from(RING)));
     assert_eq!(wire.receive().len(), usize::from(RING));
-    assert!(wire.flush(1, true));
+    assert!(wire.flush(1, Flush::All));
     assert_eq!((wire.receive().len(), wire.tally.packets), (32, u64::from(RING) + 32));
 }
 
@@ -116,7 +128,7 @@ fn what_is_kept_when_the_port_goes_is_counted_as_lost_with_it() {
     wire.send(0, 0, &[60; 5]);
     wire.queue.abandon(&mut wire.tally);
     assert_eq!(wire.tally.drops[DropReason::PortDown as usize], 5);
-    assert!(!wire.flush(1, true) && wire.receive().is_empty());
+    assert!(!wire.flush(1, Flush::All) && wire.receive().is_empty());
 }
 
 proptest! {
@@ -139,12 +151,12 @@ proptest! {
                 }
             }
             if *then == 2 {
-                wire.flush(n as u64 * 30, false);
+                wire.flush(n as u64 * 30, Flush::Waited);
             }
         }
         for _ in 0..1000 {
             came.extend(wire.receive());
-            if !wire.flush(0, true) {
+            if !wire.flush(0, Flush::All) {
                 break;
             }
         }

@@ -1,0 +1,172 @@
+//! What a port with a buffer keeps back leaves when its worker has nothing to do, in every model and whether that worker ever
+//! sleeps or not. The buffer is the real one, and the port behind it leads nowhere.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+use engine::{
+    Engine, EngineConfig, HopConfig, Model, Now, Outputs, Pipeline, PipelineConfig, Pipelines, Polling, Role,
+    Roles, Spread, WorkerConfig,
+};
+use port::null::Null;
+use port::wrap::{Transmit, Wrappers, wrap};
+use port::{Attach, Burst, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally};
+use rustix::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes, so that a hang is a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is sent: fewer packets than the buffer holds.
+const PACKETS: u64 = 5;
+const BUFFER: u16 = 32;
+/// Where it goes: the port that is added first.
+const SINK: PortId = PortId(0);
+
+/// A queue with one burst, once.
+struct Once {
+    burst: bool,
+}
+
+impl RxQueue for Once {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        if std::mem::take(&mut self.burst) {
+            (0..PACKETS).for_each(|_| assert!(burst.push_own(&[2; 60])));
+            (tally.packets, tally.bytes) = (PACKETS, 60 * PACKETS);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &Burst) {}
+
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(self.burst)
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+/// A port whose one queue starts at once.
+struct Source(Option<Once>);
+
+impl PortControl for Source {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle(&mut self, _: Instant, engine: &mut dyn Attach) {
+        if let Some(queue) = self.0.take() {
+            engine.start_rx(0, Box::new(queue));
+        }
+    }
+
+    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        drop(engine.stop_rx(0));
+    }
+
+    fn status(&self) -> PortStatus {
+        PortStatus {
+            state: PortState::Connected,
+            kind: "once",
+            place: String::new(),
+            features: Vec::new(),
+            queues: Vec::new(),
+            connects: 1,
+            memory: (0, 0),
+            last_fault: None,
+        }
+    }
+}
+
+struct ToSink;
+
+impl Pipeline for ToSink {
+    fn process(&mut self, burst: &mut Burst, _: PortId, _: Now, out: &mut Outputs) {
+        (0..burst.len()).for_each(|i| out.send(i, SINK));
+    }
+}
+
+impl Pipelines for ToSink {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(ToSink)
+    }
+}
+
+fn config(polling: Polling) -> EngineConfig {
+    let workers = vec![WorkerConfig { polling, ..WorkerConfig::default() }; 2];
+    EngineConfig { workers, max_ports: 4, spread: Spread::default() }
+}
+
+/// Adds the sink, whose buffer waits so long, and then what sends to it.
+fn add_ports(engine: &Engine, within: Option<Duration>) {
+    let transmit = Some(Transmit { packets: BUFFER, within });
+    let sink = Box::new(Null::new(Instant::now()));
+    let sink = wrap(sink, "sink", &Wrappers { transmit, ..Wrappers::default() }).unwrap();
+    assert_eq!(engine.add_port("sink", sink).unwrap(), SINK);
+    let until = Instant::now() + PATIENCE;
+    while engine.snapshot().ports[0].state != "connected" {
+        assert!(Instant::now() < until, "{:?}", engine.snapshot().ports);
+        std::thread::yield_now();
+    }
+    engine.add_port("source", Box::new(Source(Some(Once { burst: true })))).unwrap();
+}
+
+/// Waits, with `turn` again and again, until everything has left the buffer.
+fn all_leaves(engine: &Engine, what: &str, mut turn: impl FnMut()) {
+    let until = Instant::now() + PATIENCE;
+    while engine.snapshot().ports[0].tx_packets < PACKETS {
+        assert!(Instant::now() < until, "{what}: {:?}", engine.snapshot().ports);
+        turn();
+        std::thread::yield_now();
+    }
+    assert_eq!(engine.snapshot().ports[0].tx_packets, PACKETS);
+}
+
+#[test]
+fn what_is_kept_back_leaves_whether_its_worker_sleeps_or_not() {
+    let roles = vec![Roles { rx: true, work: false, tx: true }, Roles::only(Role::Work)];
+    let models = [
+        Model::RunToCompletion,
+        Model::Stealing,
+        Model::Spreading(HopConfig::default()),
+        Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() }),
+    ];
+    for model in models {
+        for polling in [Polling::Busy, Polling::Adaptive] {
+            for within in [None, Some(Duration::from_millis(1))] {
+                let engine = Engine::start_as(config(polling), model.clone(), &ToSink).unwrap();
+                add_ports(&engine, within);
+                all_leaves(&engine, &format!("{model:?}, {polling:?}, {within:?}"), || {});
+                engine.stop().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_application_that_calls_in_vain_has_what_is_kept_back_sent() {
+    let (engine, mut workers) = Engine::start_merged(config(Polling::default()), &ToSink).unwrap();
+    add_ports(&engine, None);
+    all_leaves(&engine, "merged", || workers.iter_mut().for_each(|worker| _ = worker.forward()));
+    drop(workers);
+    engine.stop().unwrap();
+}
