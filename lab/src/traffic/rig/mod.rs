@@ -25,7 +25,7 @@ use mem::copy::{Kernel, chosen};
 use outcome::Counted;
 use port::memif::Options;
 use port::pair::{Exchange, Pair};
-use port::{BURST, Burst, PLACES};
+use port::{BURST, Burst, Flush, PLACES};
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -220,10 +220,10 @@ impl Ends {
         self.sides().for_each(|side| side.tend(now));
     }
 
-    /// Has the ports send what they keep back and has waited long enough, or `all` of it. Whether anything was sent.
+    /// Has the ports send what they keep back, as far as it is `due`. Whether anything was sent.
     #[inline]
-    fn flush(&mut self, at: u64, all: bool) -> bool {
-        self.sides().fold(false, |sent, side| side.flush(port::Now(at), all) | sent)
+    fn flush(&mut self, at: u64, due: Flush) -> bool {
+        self.sides().fold(false, |sent, side| side.flush(port::Now(at), due) | sent)
     }
 
     fn notify(&mut self) {
@@ -395,7 +395,7 @@ impl Rig {
                 receiver.send(&burst, &[0]);
             }
         }
-        receiver.flush(port::Now(at), true);
+        receiver.flush(port::Now(at), Flush::All);
         self.ends.notify();
     }
 
@@ -443,7 +443,7 @@ impl Rig {
     /// Counts what was due before the end of a phase and did not go: never asked for, or left in the burst. It is the port's
     /// where that has not taken everything since the schedule was asked last. What the port keeps back goes.
     fn finish(&mut self, state: &mut Loop, end: u64) {
-        if self.ends.flush(end, true) {
+        if self.ends.flush(end, Flush::All) {
             self.ends.notify();
         }
         let missed = self.source.finish(end);
@@ -461,7 +461,7 @@ impl Rig {
     fn turn<K: Kernel>(&mut self, state: &mut Loop, at: u64, now: impl Fn() -> u64 + Copy) {
         let sent = self.offer::<K>(state, at);
         let came = self.take::<K>(state, now);
-        let flushed = sent == 0 && self.ends.flush(at, false);
+        let flushed = sent == 0 && self.ends.flush(at, Flush::Waited);
         if sent + came > 0 || flushed {
             self.ends.notify();
         } else {
@@ -521,7 +521,7 @@ impl Rig {
         {
             let came = self.take::<K>(state, now);
             // A port that had no room for all that it kept back may have some now.
-            if came > 0 || self.ends.flush(now(), true) {
+            if came > 0 || self.ends.flush(now(), Flush::All) {
                 self.ends.notify();
                 last = Instant::now();
             }

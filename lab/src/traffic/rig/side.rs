@@ -6,7 +6,7 @@
 use super::super::meter::Meter;
 use super::super::tag::TAG;
 use mem::copy::Kernel;
-use port::{Attach, Burst, Now, PortControl, PortFault, PortStatus, RxQueue, Tally, TxQueue};
+use port::{Attach, Burst, Flush, Now, PortControl, PortFault, PortStatus, RxQueue, Tally, TxQueue};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
 
@@ -187,13 +187,12 @@ impl Side {
         }
     }
 
-    /// Has the transmit queues send what they keep back and has waited long enough at `now`, or `all` of it. Whether
-    /// anything was sent.
+    /// Has the transmit queues send what they keep back, as far as it is `due` at `now`. Whether anything was sent.
     #[inline]
-    pub fn flush(&mut self, now: Now, all: bool) -> bool {
+    pub fn flush(&mut self, now: Now, due: Flush) -> bool {
         let (mut sent, mut at) = (false, 0);
         while self.desk.keeps_back && at < self.desk.tx.len() {
-            match self.desk.tx[at].1.flush(now, all, &mut self.tally) {
+            match self.desk.tx[at].1.flush(now, due, &mut self.tally) {
                 Ok(some) => {
                     sent |= some;
                     at += 1;
