@@ -1,4 +1,5 @@
 use super::*;
+use crate::traffic::Description;
 use crate::traffic::Sizes;
 use port::wrap::{Transmit, Wrappers, wrap};
 
