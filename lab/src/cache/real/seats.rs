@@ -83,6 +83,10 @@ impl std::fmt::Display for Seats {
 
 /// Pins the calling thread.
 pub(crate) fn pin(cpu: usize) -> Result<(), SeatsError> {
+    if cpu >= CpuSet::MAX_CPU {
+        // What the kernel says of a set without a CPU that it has.
+        return Err(SeatsError::Pin { cpu, reason: rustix::io::Errno::INVAL });
+    }
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).map_err(|reason| SeatsError::Pin { cpu, reason })
@@ -91,6 +95,13 @@ pub(crate) fn pin(cpu: usize) -> Result<(), SeatsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_that_no_machine_has_is_an_error() {
+        for cpu in [CpuSet::MAX_CPU, usize::MAX] {
+            assert!(matches!(pin(cpu), Err(SeatsError::Pin { cpu: told, .. }) if told == cpu));
+        }
+    }
 
     #[test]
     fn threads_share_a_cpu_only_where_there_are_two() {

@@ -1,7 +1,11 @@
 use super::*;
 use crate::traffic::Description;
 use crate::traffic::Sizes;
+use port::memif::Options;
+use port::pair::{Exchange, Pair};
 use port::wrap::{Transmit, Wrappers, wrap};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Instant;
 
 fn timing(rate: &str) -> Timing {
     Timing {
