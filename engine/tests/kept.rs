@@ -2,13 +2,16 @@
 //! sleeps or not. The buffer is the real one, and the port behind it leads nowhere.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
+mod common;
+
+use common::Source;
 use engine::{
     Engine, EngineConfig, HopConfig, Model, Now, Outputs, Pipeline, PipelineConfig, Pipelines, Polling, Role,
     Roles, Spread, WorkerConfig,
 };
 use port::null::Null;
 use port::wrap::{Transmit, Wrappers, wrap};
-use port::{Attach, Burst, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally};
+use port::{Burst, PortFault, PortId, RxQueue, Tally};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -56,44 +59,6 @@ impl RxQueue for Once {
 
     fn base(&self) -> u32 {
         0
-    }
-}
-
-/// A port whose one queue starts at once.
-struct Source(Option<Once>);
-
-impl PortControl for Source {
-    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle(&mut self, _: Instant, engine: &mut dyn Attach) {
-        if let Some(queue) = self.0.take() {
-            engine.start_rx(0, Box::new(queue));
-        }
-    }
-
-    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
-
-    fn close(&mut self, engine: &mut dyn Attach) {
-        drop(engine.stop_rx(0));
-    }
-
-    fn status(&self) -> PortStatus {
-        PortStatus {
-            state: PortState::Connected,
-            kind: "once",
-            place: String::new(),
-            features: Vec::new(),
-            queues: Vec::new(),
-            connects: 1,
-            memory: (0, 0),
-            last_fault: None,
-        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Receive queues and load, with ports that are nothing but a queue which always has packets, or never.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
+mod common;
+
+use common::Source;
 use engine::balance::Rebalancing;
 use engine::placement::{QueueName, Seats};
 use engine::{
     Engine, EngineConfig, EngineError, Model, Now, Outputs, Pipeline, Pipelines, Spread, WorkerConfig,
 };
-use port::{
-    Attach, BURST, Burst, DropReason, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally,
-};
+use port::{BURST, Burst, DropReason, PortFault, PortId, RxQueue, Tally};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -60,44 +61,6 @@ impl RxQueue for Endless {
 
     fn is_bound(&self) -> bool {
         self.bound
-    }
-}
-
-/// A port whose one queue starts at once.
-struct Source(Option<Endless>);
-
-impl PortControl for Source {
-    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle(&mut self, _: Instant, engine: &mut dyn Attach) {
-        if let Some(queue) = self.0.take() {
-            engine.start_rx(0, Box::new(queue));
-        }
-    }
-
-    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
-
-    fn close(&mut self, engine: &mut dyn Attach) {
-        drop(engine.stop_rx(0));
-    }
-
-    fn status(&self) -> PortStatus {
-        PortStatus {
-            state: PortState::Connected,
-            kind: "endless",
-            place: String::new(),
-            features: Vec::new(),
-            queues: Vec::new(),
-            connects: 1,
-            memory: (0, 0),
-            last_fault: None,
-        }
     }
 }
 
