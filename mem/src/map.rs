@@ -138,14 +138,16 @@ impl Translator {
         Some(Seg::offset_in(self.base, offset as usize, len))
     }
 
-    /// The bytes at `guest` when they cross from one region into the next: one call per piece.
-    /// `None` when any byte lies outside; then `piece` may have seen the pieces before it.
-    pub fn pieces(&mut self, guest: u64, len: u32, mut piece: impl FnMut(Seg)) -> Option<()> {
+    /// The bytes at `guest` when they cross from one region into the next: one call per piece, until one returns `false`.
+    /// Returns `None` if any byte before that lies outside; then `piece` may have seen the pieces before it.
+    pub fn pieces(&mut self, guest: u64, len: u32, mut piece: impl FnMut(Seg) -> bool) -> Option<()> {
         let (mut at, mut left) = (guest, len);
         while left > 0 {
             let region = self.map.find(at)?;
             let inside = (region.spec().guest + region.spec().len - at).min(u64::from(left)) as u32;
-            piece(region.seg(at - region.spec().guest, inside)?);
+            if !piece(region.seg(at - region.spec().guest, inside)?) {
+                break;
+            }
             at = at.checked_add(u64::from(inside))?;
             left -= inside;
         }
@@ -188,9 +190,13 @@ mod tests {
     fn a_stretch_over_a_region_edge_comes_in_pieces() {
         let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x1000), (0x2000, 0x1000)])));
         let mut lens = vec![];
-        assert!(t.pieces(0x1ff0, 0x30, |s| lens.push(s.len())).is_some());
+        let mut note = |s: Seg| {
+            lens.push(s.len());
+            true
+        };
+        assert!(t.pieces(0x1ff0, 0x30, &mut note).is_some());
         assert_eq!(lens, [0x10, 0x20]);
-        assert!(t.pieces(0x2ff0, 0x30, |_| ()).is_none());
+        assert!(t.pieces(0x2ff0, 0x30, |_| true).is_none());
     }
 
     #[test]

@@ -18,8 +18,10 @@ pub(crate) const AVAIL: u16 = 1 << 7;
 pub(crate) const USED: u16 = 1 << 15;
 /// Bytes of one descriptor of either kind.
 pub(crate) const DESC: usize = 16;
-/// Descriptors allowed in an indirect table even if the queue is shorter, because drivers in the field do it.
-pub(crate) const INDIRECT_LENIENT: usize = 1024;
+/// Most descriptors of a chain or of an indirect table that are read. A longer one is a fault, whatever the queue's size:
+/// reading it would cost every other queue of the worker time, and no frame of 64 KiB needs that many. A table may be longer
+/// than a short queue, because drivers in the field do it.
+pub const MAX_CHAIN: usize = 1024;
 
 /// One descriptor, read once. `link` is `next` on split rings and the buffer ID on packed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,32 +105,44 @@ impl Direction {
     }
 }
 
-/// Most pieces that one chain may come to: each descriptor of the longest chain over two regions.
-pub const MAX_PIECES: usize = 2 * crate::MAX_SIZE as usize;
+/// Most pieces of one frame. Linux fills at most 18 (`MAX_SKB_FRAGS` and the header); every step behind the ring costs time
+/// per piece.
+pub const MAX_PIECES: usize = 256;
 
 /// Translates every buffer of a chain and appends the pieces to `out`, in order; buffers may cross from one region
-/// into the next. Empty buffers vanish. A chain of more than [`MAX_PIECES`], which only regions of a few bytes can
-/// make, is a fault. On a fault `out` is unspecified.
+/// into the next. Empty buffers vanish, but count as pieces. On a fault `out` is unspecified.
+///
+/// # Errors
+/// [`RingFault::TooManyPieces`] if the chain has more than [`MAX_PIECES`]: the ring is intact, and a caller may skip the
+/// buffer instead. Any other fault means that the ring cannot be used any further.
 pub fn resolve(
     chain: &[Descriptor],
     direction: Direction,
     translator: &mut Translator,
     out: &mut Vec<Seg>,
 ) -> Result<(), RingFault> {
-    let before = out.len();
+    let mut pieces = 0;
     for d in chain {
         direction.check(d.flags)?;
-        if out.len() - before > MAX_PIECES - 512 {
-            return Err(RingFault::ChainTooLong);
-        }
         if let Some(seg) = translator.translate(d.address, d.len) {
+            pieces += 1;
             if !seg.is_empty() {
                 out.push(seg);
             }
-            continue;
+        } else {
+            let before = out.len();
+            // A buffer over regions of a few bytes each ends here before it is walked to its end.
+            let within = |seg: Seg| {
+                out.push(seg);
+                out.len() - before <= MAX_PIECES
+            };
+            let outside = RingFault::Outside { address: d.address, len: d.len };
+            translator.pieces(d.address, d.len, within).ok_or(outside)?;
+            pieces += out.len() - before;
         }
-        let outside = RingFault::Outside { address: d.address, len: d.len };
-        translator.pieces(d.address, d.len, |seg| out.push(seg)).ok_or(outside)?;
+        if pieces > MAX_PIECES {
+            return Err(RingFault::TooManyPieces);
+        }
     }
     Ok(())
 }

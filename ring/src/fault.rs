@@ -25,9 +25,12 @@ pub enum RingFault {
     /// A head or a next field names no descriptor.
     #[error("descriptor {0} does not exist")]
     NoSuchDescriptor(u16),
-    /// A chain is longer than the queue, so it loops or breaks section 2.7.5.3.1.
-    #[error("a descriptor chain is longer than the queue")]
+    /// A chain is longer than the queue, so it loops or breaks section 2.7.5.3.1, or longer than [`crate::MAX_CHAIN`].
+    #[error("a descriptor chain is longer than the queue or than {most} descriptors", most = crate::MAX_CHAIN)]
     ChainTooLong,
+    /// A buffer lies in more than [`crate::MAX_PIECES`] pieces.
+    #[error("a buffer lies in more than {most} pieces", most = crate::MAX_PIECES)]
+    TooManyPieces,
     /// A packed chain ends in a descriptor that was not made available.
     #[error("a descriptor chain runs into a descriptor that is not available")]
     ChainUnfinished,
@@ -43,7 +46,7 @@ pub enum RingFault {
     /// INDIRECT and NEXT in one descriptor.
     #[error("an indirect descriptor has the NEXT flag")]
     IndirectWithNext,
-    /// The table's length is zero, no multiple of 16, or too large.
+    /// The table's length is zero, no multiple of 16, or above that of [`crate::MAX_CHAIN`] descriptors.
     #[error("an indirect table of {0} bytes is not allowed")]
     IndirectLength(u32),
     /// A receive buffer without a byte of room.

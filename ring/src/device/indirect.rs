@@ -1,6 +1,6 @@
 //! Indirect tables: a chain that lies in a buffer of its own (VIRTIO 1.2 sections 2.7.5.3 and 2.8.7).
 
-use crate::chain::{DESC, INDIRECT, INDIRECT_LENIENT, NEXT};
+use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT};
 use crate::{Descriptor, RingFault};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::{Seg, Translator};
@@ -18,7 +18,6 @@ pub(super) enum Joined {
 pub(super) fn walk(
     head: Descriptor,
     joined: Joined,
-    size: u16,
     translator: &mut Translator,
     chain: &mut Vec<Descriptor>,
 ) -> Result<(), RingFault> {
@@ -26,8 +25,7 @@ pub(super) fn walk(
         return Err(RingFault::IndirectWithNext);
     }
     let entries = head.len as usize / DESC;
-    let most = INDIRECT_LENIENT.max(usize::from(size));
-    if entries == 0 || !(head.len as usize).is_multiple_of(DESC) || entries > most {
+    if entries == 0 || !(head.len as usize).is_multiple_of(DESC) || entries > MAX_CHAIN {
         return Err(RingFault::IndirectLength(head.len));
     }
     let mut at = 0;
@@ -82,6 +80,7 @@ fn unaligned_words(address: u64, translator: &mut Translator) -> Option<(u64, u6
         // SAFETY: the pieces lie in the translator's map, and the slice has the piece's length.
         unsafe { seg.copy_out::<mem::copy::Portable>(to) };
         at += seg.len();
+        true
     })?;
     let word = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[from + i]));
     Some((word(0), word(8)))

@@ -76,6 +76,9 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// Takes up to `max` heads. `translator` is asked only for indirect tables.
     fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault>;
 
+    /// Whether the driver has made anything available behind the next `slots` entries. Says nothing of its worth.
+    fn has_beyond(&self, slots: u32) -> bool;
+
     /// Fetches the lines that the next sweep will read first.
     fn prefetch(&self);
 

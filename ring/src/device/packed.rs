@@ -7,7 +7,7 @@
 use super::indirect::{self, Joined};
 use super::{DeviceRing, SWEEP, Sweep};
 use crate::area::Area;
-use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
+use crate::chain::{AVAIL, DESC, INDIRECT, MAX_CHAIN, NEXT, USED};
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
 use crate::{Descriptor, Layout, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
@@ -180,13 +180,13 @@ impl Packed {
             if !self.layout.indirect {
                 return Err(RingFault::IndirectNotNegotiated);
             }
-            indirect::walk(first, Joined::InSequence, self.layout.size, translator, chain)?;
+            indirect::walk(first, Joined::InSequence, translator, chain)?;
             return Ok(Token { id: first.link, slots: 1 });
         }
         let (mut d, mut place, mut slots) = (first, at, 1);
         chain.push(d);
         while d.flags & NEXT != 0 {
-            if slots >= self.layout.size {
+            if chain.len() >= MAX_CHAIN.min(self.layout.size.into()) {
                 return Err(RingFault::ChainTooLong);
             }
             place = place.advance(1, self.size());
@@ -263,6 +263,11 @@ impl DeviceRing for Packed {
         sweep.len = k;
         (self.taken, self.outstanding) = (place, self.size() - room);
         Ok(())
+    }
+
+    fn has_beyond(&self, slots: u32) -> bool {
+        slots < self.size() - self.outstanding
+            && self.available(self.taken.advance(slots, self.size())).is_some()
     }
 
     #[inline]

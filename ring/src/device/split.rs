@@ -6,7 +6,7 @@
 use super::indirect::{self, Joined};
 use super::{DeviceRing, SWEEP, Sweep};
 use crate::area::Area;
-use crate::chain::{DESC, INDIRECT, NEXT};
+use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
 use crate::{Descriptor, Layout, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
@@ -47,9 +47,11 @@ fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFaul
 }
 
 impl Split {
+    /// Descriptor `at`, which is below the size. It is masked all the same: the driver chose it, and a processor that guesses
+    /// past the comparison must not load what lies behind the table.
     #[inline(always)]
     fn descriptor(&self, at: u16) -> Descriptor {
-        let offset = usize::from(at) * DESC;
+        let offset = usize::from(at & self.mask) * DESC;
         let address = self.descriptors.load64(offset, Ordering::Relaxed);
         Descriptor::split(address, self.descriptors.load64(offset + 8, Ordering::Relaxed))
     }
@@ -102,13 +104,13 @@ impl Split {
                 if !self.layout.indirect {
                     return Err(RingFault::IndirectNotNegotiated);
                 }
-                return indirect::walk(d, Joined::ByNext, self.layout.size, translator, chain);
+                return indirect::walk(d, Joined::ByNext, translator, chain);
             }
             chain.push(d);
             if d.flags & NEXT == 0 {
                 return Ok(());
             }
-            if chain.len() >= usize::from(self.layout.size) {
+            if chain.len() >= MAX_CHAIN.min(self.layout.size.into()) {
                 return Err(RingFault::ChainTooLong);
             }
             if d.link >= self.layout.size {
@@ -185,6 +187,12 @@ impl DeviceRing for Split {
         }
         self.taken = self.taken.wrapping_add(sweep.len as u16);
         Ok(())
+    }
+
+    fn has_beyond(&self, slots: u32) -> bool {
+        // Relaxed: a hint; whatever is taken next is read behind an acquire load.
+        let index = self.available.load16(INDEX, Ordering::Relaxed);
+        u32::from(index.wrapping_sub(self.taken)) > slots
     }
 
     #[inline]
