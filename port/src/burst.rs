@@ -9,7 +9,8 @@ mod cargo;
 
 pub use cargo::{Route, Whole};
 
-use crate::Offload;
+use crate::work::{self, RECEIVE_PIECES};
+use crate::{Capabilities, Offload};
 use cargo::Cargo;
 use mem::copy::Kernel;
 use mem::{Map, Seg};
@@ -35,11 +36,9 @@ const HEADROOM: usize = 64;
 const SLOT: usize = HEADROOM + HEAD;
 /// Longest private head of a packet that was made here.
 pub const LONGEST_HEAD: usize = SLOT;
-/// Segments beyond the first, for all packets together: the longest legal chain fits whenever
-/// [`Burst::has_chain_room`].
-const SPILL: usize = 2 * LONGEST_CHAIN;
-/// Most segments of one packet.
-const LONGEST_CHAIN: usize = ring::MAX_PIECES;
+/// Segments beyond the first, for all packets together, that a new burst has memory for: as many as a burst may hold when
+/// [`Burst::has_chain_room`] still returns `true`, the longest legal chain, and those of 64 packets of 64 KiB in pool buffers.
+const SPILL: usize = 2 * RECEIVE_PIECES + ring::MAX_PIECES;
 
 #[repr(C, align(64))]
 struct Slots([[u8; SLOT]; BURST]);
@@ -66,6 +65,10 @@ pub struct Burst {
     spill: Vec<Seg>,
     tokens: [Token; BURST],
     returned: usize,
+    /// Most buffers that are taken.
+    limit: usize,
+    /// By packet: what the pipeline noted between its decision and the sending.
+    notes: [u32; BURST],
     pins: Vec<Option<Arc<Map>>>,
     cargo: Cargo,
     route: Route,
@@ -116,6 +119,8 @@ impl Burst {
             spill: Vec::with_capacity(SPILL),
             tokens: [Token::default(); BURST],
             returned: 0,
+            limit: BURST,
+            notes: [0; BURST],
             pins: Vec::new(),
             cargo: Cargo::default(),
             route: Route::default(),
@@ -125,7 +130,14 @@ impl Burst {
     /// Empties the burst for packets of receive queue number `source` of this worker.
     #[inline]
     pub fn begin(&mut self, source: usize) {
-        (self.n, self.returned, self.source) = (0, 0, source);
+        self.begin_limited(source, BURST);
+    }
+
+    /// The same for at most `limit` buffers, from 1 to [`BURST`].
+    #[inline]
+    pub fn begin_limited(&mut self, source: usize, limit: usize) {
+        debug_assert!((1..=BURST).contains(&limit));
+        (self.n, self.returned, self.source, self.limit) = (0, 0, source, limit);
         (self.loaded, self.offloads) = (false, false);
         self.spill.clear();
         self.cargo.clear();
@@ -184,9 +196,15 @@ impl Burst {
         self.n | self.returned == 0
     }
 
-    /// How many more buffers can be taken.
+    /// How many more buffers can be taken, where each is a packet.
     #[inline(always)]
     pub fn room(&self) -> usize {
+        self.limit - self.returned
+    }
+
+    /// How many more buffers fit, where several may be one packet: a limit below the longest packet would stop the queue.
+    #[inline(always)]
+    pub fn buffer_room(&self) -> usize {
         BURST - self.returned
     }
 
@@ -219,22 +237,31 @@ impl Burst {
         true
     }
 
-    /// Takes packet `i` out; what has to be given back for it stays. Those behind it move up.
-    #[cold]
-    pub fn remove(&mut self, i: usize) {
-        let n = self.n;
-        for arrays in [&mut self.start, &mut self.head] {
-            arrays.copy_within(i + 1..n, i);
+    /// Takes packets out: from number `from` on those that `keep` refuses. What has to be given back for them stays. `keep`
+    /// sees each packet once, under the number that it has from then on if it stays, and the number that it had. Each packet
+    /// moves at most once.
+    pub fn retain(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
+        let (n, mut to) = (self.n, from);
+        for i in from..n {
+            if to < i {
+                self.shift(i, to);
+            }
+            to += usize::from(keep(self, to, i));
         }
-        self.len.copy_within(i + 1..n, i);
-        self.rest.copy_within(i + 1..n, i);
-        self.more.copy_within(i + 1..n, i);
-        self.offload.copy_within(i + 1..n, i);
-        self.slots.0.copy_within(i + 1..n, i);
-        self.cargo.remove(i);
-        self.n -= 1;
+        self.cargo.truncate(to);
+        self.n = to;
         // What is pushed next starts with nothing to be done.
-        self.offload[self.n] = Offload::NONE;
+        self.offload[to..n].fill(Offload::NONE);
+    }
+
+    /// Moves packet `i` to the place of one that is not needed any more.
+    fn shift(&mut self, i: usize, to: usize) {
+        (self.start[to], self.head[to], self.len[to]) = (self.start[i], self.head[i], self.len[i]);
+        (self.rest[to], self.more[to], self.offload[to]) = (self.rest[i], self.more[i], self.offload[i]);
+        self.cargo.swap(to, i);
+        if self.loaded {
+            self.slots.0[to] = self.slots.0[i];
+        }
     }
 
     /// Says what is left to be done for packet `i`.
@@ -261,9 +288,45 @@ impl Burst {
         self.offloads
     }
 
+    /// What an output must be able to do to take every packet as it is.
+    #[inline(always)]
+    pub fn needs(&self) -> Capabilities {
+        if self.offloads { self.needs_of_all() } else { Capabilities::NONE }
+    }
+
+    fn needs_of_all(&self) -> Capabilities {
+        Capabilities(self.offload[..self.n].iter().fold(0, |needs, offload| needs | offload.needs().0))
+    }
+
     /// Whether a packet in any legal number of segments can be added.
     pub fn has_chain_room(&self) -> bool {
-        self.room() > 0 && self.spill.len() <= SPILL - LONGEST_CHAIN
+        self.room() > 0 && self.spill.len() <= RECEIVE_PIECES
+    }
+
+    /// Most that sending every packet to one output can cost, in units of work.
+    #[inline]
+    pub fn cost(&self) -> u64 {
+        // At most 64 packets of 64 KiB: the sum fits.
+        let bytes: u32 = self.len[..self.n].iter().sum();
+        work::sending(self.n as u64, bytes.into()) + self.spill.len() as u64 * work::PIECE
+    }
+
+    /// What sending packet `i` costs, beside its output.
+    pub fn packet_cost(&self, i: usize) -> u64 {
+        let (from, to) = self.more[i];
+        work::SENT + u64::from(self.len[i]) / work::BYTES + u64::from(to - from) * work::PIECE
+    }
+
+    /// What the pipeline noted for packet `i`; of no meaning before [`Burst::set_note`].
+    #[inline(always)]
+    pub fn note(&self, i: usize) -> u32 {
+        self.notes[i]
+    }
+
+    /// Keeps a word with packet `i` for the pipeline, from its decision until the packet was sent to every output.
+    #[inline(always)]
+    pub fn set_note(&mut self, i: usize, note: u32) {
+        self.notes[i] = note;
     }
 
     /// Adds a packet that lies in several segments of the pinned map. The caller has asked
@@ -439,6 +502,11 @@ impl Frame<'_> {
     #[inline(always)]
     pub fn is_head_only(&self) -> bool {
         self.rest.is_empty() && self.more.is_empty()
+    }
+
+    /// Piece number `k` of the rest, counted with empty ones; `None` behind the last.
+    pub(crate) fn piece(&self, k: usize) -> Option<Seg> {
+        if k == 0 { Some(self.rest) } else { self.more.get(k - 1).copied() }
     }
 
     /// The rest behind the head, in order: pieces of the source's memory, none of them empty.

@@ -22,6 +22,10 @@ pub enum DropReason {
     UnknownLimit,
     /// Sent from an address that is pinned to another port.
     StaticElsewhere,
+    /// In more pieces than a frame may have ([`ring::MAX_PIECES`]).
+    TooManyPieces,
+    /// Its source was stopped before it was sent everywhere.
+    SourceStopped,
     /// What its source left to be done (checksum, segments) contradicts the packet.
     BadOffload,
     /// A fault that the operator asked for.
@@ -42,7 +46,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 16] = [
+    pub const ALL: [DropReason; 18] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::BadSource,
@@ -51,6 +55,8 @@ impl DropReason {
         DropReason::BroadcastLimit,
         DropReason::UnknownLimit,
         DropReason::StaticElsewhere,
+        DropReason::TooManyPieces,
+        DropReason::SourceStopped,
         DropReason::BadOffload,
         DropReason::Injected,
         DropReason::QueueFull,
@@ -75,6 +81,8 @@ impl DropReason {
             DropReason::BroadcastLimit => "broadcast-limit",
             DropReason::UnknownLimit => "unknown-limit",
             DropReason::StaticElsewhere => "static-elsewhere",
+            DropReason::TooManyPieces => "too-many-pieces",
+            DropReason::SourceStopped => "source-stopped",
             DropReason::BadOffload => "bad-offload",
             DropReason::Injected => "injected",
             DropReason::QueueFull => "queue-full",

@@ -35,7 +35,7 @@ impl Allowed {
         self.work != Capabilities::NONE
     }
 
-    /// Judges the header of packet `i`. Whether the packet stays.
+    /// Validates the header of packet `i`. Whether the packet stays; the caller takes one out that does not.
     #[inline]
     pub(crate) fn judge(
         self,
@@ -51,7 +51,6 @@ impl Allowed {
                 true
             }
             _ => {
-                burst.remove(i);
                 tally.drop(DropReason::BadOffload, 1);
                 false
             }
@@ -91,25 +90,18 @@ impl Headers {
         if !self.are_read() {
             return;
         }
-        let mut i = from;
-        for k in from..burst.len() {
-            let place = self.places[k];
-            if place.is_empty() || self.judge(i, of(place), burst, tally) {
-                i += 1;
-            }
-        }
+        burst.retain(from, |burst, i, was| {
+            let place = self.places[was];
+            place.is_empty() || self.allowed.judge(i, of(place), burst, tally)
+        });
     }
 
-    /// As [`Allowed::judge`]; where headers say nothing, the packet stays.
+    /// Validates the header of the last packet, and takes the packet out where it cannot be honoured.
     #[inline]
-    pub(crate) fn judge(
-        &self,
-        i: usize,
-        header: [u8; OFFLOAD_HEADER],
-        burst: &mut Burst,
-        tally: &mut Tally,
-    ) -> bool {
-        !self.are_read() || self.allowed.judge(i, header, burst, tally)
+    pub(crate) fn judge_last(&self, header: [u8; OFFLOAD_HEADER], burst: &mut Burst, tally: &mut Tally) {
+        if self.are_read() {
+            burst.retain(burst.len() - 1, |burst, i, _| self.allowed.judge(i, header, burst, tally));
+        }
     }
 }
 

@@ -31,12 +31,13 @@ mod tickets;
 mod timer;
 pub mod vhost_user;
 pub mod virtio_user;
+pub mod work;
 pub mod wrap;
 pub mod xdp;
 
 pub use burst::{BURST, Burst, Frame, HEAD, LONGEST_HEAD, Now, PLACES, Route, Whole};
 pub use fault::{DropReason, PortFault};
-pub use offload::{BadOffload, Capabilities, OFFLOAD_HEADER, Offload, Segmentation};
+pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
 pub use queue::{
     Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue,
 };

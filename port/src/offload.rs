@@ -11,6 +11,10 @@ pub struct Offload(u64);
 /// Bytes of a virtio-net header that say something of offloads; the number of buffers comes behind them.
 pub const OFFLOAD_HEADER: usize = 10;
 
+/// Fewest bytes of payload in a segment that a source may ask for: 64 KiB become at most 1,024 segments. Linux sends none
+/// below 48 and by default none below 536.
+pub const MIN_SEGMENT: u16 = 64;
+
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_F_DATA_VALID`
@@ -96,7 +100,7 @@ impl Offload {
     /// Judges a header, which lies in private memory and belongs to a packet of `len` bytes.
     ///
     /// # Errors
-    /// [`BadOffload`] for a checksum beyond the packet, segments of no bytes or without a checksum, and kinds of
+    /// [`BadOffload`] for a checksum beyond the packet, segments below [`MIN_SEGMENT`] or without a checksum, and kinds of
     /// segmentation that do not exist.
     #[inline(always)]
     pub fn judge(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
@@ -114,7 +118,8 @@ impl Offload {
         let end = usize::from(start) + usize::from(offset) + 2;
         let kind = gso & !ECN;
         let known = matches!(kind, 0 | 1 | 4 | 5);
-        if flags & NEEDS_CSUM == 0 || end > len || start == 0 || !known || kind != 0 && segment == 0 {
+        if flags & NEEDS_CSUM == 0 || end > len || start == 0 || !known || kind != 0 && segment < MIN_SEGMENT
+        {
             return Err(BadOffload);
         }
         let (gso, segment) = if kind == 0 { (0, 0) } else { (gso, segment) };
@@ -268,6 +273,7 @@ mod tests {
             ("a checksum that starts beyond the packet", header(1, 0, 0, 60, 0)),
             ("a checksum whose field ends beyond it", header(1, 0, 0, 34, 25)),
             ("segments of no bytes", header(1, 1, 0, 34, 16)),
+            ("segments below the least", header(1, 1, MIN_SEGMENT - 1, 34, 16)),
             ("segments without a checksum", header(0, 1, 1448, 34, 16)),
             ("a kind that does not exist", header(1, 2, 1448, 34, 16)),
             ("fragments, which were never offered", header(1, 3, 1448, 34, 6)),
@@ -305,7 +311,7 @@ mod tests {
                 if let Some((start, offset)) = offload.checksum() {
                     prop_assert!(start + offset + 2 <= len);
                 }
-                prop_assert!(offload.segmentation().is_none() || offload.segment() > 0);
+                prop_assert!(offload.segmentation().is_none() || offload.segment() >= MIN_SEGMENT.into());
             }
         }
     }

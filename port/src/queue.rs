@@ -19,6 +19,9 @@ pub struct Tally {
     pub packets: u64,
     /// Bytes moved, frames without their checksum.
     pub bytes: u64,
+    /// Units of work beyond what packets and bytes cost ([`crate::work`]): descriptors, pieces, copies into the port's own
+    /// memory.
+    pub work: u64,
     /// Packets lost, by [`DropReason`].
     pub drops: [u64; DropReason::COUNT],
 }
@@ -95,6 +98,12 @@ pub trait TxQueue: Send {
     /// answer does not change while the queue runs.
     fn capabilities(&self) -> Capabilities {
         Capabilities::NONE
+    }
+
+    /// Whether a packet could be taken now. Asked before packets are made in software for this queue; a queue that cannot
+    /// know returns `true`.
+    fn has_room(&mut self) -> bool {
+        true
     }
 
     /// Whether the queue may keep packets back that it was given, to send several at once. Then whoever owns it calls

@@ -47,11 +47,16 @@ impl Cargo {
         self.of.clear();
     }
 
-    /// Packet `i` is no more; its buffers stay until they are given back.
-    pub(super) fn remove(&mut self, i: usize) {
-        if i < self.of.len() {
-            self.of.remove(i);
+    /// Exchanges packets `i` and `k`.
+    pub(super) fn swap(&mut self, i: usize, k: usize) {
+        if !self.of.is_empty() {
+            self.of.swap(i, k);
         }
+    }
+
+    /// Packets from number `n` on are no more; their buffers stay until they are given back.
+    pub(super) fn truncate(&mut self, n: usize) {
+        self.of.truncate(n);
     }
 }
 

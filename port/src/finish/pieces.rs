@@ -12,22 +12,25 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// The next `n` bytes as segments; fewer where the frame ends.
+    /// The next `n` bytes as segments; fewer where the frame ends. Costs a step per piece that it goes on by, however far
+    /// the front is behind.
     pub(super) fn take<'a>(&'a mut self, frame: &'a Frame<'_>, n: usize) -> impl Iterator<Item = Seg> + 'a {
         let mut left = n;
-        frame.rest().skip(self.whole).map_while(move |piece| {
-            if left == 0 {
-                return None;
+        std::iter::from_fn(move || {
+            while left > 0 {
+                let rest = frame.piece(self.whole)?.split_at(self.bytes).1;
+                let taken = rest.split_at(left).0;
+                left -= taken.len();
+                if taken.len() == rest.len() {
+                    (self.whole, self.bytes) = (self.whole + 1, 0);
+                } else {
+                    self.bytes += taken.len();
+                }
+                if !taken.is_empty() {
+                    return Some(taken);
+                }
             }
-            let rest = piece.split_at(self.bytes).1;
-            let taken = rest.split_at(left).0;
-            left -= taken.len();
-            if taken.len() == rest.len() {
-                (self.whole, self.bytes) = (self.whole + 1, 0);
-            } else {
-                self.bytes += taken.len();
-            }
-            Some(taken)
+            None
         })
     }
 

@@ -132,23 +132,35 @@ impl Cut {
         let headers = layers.transport + transport;
         let payload = len.checked_sub(headers).ok_or(BadOffload)?;
         let packets = payload.div_ceil(offload.segment()).max(1);
-        if packets > MOST_SEGMENTS {
+        let cut = Self { layers, headers, payload, segment: offload.segment(), packets };
+        if packets > MOST_SEGMENTS || cut.network_len(cut.segment.min(payload)) > usize::from(u16::MAX) {
             return Err(BadOffload);
         }
-        Ok(Self { layers, headers, payload, segment: offload.segment(), packets })
+        Ok(cut)
+    }
+
+    /// What the length field of IPv4 or IPv6 says of a segment with so much payload: IPv6 leaves its header out. No other
+    /// length of the segment is larger.
+    fn network_len(&self, payload: usize) -> usize {
+        let len = self.headers - self.layers.network + payload;
+        match self.layers.version {
+            Version::V4 => len,
+            Version::V6 => len - wire::IPV6_HEADER,
+        }
     }
 
     /// The length fields of IPv4 or IPv6, the identification and the header's checksum.
     fn write_network(&self, head: &mut [u8], number: usize, payload: usize) {
         let packet = &mut head[self.layers.network..];
-        let len = (self.headers - self.layers.network + payload) as u16;
+        // Fits: `of` has refused longer ones.
+        let len = self.network_len(payload) as u16;
         match self.layers.version {
             Version::V4 => {
                 let first = Ipv4::new(packet).map_or(0, |view| view.identification());
                 rewrite_ipv4(packet, len, first.wrapping_add(number as u16));
             }
             Version::V6 => {
-                packet[4..6].copy_from_slice(&(len - wire::IPV6_HEADER as u16).to_be_bytes());
+                packet[4..6].copy_from_slice(&len.to_be_bytes());
             }
         }
     }

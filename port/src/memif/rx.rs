@@ -9,7 +9,7 @@ use super::buffers::Buffers;
 use super::queue::Queue;
 use super::ring::{End, Ring};
 use crate::vhost_user::call;
-use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
+use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally, work};
 use mem::Seg;
 use ring::Token;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -137,6 +137,7 @@ impl<B: Buffers> Rx<B> {
         }
         self.at = at.wrapping_add(slots);
         let token = Token { id: 0, slots };
+        tally.work += u64::from(slots) * work::DESCRIPTOR;
         tally.packets += 1;
         tally.bytes += len as u64;
         if (SHORTEST..=LONGEST).contains(&len) {

@@ -8,10 +8,11 @@
 use super::call;
 use super::setup::{Features, QueueSetup};
 use crate::header::{self, Allowed, Headers};
+use crate::work::{self, RECEIVE_DESCRIPTORS};
 use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::{MapCell, Seg, Translator};
 use ring::device::{DeviceRing, Packed, Split, Sweep};
-use ring::{Descriptor, Direction, Token, resolve};
+use ring::{Descriptor, Direction, RingFault, Token, resolve};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -19,9 +20,6 @@ use std::sync::Arc;
 const SHORTEST: usize = 14;
 /// Longest frame: 64 KiB, the largest that any offload makes.
 const LONGEST: usize = 65_550;
-
-/// Descriptors of chains after which a call takes no further sweep, so that nobody keeps a worker with long ones.
-const MOST_WALKED: usize = 1024;
 
 /// Makes receive queues. The ring's kind is chosen here, once.
 #[derive(Debug)]
@@ -61,7 +59,7 @@ impl<R: DeviceRing> Rx<R> {
             generation,
             translator,
             sweep: Some(Box::default()),
-            segs: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
+            segs: Vec::with_capacity(2 * ring::MAX_PIECES),
             header: setup.features.header_len(),
             headers: Headers::new(Allowed::of_driver(setup.features.from_guest())),
             kick: setup.kick.clone(),
@@ -111,12 +109,20 @@ impl<R: DeviceRing> Rx<R> {
         tally: &mut Tally,
     ) -> Result<(), PortFault> {
         self.segs.clear();
-        resolve(chain, Direction::Read, &mut self.translator, &mut self.segs)?;
+        tally.work += chain.len() as u64 * work::DESCRIPTOR;
+        match resolve(chain, Direction::Read, &mut self.translator, &mut self.segs) {
+            Err(RingFault::TooManyPieces) => {
+                lose(0, DropReason::TooManyPieces, token, burst, tally);
+                return Ok(());
+            }
+            resolved => resolved?,
+        }
         let offload = header::of_chain(&self.segs);
         skip_front(&mut self.segs, self.header);
         let len = self.segs.iter().map(|s| s.len()).sum();
         if !(SHORTEST..=LONGEST).contains(&len) {
-            lose(len, token, burst, tally);
+            let reason = if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong };
+            lose(len, reason, token, burst, tally);
             return Ok(());
         }
         self.segs.iter().take(2).for_each(|seg| seg.prefetch_read(0));
@@ -124,17 +130,17 @@ impl<R: DeviceRing> Rx<R> {
         burst.push_chain(token, &self.segs);
         tally.packets += 1;
         tally.bytes += len as u64;
-        self.headers.judge(burst.len() - 1, offload, burst, tally);
+        self.headers.judge_last(offload, burst, tally);
         Ok(())
     }
 }
 
 /// Counts a frame that cannot be carried; its buffer goes back with the burst.
 #[cold]
-fn lose(len: usize, token: Token, burst: &mut Burst, tally: &mut Tally) {
+fn lose(len: usize, reason: DropReason, token: Token, burst: &mut Burst, tally: &mut Tally) {
     tally.packets += 1;
     tally.bytes += len as u64;
-    tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    tally.drop(reason, 1);
     burst.give_back(token);
 }
 
@@ -163,7 +169,7 @@ impl<R: DeviceRing> RxQueue for Rx<R> {
         let mut taken = self.take(&mut sweep, burst, tally);
         // A sweep ends with a chain; what follows it is taken too, as long as chains still fit.
         let mut walked = 0;
-        while taken.is_ok() && sweep.has_chain() && walked < MOST_WALKED && burst.has_chain_room() {
+        while taken.is_ok() && sweep.has_chain() && walked < RECEIVE_DESCRIPTORS && burst.has_chain_room() {
             walked += sweep.chain.len();
             taken = self.take(&mut sweep, burst, tally);
         }

@@ -17,6 +17,7 @@ use mem::{Map, Seg};
 use ring::Token;
 use ring::device::DeviceRing;
 use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A used entry: buffer and bytes.
@@ -62,6 +63,16 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Common<R>> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the guest wants a call. Another worker may have published behind this worker's fence, and the question is
+    /// asked once for all that was published: so there is a fence under the lock that both publish under, or its entries
+    /// would be asked for with a suppression field that is older than they are.
+    pub(super) fn should_call(&self) -> bool {
+        let mut common = self.lock();
+        // Pairs with the fence of a driver between enabling calls and looking at the used index again.
+        fence(Ordering::SeqCst);
+        common.core.ring.should_call()
     }
 
     /// Lets go of the old map, here and in the core.
@@ -135,6 +146,7 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
             self.work.push((pick, work));
             done += 1;
         }
+        tally.work += common.core.take_work();
         if self.work.is_empty() {
             common.core.check_memory()?;
             return Ok((None, done));

@@ -6,7 +6,7 @@
 
 use super::fill::Form;
 use super::setup::{Features, QueueSetup};
-use crate::PortFault;
+use crate::{PortFault, work};
 use mem::{Map, MapCell, Seg, Translator};
 use ring::device::{DeviceRing, Sweep};
 use ring::{Descriptor, Direction, RingFault, Token, resolve};
@@ -17,6 +17,21 @@ const AHEAD: usize = 64;
 /// So many are taken at a time at least, where the ring has them: four lines of descriptors. After bursts of a few frames a
 /// sweep for each would look at lines in part and again (`docs/decisions/0058-lines-of-our-own-path.md`).
 const PART: usize = 16;
+
+/// Most buffers of one frame: 64 KiB in buffers of 1 KiB, and no guest's driver makes smaller ones.
+const MOST_BUFFERS: usize = 64;
+
+/// Buffers were gathered for a frame and did not suffice. As long as the front of the ring is what it was, gathering again
+/// would end in the same way.
+#[derive(Clone, Copy)]
+struct Failed {
+    /// Bytes that the buffers had: a frame that needs more fails again.
+    bytes: usize,
+    /// Ring entries that they took.
+    slots: u32,
+    /// Whether no more buffers are gathered for a frame, however many there are.
+    too_small: bool,
+}
 
 /// Where one frame goes.
 pub(super) enum Place {
@@ -46,6 +61,11 @@ impl Several {
     /// How many buffers, as the header's `num_buffers` says.
     pub(super) fn count(&self) -> u16 {
         self.buffers.len() as u16
+    }
+
+    /// Whether no more is gathered for one frame.
+    fn is_long(&self) -> bool {
+        self.buffers.len() >= MOST_BUFFERS || self.pieces.len() > ring::MAX_PIECES
     }
 
     fn clear(&mut self) {
@@ -142,6 +162,10 @@ pub(super) struct Core<R> {
     chain_descriptors: Vec<Descriptor>,
     /// Buffers already taken off the stock for a frame that needs more than there were.
     gathered: Several,
+    /// What became of gathering, until something is taken.
+    failed: Option<Failed>,
+    /// Buffers and pieces that were gathered since [`Core::take_work`].
+    walked: u64,
     spare: Vec<Several>,
 }
 
@@ -159,8 +183,10 @@ impl<R: DeviceRing> Core<R> {
             sweep: Sweep::default(),
             plain: Shelf::new(),
             chain: None,
-            chain_descriptors: Vec::with_capacity(usize::from(ring::MAX_SIZE)),
+            chain_descriptors: Vec::with_capacity(ring::MAX_CHAIN),
             gathered: Several::default(),
+            failed: None,
+            walked: 0,
             spare: vec![Several::default()],
         })
     }
@@ -177,19 +203,44 @@ impl<R: DeviceRing> Core<R> {
         if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { Ok(()) }
     }
 
+    /// Whether a buffer is there, of whatever size.
+    pub(super) fn has_room(&mut self) -> bool {
+        // A fault is found again, and told, by whoever sends next.
+        self.plain.held > 0 || self.chain.is_some() || self.stock_up().is_err() || self.plain.held > 0
+    }
+
+    /// The work of gathering since this was asked last, in units ([`crate::work`]).
+    pub(super) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.walked) * work::PIECE
+    }
+
     /// A place for a frame of `len` bytes.
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> Result<Place, PortFault> {
+        let need = self.form.header_len + len;
+        if let Some(place) = self.fails_again(need) {
+            return Ok(place);
+        }
         if self.plain.held == 0 {
             self.stock_up()?;
         }
-        let need = self.form.header_len + len;
         let Plain { token, seg, .. } = *self.plain.nth(0);
         if self.plain.held > 0 && seg.len() >= need && self.gathered.buffers.is_empty() {
             self.plain.drop_front(1);
+            self.failed = None;
             return Ok(Place::Plain(token, seg.split_at(need).0));
         }
-        self.take_several(len)
+        self.take_several(need)
+    }
+
+    /// What becomes of a frame for which gathering would fail as it did before.
+    #[inline]
+    fn fails_again(&mut self, need: usize) -> Option<Place> {
+        let failed = self.failed.filter(|failed| need > failed.bytes)?;
+        if failed.too_small {
+            return Some(Place::TooSmall);
+        }
+        (!self.ring.has_beyond(failed.slots)).then_some(Place::Full)
     }
 
     /// Gives each of `frames` the plain buffer in front and has `fill` write it, until a frame does not fit into the
@@ -216,27 +267,43 @@ impl<R: DeviceRing> Core<R> {
         }
         self.ring.advance(cursor);
         self.plain.drop_front(taken);
+        if taken > 0 {
+            self.failed = None;
+        }
     }
 
-    /// Gathers buffers until the frame and its header fit.
+    /// Gathers buffers until `need` bytes fit.
     #[cold]
-    fn take_several(&mut self, len: usize) -> Result<Place, PortFault> {
-        let need = self.form.header_len + len;
+    fn take_several(&mut self, need: usize) -> Result<Place, PortFault> {
         while self.gathered.bytes < need {
             if !self.mergeable && !self.gathered.buffers.is_empty() {
                 return Ok(Place::TooSmall);
             }
+            if self.gathered.is_long() {
+                self.ungather(true);
+                return Ok(Place::TooSmall);
+            }
             if !self.gather_one()? {
-                self.ungather();
+                self.ungather(false);
                 return Ok(Place::Full);
             }
         }
+        self.failed = None;
         let empty = self.spare.pop().unwrap_or_default();
         Ok(Place::Several(std::mem::replace(&mut self.gathered, empty)))
     }
 
     /// What was gathered in vain goes back to the ring, with nothing behind it: the next frame may need less.
-    fn ungather(&mut self) {
+    fn ungather(&mut self, too_small: bool) {
+        let slots = self.gathered.buffers.iter().map(|(token, _)| u32::from(token.slots)).sum();
+        self.failed = Some(Failed { bytes: self.gathered.bytes, slots, too_small });
+        if let Some(token) = self.chain.take() {
+            self.chain_descriptors.clear();
+            self.ring.untake(&[token]);
+        }
+        while let Some(plain) = self.plain.take_back() {
+            self.ring.untake(&[plain.token]);
+        }
         self.gathered.buffers.iter().rev().for_each(|(token, _)| self.ring.untake(&[*token]));
         self.gathered.clear();
     }
@@ -258,13 +325,10 @@ impl<R: DeviceRing> Core<R> {
             token
         };
         let capacity: usize = self.gathered.pieces[from..].iter().map(|s| s.len()).sum();
-        // Every buffer brings at least a byte and the chains stay bounded, so one frame gathers only so much.
         if capacity == 0 {
             return Err(RingFault::NoRoom.into());
         }
-        if self.gathered.descriptors.len() > ring::MAX_PIECES {
-            return Err(RingFault::ChainTooLong.into());
-        }
+        self.walked += 1 + (self.gathered.pieces.len() - from) as u64;
         self.gathered.bytes += capacity;
         self.gathered.buffers.push((token, capacity));
         Ok(true)
@@ -335,9 +399,9 @@ impl<R: DeviceRing> Core<R> {
         self.translator = translator;
         let translated = self.translate_stock();
         if translated.is_err() {
-            self.untake_from(0);
-            self.ungather();
+            self.ungather(false);
         }
+        self.failed = None;
         translated
     }
 

@@ -67,10 +67,18 @@ impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
         self.capabilities
     }
 
+    fn has_room(&mut self) -> bool {
+        match (&mut self.core, &mut self.shared) {
+            (Some(core), _) => core.has_room(),
+            (None, Some(shared)) => shared.lock().core.has_room(),
+            (None, None) => false,
+        }
+    }
+
     fn notify(&mut self) {
         let wanted = match (&mut self.core, &mut self.shared) {
             (Some(core), _) => core.ring.should_call(),
-            (None, Some(shared)) => shared.lock().core.ring.should_call(),
+            (None, Some(shared)) => shared.should_call(),
             (None, None) => false,
         };
         if wanted {
@@ -169,7 +177,9 @@ fn send_other<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<bool, PortFault> {
     let (frame, len, form) = (burst.frame(pick), burst.frame_len(pick), core.form);
-    match core.take(len)? {
+    let place = core.take(len);
+    tally.work += core.take_work();
+    match place? {
         Place::Plain(token, seg) => {
             fill::plain::<K, true>(core.map(), form, seg, &frame);
             core.ring.push_used(token, (form.header_len + len) as u32);

@@ -12,7 +12,7 @@ use super::device::QueueSetup;
 use crate::header::Allowed;
 use crate::vhost_user::call;
 use crate::vhost_user::signal::signal;
-use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
+use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally, work};
 use mem::Seg;
 use ring::driver::{DriverRing, Packed, Split, Used};
 use ring::{RingFault, Token};
@@ -66,7 +66,7 @@ impl<R: DriverRing> Rx<R> {
     /// `OFFLOADS`: whether headers may say anything.
     #[inline]
     fn take<const OFFLOADS: bool>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
-        let (before, room) = (self.waiting, burst.room());
+        let (before, room) = (self.waiting, burst.buffer_room());
         let n = before + self.ring.take(&mut self.used[before..room.max(before)])?;
         if n == before {
             return Ok(());
@@ -133,6 +133,7 @@ impl<R: DriverRing> Rx<R> {
         tally.packets += 1;
         tally.bytes += len as u64;
         if (SHORTEST..=LONGEST).contains(&len) {
+            tally.work += (span as u64 - 1) * work::PIECE;
             burst.push_chain(token(buffers[0]), pieces);
             buffers[1..].iter().for_each(|used| burst.give_back(token(*used)));
         } else {
@@ -144,7 +145,8 @@ impl<R: DriverRing> Rx<R> {
     /// Judges what the header in buffer `id` says of the last packet of the burst.
     #[inline(never)]
     fn judge_words(&self, id: u16, burst: &mut Burst, tally: &mut Tally) {
-        self.allowed.judge(burst.len() - 1, self.buffers.words(id), burst, tally);
+        let words = self.buffers.words(id);
+        burst.retain(burst.len() - 1, |burst, i, _| self.allowed.judge(i, words, burst, tally));
     }
 }
 

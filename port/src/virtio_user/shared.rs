@@ -14,6 +14,7 @@ use mem::copy::Kernel;
 use ring::RingFault;
 use ring::driver::DriverRing;
 use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A filled buffer: identifier and bytes of frame.
@@ -63,6 +64,15 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
         // No buffer is behind two.
         let behind = Vec::with_capacity(size);
         Self { common, buffers, work, behind, kernel: PhantomData }
+    }
+
+    /// Whether the back end wants a kick. Another worker may have published behind this worker's fence, so there is one under
+    /// the lock that both publish under.
+    pub(super) fn should_kick(&self) -> bool {
+        let mut common = self.lock();
+        // Pairs with the fence of a back end between enabling kicks and looking at the ring again.
+        fence(Ordering::SeqCst);
+        common.core.ring.should_kick()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Common<R>> {

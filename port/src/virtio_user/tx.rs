@@ -116,6 +116,11 @@ impl<R: DriverRing> Core<R> {
         Ok(())
     }
 
+    /// Whether a buffer is there. A fault is found again, and told, by whoever sends next.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.gather(1).is_err() || self.free.held > 0
+    }
+
     /// Takes back what is half due, and fetches what comes next.
     #[inline]
     pub(super) fn prepare(&mut self) -> Result<(), RingFault> {
@@ -243,10 +248,18 @@ impl<R: DriverRing, K: Kernel> TxQueue for Owned<R, K> {
         self.capabilities
     }
 
+    fn has_room(&mut self) -> bool {
+        match (&mut self.core, &mut self.shared) {
+            (Some(core), _) => core.has_room(),
+            (None, Some(shared)) => shared.lock().core.has_room(),
+            (None, None) => false,
+        }
+    }
+
     fn notify(&mut self) {
         let wanted = match (&mut self.core, &mut self.shared) {
             (Some(core), _) => core.ring.should_kick(),
-            (None, Some(shared)) => shared.lock().core.ring.should_kick(),
+            (None, Some(shared)) => shared.should_kick(),
             (None, None) => false,
         };
         if wanted {

@@ -76,22 +76,22 @@ impl<K: Kernel> FaultRx<K> {
     /// Judges what the inner queue brought.
     fn judge(&mut self, burst: &mut Burst, tally: &mut Tally) {
         burst.load_heads::<K>();
-        let (mut i, mut behind) = (0, false);
-        while i < burst.len() {
+        let mut behind = false;
+        burst.retain(0, |burst, i, _| {
             let verdict = self.dice.roll();
             if verdict.drop {
-                burst.remove(i);
                 tally.drop(DropReason::Injected, 1);
                 self.counts.add(Happened::Dropped, 1);
-            } else if self.keep(&verdict, i, &mut behind, burst) {
+                return false;
+            }
+            let held = self.keep(&verdict, i, &mut behind, burst);
+            if held {
                 // It counts as received when it comes.
                 tally.packets -= 1;
                 tally.bytes -= burst.frame_len(i) as u64;
-                burst.remove(i);
-            } else {
-                i += 1;
             }
-        }
+            !held
+        });
         if !burst.is_empty() {
             self.hold.passed(self.now);
         }

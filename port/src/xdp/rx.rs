@@ -135,7 +135,7 @@ impl RxQueue for Rx {
             return Ok(());
         }
         burst.pin(self.umem.map());
-        let n = self.received.available().min(burst.room() as u32);
+        let n = self.received.available().min(burst.buffer_room() as u32);
         let mut at = 0;
         while at < n {
             let piece = self.received.peek(at);
