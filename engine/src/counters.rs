@@ -128,6 +128,9 @@ pub(crate) struct WorkerCounters {
     pub(crate) bursts: Counter,
     pub(crate) packets: Counter,
     pub(crate) queues: Counter,
+    /// Turns that ended with a burst carried over, and turns that a queue without credit did not get.
+    pub(crate) carried_turns: Counter,
+    pub(crate) skipped_turns: Counter,
     /// Bursts from queues of others.
     pub(crate) steals: Counter,
     pub(crate) pool_hits: Counter,
@@ -152,6 +155,8 @@ impl WorkerCounters {
             bursts: Counter::default(),
             packets: Counter::default(),
             queues: Counter::default(),
+            carried_turns: Counter::default(),
+            skipped_turns: Counter::default(),
             steals: Counter::default(),
             pool_hits: Counter::default(),
             pool_refills: Counter::default(),

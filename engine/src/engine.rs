@@ -347,6 +347,7 @@ impl Engine {
         let (ports, removed) = self.registry.ports(&staff.counters());
         let workers = staff.stages.iter().enumerate();
         Snapshot {
+            budget: crate::snapshot::BudgetSnapshot::default(),
             uptime_ns: uptime.as_nanos() as u64,
             cycles_per_second: (ticks() - self.founder.clock.start) as f64 / uptime.as_secs_f64(),
             kernel: self.founder.kernel.name().to_owned(),

@@ -16,7 +16,7 @@ mod config;
 mod control;
 mod counters;
 mod engine;
-mod finish;
+
 mod founder;
 mod hop;
 mod lanes;
@@ -39,4 +39,6 @@ pub use merged::Merged;
 pub use model::{HopConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use pipeline::{Outputs, Picks, Pipeline};
 pub use port::{Now, Spread};
-pub use snapshot::{PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot};
+pub use snapshot::{
+    BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot,
+};

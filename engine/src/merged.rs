@@ -47,8 +47,9 @@ fn lock(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
 }
 
 impl Merged {
-    /// Takes what the receive queues of this worker hold, judges it and sends it, all before this returns. Whether there was
-    /// any packet. After the engine's end there is none.
+    /// Takes what the receive queues of this worker hold, classifies it and sends it, all before this returns, as far as each
+    /// queue's budget for a turn suffices. Returns whether there was any packet; then there may be more to do. After the
+    /// engine's end there is none.
     pub fn forward(&mut self) -> bool {
         let mut inside = lock(&self.inside);
         inside.heed() && inside.worker.whole_round()

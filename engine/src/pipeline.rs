@@ -18,8 +18,9 @@ pub trait Pipeline: Send {
     }
 
     /// Gives the picked packets the form that port `to` wants (a VLAN tag added or taken off), just before they
-    /// are sent. Called for one port after the other; a pipeline that changes nothing says so in
-    /// [`Pipeline::rewrites`] and is not called.
+    /// are sent. Called for one port after the other, perhaps several times for one port, and for a burst that is carried over
+    /// also after `process` was called for others: what `egress` needs of a packet is kept with it ([`Burst::set_note`]). A
+    /// pipeline that changes nothing says so in [`Pipeline::rewrites`] and is not called.
     fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {
         let _ = (burst, to, picks);
     }
@@ -39,12 +40,23 @@ pub struct Picks {
 }
 
 impl Picks {
-    const EMPTY: Picks = Picks { n: 0, index: [0; BURST] };
+    pub(crate) const EMPTY: Picks = Picks { n: 0, index: [0; BURST] };
 
     /// The indices.
     #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
         &self.index[..self.n as usize]
+    }
+
+    /// Adds an index behind the others, of which there are fewer than [`BURST`].
+    #[inline(always)]
+    pub(crate) fn push(&mut self, i: u8) {
+        self.index[self.n as usize & (BURST - 1)] = i;
+        self.n += 1;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.n = 0;
     }
 }
 
@@ -57,6 +69,8 @@ pub struct Outputs {
     pub dropped: Tally,
     /// Copies beyond the first, made by flooding: what came in plus this equals what left plus what was lost.
     pub replicated: u64,
+    /// Units of work ([`port::work`]) of the pipeline's beyond what every packet costs.
+    pub work: u64,
 }
 
 impl Outputs {
@@ -67,6 +81,7 @@ impl Outputs {
             touched: Vec::with_capacity(ports),
             dropped: Tally::default(),
             replicated: 0,
+            work: 0,
         }
     }
 
@@ -85,7 +100,7 @@ impl Outputs {
             self.lists[port.0 as usize].n = 0;
         }
         self.dropped = Tally::default();
-        self.replicated = 0;
+        (self.replicated, self.work) = (0, 0);
     }
 
     /// Packet `i` leaves by `to`, and by no other port.
@@ -95,8 +110,7 @@ impl Outputs {
         if list.n == 0 {
             self.touched.push(to);
         }
-        list.index[list.n as usize & (BURST - 1)] = i as u8;
-        list.n += 1;
+        list.push(i as u8);
     }
 
     /// Packet `i` leaves by every port of `to`; without any it is lost to [`DropReason::NoDestination`].

@@ -19,6 +19,9 @@ pub struct Snapshot {
     pub kernel: String,
     /// Worker by worker.
     pub workers: Vec<WorkerSnapshot>,
+    /// Work that a receive queue's turn may be.
+    #[serde(default)]
+    pub budget: BudgetSnapshot,
     /// Port by port, by number.
     pub ports: Vec<PortSnapshot>,
     /// What was counted for ports that are there no more, so that the sums agree over all ports and this.
@@ -70,6 +73,12 @@ pub struct WorkerSnapshot {
     pub queues: usize,
     /// Whether it sleeps now.
     pub sleeping: bool,
+    /// Turns that ended with a burst carried over, because it was more work than a turn may be.
+    #[serde(default)]
+    pub carried_turns: u64,
+    /// Turns that queues did not get because their packets had cost more than their share.
+    #[serde(default)]
+    pub skipped_turns: u64,
     /// Bursts that it took from queues of other workers.
     #[serde(default)]
     pub steals: u64,
@@ -79,6 +88,21 @@ pub struct WorkerSnapshot {
     /// What it did with the cache of pool buffers of its thread.
     #[serde(default)]
     pub pool: PoolSnapshot,
+}
+
+/// The budget of a turn, in units of work: about a nanosecond each on the slowest supported machine ([`port::work`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetSnapshot {
+    /// A turn of a receive queue ends at the first step behind so many.
+    pub turn: u64,
+    /// So many are given to each receive queue in a round while others have packets too.
+    pub quantum: u64,
+}
+
+impl Default for BudgetSnapshot {
+    fn default() -> Self {
+        Self { turn: port::work::TURN, quantum: port::work::QUANTUM }
+    }
 }
 
 /// A cache of pool buffers, in operations of one stage.
@@ -320,6 +344,8 @@ pub(crate) fn worker_snapshot(
         bursts: c.bursts.get(),
         queues: c.queues.get() as usize,
         sleeping: c.sleeping.load(Ordering::Relaxed),
+        carried_turns: c.carried_turns.get(),
+        skipped_turns: c.skipped_turns.get(),
         steals: c.steals.get(),
         role: role.name().to_owned(),
         pool: PoolSnapshot {

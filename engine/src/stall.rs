@@ -10,10 +10,14 @@
 //! `backlog`, which says how many packets the last burst had, and takes a burst where that was many. The number is written
 //! under the lock and read without it: it is a hint, and a stale one costs a look in vain or a burst left to its home.
 //!
+//! What a queue has used of the workers' time, and a burst that is carried over, stand beside it behind the lock: whichever
+//! worker has the next turn goes on with it.
+//!
 //! A queue that is found broken is taken out under the lock; whoever comes later finds nothing. When control takes the queue
 //! back, it first has every worker forget the stall at a burst boundary, so that nobody is left who could hold it.
 
 use crate::command::{QueueKey, Serial};
+use crate::worker::Account;
 use mem::line::Padded;
 use port::RxQueue;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +25,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+/// A queue and its account.
+pub(crate) struct Served {
+    pub(crate) queue: Box<dyn RxQueue>,
+    pub(crate) account: Account,
+}
+
 /// What is behind the lock; nothing, once it was found broken or taken back.
-type Held<'a> = MutexGuard<'a, Option<Box<dyn RxQueue>>>;
+type Held<'a> = MutexGuard<'a, Option<Served>>;
 
 /// A receive queue, whoever serves it.
 pub(crate) struct Stall {
@@ -34,7 +44,7 @@ pub(crate) struct Stall {
     stays: bool,
     /// A descriptor of its own for what becomes readable with a kick, so that sleeping needs no lock.
     kick: Option<OwnedFd>,
-    queue: Mutex<Option<Box<dyn RxQueue>>>,
+    queue: Mutex<Option<Served>>,
     /// Packets of the last burst. On a line of its own, because idle workers read it again and again.
     backlog: Padded<AtomicU32>,
     /// Packets so far; written under the lock.
@@ -57,7 +67,7 @@ impl Stall {
             home,
             stays,
             kick,
-            queue: Mutex::new(Some(queue)),
+            queue: Mutex::new(Some(Served { queue, account: Account::default() })),
             backlog: Padded(AtomicU32::new(0)),
             packets: AtomicU64::new(0),
         }
@@ -72,7 +82,7 @@ impl Stall {
         self.queue.try_lock().ok()
     }
 
-    /// Control's: the queue, as soon as nobody has it; `None`: not within `limit`.
+    /// The queue, as soon as no worker has it; `None` if that takes longer than `limit`, or a worker panicked with it.
     pub(crate) fn hold(&self, limit: Duration) -> Option<Held<'_>> {
         let began = Instant::now();
         loop {
@@ -87,7 +97,7 @@ impl Stall {
 
     /// Control's, when every worker has forgotten it.
     pub(crate) fn take(&self) -> Option<Box<dyn RxQueue>> {
-        self.try_hold()?.take()
+        Some(self.try_hold()?.take()?.queue)
     }
 
     /// Whoever holds the queue: a burst of so many packets was taken.

@@ -1,32 +1,42 @@
-//! A worker: one thread that takes bursts from its receive queues, has them judged and sends them on.
+//! A worker: one thread that takes bursts from its receive queues, has them classified and sends them on.
 //!
 //! Run-to-completion, with one burst of overlap: while the lines of a burst just taken are on their way, the burst
-//! before it is judged and sent. Between two bursts the worker looks at its mailbox; that is the burst boundary at
+//! before it is classified and sent. Between two bursts the worker looks at its mailbox; that is the burst boundary at
 //! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
 //! nobody is waited for.
+//!
+//! A turn of a receive queue has a budget of work ([`port::work`]). What it does not suffice for is carried over to the
+//! queue's later turns (`turns`), and queues share the worker by deficit round robin (`account`).
 
+mod account;
+mod carried;
+mod classify;
+mod deliver;
 mod rest;
-mod send;
 mod staged;
 mod stealing;
+mod transmit;
+mod turns;
 
+pub(crate) use account::Account;
 pub(crate) use stealing::Peer;
 
 use crate::command::{Command, Event, QueueKey, Retired, Serial, Weight, Weights};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::hop::Hops;
-use crate::lanes::{TxSlot, TxSlots};
+use crate::lanes::TxSlot;
 use crate::link::Link;
-use crate::pipeline::{Outputs, Pipeline};
+use crate::pipeline::Pipeline;
 use crate::sleeper::Sleeper;
+use carried::Carried;
+use classify::Classifier;
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Burst, Flush, Now, PortFault, PortId, RxQueue, Spread, Steering, Tally};
+use port::{Burst, Flush, Now, PortFault, PortId, RxQueue, Spread, Tally};
 use std::sync::Arc;
-
-/// How long a full queue is waited for, in nanoseconds, where waiting is configured.
-const PATIENCE: u64 = 1_000_000;
+use std::sync::atomic::{Ordering, fence};
+use transmit::{Transmit, TransmitParts};
 
 /// A receive queue at its place in the round.
 struct RxSlot {
@@ -38,6 +48,8 @@ struct RxSlot {
     packets: u64,
     /// Whether it is the end of a hop, so that bursts say themselves where they came from.
     is_hop: bool,
+    /// What it has used of the worker's time.
+    account: Account,
 }
 
 impl RxSlot {
@@ -50,33 +62,24 @@ pub(crate) struct Worker {
     config: WorkerConfig,
     link: Arc<Link>,
     counters: Arc<WorkerCounters>,
-    pipeline: Box<dyn Pipeline>,
-    /// Whether the pipeline looks at packets.
-    looks: bool,
-    outputs: Outputs,
-    kernel: Choice,
+    classifier: Classifier,
+    out: Transmit,
     ticks_per_ns: f64,
     start: u64,
     now: Now,
     rx: Vec<RxSlot>,
-    tx: Vec<TxSlots>,
-    dirty_tx: Vec<PortId>,
-    /// Ports of which a queue may keep packets back.
-    keeping: Vec<PortId>,
     bursts: [Burst; 2],
-    /// What packets with work left become for outputs that do not do it.
-    made: Burst,
-    /// The burst that was taken but not yet judged, and its queue's place.
+    /// The burst that was taken but not yet classified, and its queue's place.
     pending: Option<(usize, usize)>,
     /// The burst to fill next.
     next: usize,
+    /// Queues that had packets in this round, and whether several had in the last one.
+    active: u32,
+    contended: bool,
+    /// Bursts to carry over with, used before.
+    spares: Vec<Box<Carried>>,
     sleeper: Sleeper,
     obeyed: u64,
-    picks: [u8; port::BURST],
-    steering: Steering,
-    workers: usize,
-    /// Where this is one stage of several: the next ones.
-    hops: Hops,
     /// Where queues are shared: those, and with whom.
     shared: stealing::Shared,
     /// Whether nothing is taken for now.
@@ -88,8 +91,6 @@ pub(crate) struct Worker {
     draining: Option<Vec<u64>>,
     /// Where the last round stopped short because a hop was full.
     stopped_at: usize,
-    /// By pick: the place of the queue that it takes, where an output has several.
-    places: [u8; port::BURST],
 }
 
 /// What a worker is made of besides its configuration.
@@ -109,38 +110,39 @@ pub(crate) struct Parts {
 
 impl Worker {
     pub(crate) fn new(config: WorkerConfig, parts: Parts) -> Self {
+        let transmit = TransmitParts {
+            link: parts.link.clone(),
+            counters: parts.counters.clone(),
+            kernel: parts.kernel,
+            max_ports: parts.max_ports,
+            workers: parts.workers,
+            spread: parts.spread,
+            hops: parts.hops,
+        };
         Self {
+            out: Transmit::new(&config, transmit),
             config,
             link: parts.link,
             counters: parts.counters,
-            looks: parts.pipeline.looks(),
-            pipeline: parts.pipeline,
-            outputs: Outputs::new(parts.max_ports),
-            kernel: parts.kernel,
+            classifier: Classifier::new(parts.pipeline, parts.kernel, parts.max_ports),
             ticks_per_ns: parts.ticks_per_ns,
             start: parts.start,
             now: Now::default(),
             rx: Vec::new(),
-            tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
-            dirty_tx: Vec::with_capacity(parts.max_ports),
-            keeping: Vec::new(),
             bursts: [Burst::new(), Burst::new()],
-            made: Burst::new(),
             pending: None,
             next: 0,
+            active: 0,
+            contended: false,
+            spares: Vec::new(),
             sleeper: parts.sleeper,
             obeyed: 0,
-            picks: [0; port::BURST],
-            steering: Steering::new(parts.spread),
-            workers: parts.workers,
-            hops: parts.hops,
             shared: stealing::Shared::default(),
             paused: false,
             deferred: Vec::new(),
             taken_upto: 0,
             draining: None,
             stopped_at: 0,
-            places: [0; port::BURST],
         }
     }
 
@@ -175,7 +177,7 @@ impl Worker {
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
-        if self.hops.waits() || self.paused {
+        if self.out.hops.waits() || self.paused {
             return self.restrained_round();
         }
         let mut worked = false;
@@ -187,28 +189,33 @@ impl Worker {
         self.end_round(worked)
     }
 
-    /// Judges a burst that nothing came behind, and tells others what there is for them.
+    /// Sends a burst that nothing came behind, and tells others what there is for them.
     #[inline(always)]
     fn end_round(&mut self, worked: bool) -> bool {
         let left = self.pending.is_some() && !worked;
         if left {
             self.finish();
         }
-        if !self.keeping.is_empty() {
-            self.flush(Flush::Waited);
+        self.contended = self.active > 1;
+        self.active = 0;
+        if !self.out.keeping.is_empty() {
+            self.out.flush(self.now, Flush::Waited);
         }
         self.notify();
         worked || left
     }
 
-    /// Takes a burst from the queue at `at`, then judges and sends the burst before it.
+    /// Takes a burst from the queue at `at`, then classifies and sends the burst before it.
     #[inline]
     fn poll(&mut self, at: usize) -> bool {
+        if !self.rx[at].account.is_free() && !self.begin_turn(at) {
+            return true;
+        }
         let mut tally = Tally::default();
         let burst = &mut self.bursts[self.next];
-        burst.begin(at);
-        burst.set_now(self.now);
         let slot = &mut self.rx[at];
+        burst.begin_limited(at, slot.account.limit());
+        burst.set_now(self.now);
         let taken = slot.queue.rx(burst, &mut tally);
         let got = !burst.is_untouched();
         let port = slot.key.port;
@@ -222,7 +229,10 @@ impl Worker {
             self.counters.ports[port.0 as usize].count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
-            self.rx[at].packets += tally.packets;
+            self.active += 1;
+            let slot = &mut self.rx[at];
+            slot.packets += tally.packets;
+            slot.account.charge_part(tally.work);
             self.pending = Some((filled, at));
             self.next = 1 - filled;
         } else {
@@ -235,17 +245,29 @@ impl Worker {
         got || before
     }
 
-    /// Judges and sends the pending burst and gives its buffers back.
+    /// Classifies and sends the pending burst and gives its buffers back, unless its turn ends before.
     #[inline]
     fn finish(&mut self) {
         let Some((index, at)) = self.pending.take() else { return };
-        let slot = &self.rx[at];
-        let from = if slot.is_hop { origin(&self.bursts[index]) } else { slot.key };
-        self.judge(index, from.port);
-        self.send_all(index, from);
+        let from = self.origin(at, index);
+        if self.rx[at].account.carries() {
+            return self.with_account(at, |worker, account| worker.carry_behind(index, from, account));
+        }
+        let burst = &mut self.bursts[index];
+        self.classifier.classify(burst, from.port);
+        if !self.out.send_all(burst, &mut self.classifier, from) {
+            return self.carry_own(index, at, from);
+        }
         let slot = &mut self.rx[at];
-        slot.queue.complete(&self.bursts[index]);
+        slot.account.charge(self.out.spent);
+        slot.queue.complete(burst);
         slot.dirty = true;
+    }
+
+    /// Where a burst of the queue at `at` entered the switch.
+    #[inline]
+    fn origin(&self, at: usize, index: usize) -> QueueKey {
+        if self.rx[at].is_hop { origin(&self.bursts[index]) } else { self.rx[at].key }
     }
 
     /// The time that ports and pipelines see, read once a round.
@@ -254,37 +276,36 @@ impl Worker {
         Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64)
     }
 
-    #[inline]
-    fn judge(&mut self, index: usize, from: PortId) {
-        let burst = &mut self.bursts[index];
-        // What is left to be done to a packet is done by its head.
-        if self.looks || burst.has_offloads() {
-            mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
-        } else {
-            burst.leave_heads();
-        }
-        self.outputs.clear();
-        self.pipeline.process(burst, from, burst.now(), &mut self.outputs);
-    }
-
     #[cold]
     fn lose_rx(&mut self, at: usize, fault: PortFault) {
+        self.end_own(at);
         let slot = self.take_rx(at);
         let retired = Some(Retired::Rx(slot.serial, slot.queue));
         self.link.report(Event { port: slot.key.port, serial: slot.serial, fault, retired });
     }
 
-    #[cold]
-    fn lose_tx(&mut self, to: PortId, at: usize, fault: PortFault) {
-        let slot = self.tx[to.0 as usize].take(at);
-        self.keeps_no_more(to, slot.queue.as_ref());
-        let retired = Some(Retired::Tx(slot.serial, slot.queue));
-        self.link.report(Event { port: to, serial: slot.serial, fault, retired });
+    /// Lets go of all maps, but for those of bursts that are carried over.
+    fn unpin(&mut self) {
+        self.bursts.iter_mut().for_each(Burst::unpin);
     }
 
-    /// Lets go of all maps: of a burst that was made of another, too.
-    fn unpin(&mut self) {
-        self.bursts.iter_mut().chain([&mut self.made]).for_each(Burst::unpin);
+    /// One fence for everything published since the last round, then the questions that need it.
+    #[inline]
+    fn notify(&mut self) {
+        if !self.out.is_dirty() && !self.rx.iter().any(|slot| slot.dirty) {
+            return;
+        }
+        if self.out.hops.are_dirty() {
+            self.out.hops.publish();
+        }
+        // Orders our used indices before our loads of the drivers' suppression fields; pairs with the fence that
+        // a driver executes between enabling calls and looking at the used index again.
+        fence(Ordering::SeqCst);
+        for slot in self.rx.iter_mut().filter(|slot| slot.dirty) {
+            slot.dirty = false;
+            slot.queue.notify();
+        }
+        self.out.notify();
     }
 
     fn take_rx(&mut self, at: usize) -> RxSlot {
@@ -300,7 +321,7 @@ impl Worker {
     fn obey(&mut self) -> bool {
         self.finish();
         self.notify();
-        if self.hops.are_dirty() {
+        if self.out.hops.are_dirty() {
             // What was taken is handed on first: whoever is told that this stage obeyed looks for it further on.
             return true;
         }
@@ -329,31 +350,23 @@ impl Worker {
             Command::StartRx(key, serial, queue) => self.start_rx(key, serial, queue),
             Command::StopRx(key) => {
                 // Somebody else may go on with its flows, so what they sent so far leaves first.
-                self.flush(Flush::All);
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
+                    self.end_own(at);
+                    self.out.flush(self.now, Flush::All);
                     let slot = self.take_rx(at);
                     self.link.retire(Retired::Rx(slot.serial, slot.queue));
                 }
             }
             Command::StartTx(key, serial, queue, answers) => {
                 let capabilities = queue.capabilities();
-                if queue.keeps_back() {
-                    self.keeping.push(key.port);
-                }
-                let slot = TxSlot { pair: key.pair, serial, queue, capabilities };
-                self.tx[key.port.0 as usize].add(slot, answers, self.workers);
+                self.out.start(key.port, TxSlot { pair: key.pair, serial, queue, capabilities }, answers);
             }
             Command::StopTx(key) => {
-                let slots = &mut self.tx[key.port.0 as usize];
-                if let Some(at) = slots.queues.iter().position(|slot| slot.pair == key.pair) {
-                    let TxSlot { serial, mut queue, .. } = slots.take(at);
-                    self.empty(key.port, queue.as_mut());
+                if let Some(TxSlot { serial, queue, .. }) = self.out.stop(key, self.now) {
                     self.link.retire(Retired::Tx(serial, queue));
                 }
             }
-            Command::MoveAnswers(port, answers) => {
-                self.tx[port.0 as usize].move_answers(answers, self.workers);
-            }
+            Command::MoveAnswers(port, answers) => self.out.move_answers(port, answers),
             Command::Share(stall) => self.share(stall),
             Command::Unshare(key) => self.unshare(key),
             Command::Meet(me, peers) => self.meet(me, peers),
@@ -361,12 +374,12 @@ impl Worker {
             Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
-            Command::AddHop(sender) => self.hops.add(sender),
-            Command::Route(port, at) => self.hops.route(port, at),
+            Command::AddHop(sender) => self.out.hops.add(sender),
+            Command::Route(port, at) => self.out.hops.route(port, at),
             // Done before it comes here.
             Command::Drain => {}
             Command::Pause(paused) => self.paused = paused,
-            Command::Judge(pipeline) => (self.looks, self.pipeline) = (pipeline.looks(), pipeline),
+            Command::Judge(pipeline) => self.classifier.replace(pipeline),
             Command::Quit => return false,
         }
         true
@@ -381,27 +394,33 @@ impl Worker {
         self.sleeper.watch(queue.kick_fd());
         queue.disarm();
         let is_hop = usize::from(key.port.0) == self.counters.max_ports();
-        self.rx.push(RxSlot { key, serial, queue, dirty: true, packets: 0, is_hop });
+        self.rx.push(RxSlot {
+            key,
+            serial,
+            queue,
+            dirty: true,
+            packets: 0,
+            is_hop,
+            account: Account::default(),
+        });
         self.counters.queues.set(self.rx.len() as u64);
     }
 
     fn refresh(&mut self, port: PortId) {
         let mut at = 0;
         while at < self.rx.len() {
-            let slot = &mut self.rx[at];
-            let refreshed = if slot.key.port == port { slot.queue.refresh() } else { Ok(()) };
+            let is_of_port = self.rx[at].key.port == port;
+            if is_of_port {
+                self.end_own(at);
+            }
+            let refreshed = if is_of_port { self.rx[at].queue.refresh() } else { Ok(()) };
             match refreshed {
                 Ok(()) => at += 1,
                 Err(fault) => self.lose_rx(at, fault),
             }
         }
-        let mut pair = 0;
-        while let Some(slot) = self.tx[port.0 as usize].queues.get_mut(pair) {
-            match slot.queue.refresh() {
-                Ok(()) => pair += 1,
-                Err(fault) => self.lose_tx(port, pair, fault),
-            }
-        }
+        self.end_stalls(port);
+        self.out.refresh(port);
     }
 
     /// A frame of our own making goes through the pipeline as if `port` had sent it.
@@ -414,10 +433,12 @@ impl Worker {
         }
         let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
         self.counters.ports[port.0 as usize].count_rx(&tally);
-        let now = self.clock();
-        self.outputs.clear();
-        self.pipeline.process(&mut self.bursts[index], port, now, &mut self.outputs);
-        self.send_all(index, from);
+        self.now = self.clock();
+        let burst = &mut self.bursts[index];
+        self.classifier.decide(burst, port, self.now);
+        if !self.out.send_all(burst, &mut self.classifier, from) {
+            self.send_whole(index, from);
+        }
         self.notify();
     }
 }

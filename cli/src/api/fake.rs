@@ -28,6 +28,7 @@ impl Plant for Fake {
             ..Default::default()
         };
         Snapshot {
+            budget: engine::BudgetSnapshot::default(),
             uptime_ns: 1_000_000_000,
             cycles_per_second: 2e9,
             kernel: "none".into(),

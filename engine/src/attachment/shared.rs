@@ -58,9 +58,9 @@ impl Attachment<'_> {
                 self.failure = Some(PortFault::WorkerHung(stall.home));
                 continue;
             };
-            let refreshed = held.as_mut().map_or(Ok(()), |queue| queue.refresh());
+            let refreshed = held.as_mut().map_or(Ok(()), |served| served.queue.refresh());
             if let Err(fault) = refreshed {
-                let retired = held.take().map(|queue| Retired::Rx(stall.serial, queue));
+                let retired = held.take().map(|served| Retired::Rx(stall.serial, served.queue));
                 let event = Event { port: self.port, serial: stall.serial, fault, retired };
                 self.placement.links[self.placement.layout.takers[stall.home]].report(event);
             }

@@ -20,8 +20,8 @@ impl Worker {
             return false;
         }
         let sleeps = self.config.polling == Polling::Adaptive;
-        if !self.keeping.is_empty() {
-            self.flush(if sleeps { Flush::All } else { Flush::Idle });
+        if !self.out.keeping.is_empty() {
+            self.out.flush(self.now, if sleeps { Flush::All } else { Flush::Idle });
             self.notify();
         }
         sleeps

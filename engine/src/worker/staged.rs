@@ -2,34 +2,20 @@
 //! other stages on its thread. A worker that runs to completion comes here only with packets for ports that are down.
 
 use super::Worker;
-use crate::command::QueueKey;
 use crate::hop::store;
 use crate::model::HopConfig;
 use mem::ticks;
-use port::{DropReason, Flush, PortId, Route, Tally};
+use port::Flush;
 use rustix::fd::BorrowedFd;
 
 impl Worker {
-    /// Sends the first `n` of `self.picks` to a port that has no queue here: by a hop, or nowhere.
-    #[inline(never)]
-    pub(super) fn send_on(&mut self, index: usize, from: QueueKey, to: PortId, n: usize) {
-        let route = Route { from: from.port, pair: from.pair, to };
-        let (packets, alone) = ((&self.bursts[index], &self.picks[..n]), self.outputs.replicated == 0);
-        let mut tally = Tally::default();
-        if !self.hops.send(packets, route, alone, &mut tally) {
-            tally.drop(DropReason::PortDown, n as u64);
-        }
-        let pays = if self.hops.spreads() { from.port } else { to };
-        self.counters.ports[pays.0 as usize].count_drops(&tally);
-    }
-
     /// A round that takes nothing while paused, and no more than the hops behind have room for. The next round goes on where
     /// this one stopped, so that no queue is forgotten.
     pub(super) fn restrained_round(&mut self) -> bool {
         let mut worked = false;
         let queues = if self.paused { 0 } else { self.rx.len() };
         for _ in 0..queues {
-            if self.hops.waits() && !self.hops.have_room() {
+            if self.out.hops.waits() && !self.out.hops.have_room() {
                 break;
             }
             self.stopped_at = if self.stopped_at < self.rx.len() { self.stopped_at } else { 0 };
@@ -48,7 +34,7 @@ impl Worker {
         let is_empty = hops.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
         self.finish();
         self.notify();
-        let is_done = is_empty && !self.hops.are_dirty();
+        let is_done = is_empty && !self.out.hops.are_dirty();
         self.draining = (!is_done).then_some(left);
         is_done
     }
@@ -57,7 +43,7 @@ impl Worker {
     fn drain_hop(&mut self, at: usize, left: &mut u64) -> bool {
         let hop = self.counters.max_ports();
         while *left > 0 {
-            if self.hops.waits() && !self.hops.have_room() {
+            if self.out.hops.waits() && !self.out.hops.have_room() {
                 return false;
             }
             let before = self.counters.ports[hop].rx_packets.get();
@@ -65,9 +51,19 @@ impl Worker {
             let taken = self.counters.ports[hop].rx_packets.get() - before;
             *left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
             self.finish();
+            self.deliver_carried(at);
             self.notify();
         }
         true
+    }
+
+    /// Goes on with what the queue at `at` carries over until it is sent. Full queues are waited for no longer than ever.
+    fn deliver_carried(&mut self, at: usize) {
+        self.contended = false;
+        while self.rx[at].account.carries() {
+            self.now = self.clock();
+            self.begin_turn(at);
+        }
     }
 
     /// A round, and the ticks since `last` on this worker's account. Whether there was any packet.
@@ -83,12 +79,13 @@ impl Worker {
         worked
     }
 
-    /// A round that leaves no burst behind, for whoever may not come back soon.
+    /// A round that leaves no burst behind that fits into a turn, for a caller that may not come back soon. Returns whether it
+    /// should come back at once.
     pub(crate) fn whole_round(&mut self) -> bool {
         let worked = self.round();
         self.finish();
         if !worked {
-            self.flush(Flush::Idle);
+            self.out.flush(self.now, Flush::Idle);
         }
         self.notify();
         worked
@@ -104,8 +101,8 @@ impl Worker {
         self.notify();
         // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
         let sleeps = self.deferred.is_empty()
-            && !self.hops.are_dirty()
-            && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none())
+            && !self.out.hops.are_dirty()
+            && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
             && self.arm_all();
         if sleeps {
             self.falls_asleep();

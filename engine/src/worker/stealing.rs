@@ -8,13 +8,15 @@
 //! nothing of others: that is what the rules promise.
 
 use super::Worker;
+use super::carried::Carried;
+use super::turns::Turn;
 use crate::command::Event;
 use crate::command::Retired;
 use crate::counters::WorkerCounters;
-use crate::link::Link;
-use crate::stall::Stall;
+use crate::link::{LIMIT, Link};
+use crate::stall::{Served, Stall};
 use mem::ticks;
-use port::{BURST, Flush, PortFault, Tally};
+use port::{BURST, Burst, Flush, PortFault, PortId, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -89,23 +91,35 @@ impl Worker {
             self.counters.steals.add(u64::from(worked));
         }
         self.shared.stalls = stalls;
-        if !self.keeping.is_empty() {
-            self.flush(Flush::Waited);
+        self.contended = self.active > 1;
+        self.active = 0;
+        if !self.out.keeping.is_empty() {
+            self.out.flush(self.now, Flush::Waited);
         }
         self.notify();
         worked
     }
 
-    /// Takes a burst, judges it, sends it and gives it back, unless somebody else does. Whether there was any packet.
+    /// Takes a burst, classifies it, sends it and gives it back, unless another worker does. Whether there was any packet.
     #[inline]
     fn serve(&mut self, at: usize, stall: &Stall) -> bool {
         let Some(mut held) = stall.try_hold() else { return false };
-        let Some(queue) = held.as_mut() else { return false };
+        let Some(served) = held.as_mut() else { return false };
+        if !served.account.is_free() {
+            match self.renew(&mut served.account) {
+                Turn::Free => {}
+                Turn::Over => return true,
+                Turn::Sent(carried) => {
+                    self.complete_shared(served, carried);
+                    return true;
+                }
+            }
+        }
         let mut tally = Tally::default();
         let burst = &mut self.bursts[0];
-        burst.begin(at);
+        burst.begin_limited(at, served.account.limit());
         burst.set_now(self.now);
-        let taken = queue.rx(burst, &mut tally);
+        let taken = served.queue.rx(burst, &mut tally);
         let (got, packets) = (!burst.is_untouched(), burst.len());
         self.counters.polls.add(1);
         stall.served(packets, tally.packets);
@@ -113,16 +127,14 @@ impl Worker {
             self.counters.ports[stall.key.port.0 as usize].count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
-            self.judge(0, stall.key.port);
-            self.send_all(0, stall.key);
-            queue.complete(&self.bursts[0]);
-            // As in `notify`: what was published comes before the question whether the driver wants to be told.
-            fence(Ordering::SeqCst);
-            queue.notify();
+            self.active += 1;
+            served.account.charge_part(tally.work);
+            self.send_shared(stall, served);
         } else {
             self.counters.empty_polls.add(1);
         }
         if let Err(fault) = taken {
+            self.end_shared(served);
             self.lose_stall(stall, held.take(), fault);
         }
         drop(held);
@@ -132,9 +144,51 @@ impl Worker {
         got
     }
 
+    /// Classifies and sends the burst that was taken, and gives it back unless its turn ends before.
+    #[inline]
+    fn send_shared(&mut self, stall: &Stall, served: &mut Served) {
+        let burst = &mut self.bursts[0];
+        self.classifier.classify(burst, stall.key.port);
+        if self.out.send_all(burst, &mut self.classifier, stall.key) {
+            served.account.charge(self.out.spent);
+            complete(served, burst);
+        } else if let Some(carried) = self.carry(0, stall.key, &mut served.account) {
+            self.complete_shared(served, carried);
+        }
+    }
+
+    fn complete_shared(&mut self, served: &mut Served, carried: Box<Carried>) {
+        complete(served, &carried.burst);
+        self.put_away(carried);
+    }
+
+    /// Ends whatever a shared queue carries over.
     #[cold]
-    fn lose_stall(&self, stall: &Stall, queue: Option<Box<dyn port::RxQueue>>, fault: PortFault) {
-        let retired = queue.map(|queue| Retired::Rx(stall.serial, queue));
+    fn end_shared(&mut self, served: &mut Served) {
+        while let Some(carried) = self.end(&mut served.account) {
+            self.complete_shared(served, carried);
+        }
+    }
+
+    /// The same for all shared queues of a port, whose memory has changed. A worker that serves one just now is waited for:
+    /// the old memory must not stay in use, and a turn is short.
+    pub(super) fn end_stalls(&mut self, port: PortId) {
+        let stalls = std::mem::take(&mut self.shared.stalls);
+        for stall in stalls.iter().filter(|stall| stall.key.port == port) {
+            self.end_stall(stall);
+        }
+        self.shared.stalls = stalls;
+    }
+
+    fn end_stall(&mut self, stall: &Stall) {
+        if let Some(served) = stall.hold(LIMIT).as_mut().and_then(|held| held.as_mut()) {
+            self.end_shared(served);
+        }
+    }
+
+    #[cold]
+    fn lose_stall(&self, stall: &Stall, served: Option<Served>, fault: PortFault) {
+        let retired = served.map(|served| Retired::Rx(stall.serial, served.queue));
         self.link.report(Event { port: stall.key.port, serial: stall.serial, fault, retired });
     }
 
@@ -166,8 +220,8 @@ impl Worker {
     pub(super) fn share(&mut self, stall: Arc<Stall>) {
         if stall.home == self.shared.me {
             self.sleeper.watch(stall.kick());
-            if let Some(queue) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
-                queue.disarm();
+            if let Some(served) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
+                served.queue.disarm();
             }
         }
         self.shared.stalls.push(stall);
@@ -176,11 +230,15 @@ impl Worker {
 
     /// A queue that it must not touch any more.
     pub(super) fn unshare(&mut self, key: crate::command::QueueKey) {
-        self.flush(Flush::All);
-        let gone = self.shared.stalls.extract_if(.., |stall| stall.key == key);
-        for stall in gone.filter(|stall| stall.home == self.shared.me) {
-            self.sleeper.forget(stall.kick());
+        let gone: Vec<_> = self.shared.stalls.extract_if(.., |stall| stall.key == key).collect();
+        for stall in gone {
+            // The last worker that forgets the queue leaves nothing carried over in it.
+            self.end_stall(&stall);
+            if stall.home == self.shared.me {
+                self.sleeper.forget(stall.kick());
+            }
         }
+        self.out.flush(self.now, Flush::All);
         self.count_own();
     }
 
@@ -204,8 +262,8 @@ impl Worker {
         }
         // A queue that somebody else serves just now is not asked for fewer kicks; the next one is as good.
         for stall in self.own() {
-            if let Some(queue) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
-                queue.disarm();
+            if let Some(served) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
+                served.queue.disarm();
             }
         }
         slept
@@ -214,15 +272,24 @@ impl Worker {
     /// Whether the queue has nothing, and kicks when it has.
     fn arm(&self, stall: &Stall) -> bool {
         let Some(mut held) = stall.try_hold() else { return false };
-        let Some(queue) = held.as_mut() else { return true };
-        match queue.arm() {
-            Ok(there) => !there && stall.kick().is_some(),
+        let Some(served) = held.as_mut() else { return true };
+        match served.queue.arm() {
+            Ok(there) => !there && !served.account.carries() && stall.kick().is_some(),
             Err(fault) => {
                 self.lose_stall(stall, held.take(), fault);
                 true
             }
         }
     }
+}
+
+/// Gives a burst back, and asks whether the driver wants to be told.
+#[inline]
+fn complete(served: &mut Served, burst: &Burst) {
+    served.queue.complete(burst);
+    // As in `notify`: what was published comes before the question.
+    fence(Ordering::SeqCst);
+    served.queue.notify();
 }
 
 /// Of others' queues, the one whose last burst had most packets, if it had enough.

@@ -74,8 +74,20 @@ impl Form {
         self.tag.vlan()
     }
 
-    /// Gives packet `i` of the burst the form that a port configured as `vlan` wants.
-    pub(super) fn shape(&mut self, burst: &mut Burst, i: usize, vlan: &Vlan) {
+    /// The form as a word that is kept with the packet.
+    #[inline]
+    pub(super) fn note(self) -> u32 {
+        u32::from(self.tag.0) | u32::from(self.tagged) << 16
+    }
+
+    /// The form that a packet's word says.
+    #[inline]
+    pub(super) fn of_note(note: u32) -> Self {
+        Self { tag: Tag(note as u16), tagged: note >> 16 != 0 }
+    }
+
+    /// Gives packet `i` of the burst the form that a port configured as `vlan` wants, and notes it.
+    pub(super) fn shape(mut self, burst: &mut Burst, i: usize, vlan: &Vlan) {
         let wanted = vlan.tags(self.vlan());
         let done = match (self.tagged, wanted) {
             (false, false) => true,
@@ -85,6 +97,7 @@ impl Form {
         };
         debug_assert!(done, "a burst has headroom for one tag, and a tagged frame is at least that long");
         self.tagged = wanted;
+        burst.set_note(i, self.note());
     }
 }
 

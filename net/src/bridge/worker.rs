@@ -30,7 +30,6 @@ pub(super) struct Worker {
     /// By bridge: up to when aged stations have been swept.
     sweeps: Vec<Sweep>,
     plans: Box<[Plan; BURST]>,
-    forms: Box<[Form; BURST]>,
 }
 
 /// Who sends to whom.
@@ -73,7 +72,6 @@ impl Worker {
             memos: vec![None; ports],
             sweeps: Vec::new(),
             plans: Box::new([Plan::default(); BURST]),
-            forms: Box::new([Form::default(); BURST]),
         };
         worker.follow_ports();
         worker
@@ -130,7 +128,6 @@ impl Pipeline for Worker {
             view,
             memo,
             plans: &mut self.plans,
-            forms: &mut self.forms,
             out,
             events: Events::default(),
         };
@@ -146,7 +143,8 @@ impl Pipeline for Worker {
     fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {
         let Some(member) = self.table.member(to) else { return };
         for &i in picks {
-            self.forms[i as usize].shape(burst, i as usize, &member.vlan);
+            let i = usize::from(i);
+            Form::of_note(burst.note(i)).shape(burst, i, &member.vlan);
         }
     }
 
@@ -196,7 +194,7 @@ impl Events {
 
 /// One burst on its way through the bridge.
 struct Pass<'a> {
-    burst: &'a Burst,
+    burst: &'a mut Burst,
     from: PortId,
     now: Now,
     second: u32,
@@ -206,7 +204,6 @@ struct Pass<'a> {
     view: &'a View,
     memo: &'a mut Option<Memo>,
     plans: &'a mut [Plan; BURST],
-    forms: &'a mut [Form; BURST],
     out: &'a mut Outputs,
     events: Events,
 }
@@ -241,12 +238,14 @@ impl Pass<'_> {
     #[inline(always)]
     fn read<const TAGGED: bool>(&mut self, i: usize) -> Result<Flow, DropReason> {
         let frame = Ethernet::new(self.burst.head(i)).map_err(|_| DropReason::TooShort)?;
+        let (source, destination) = (frame.source(), frame.destination());
         let mut vlan = NO_VLAN;
         if TAGGED {
-            self.forms[i] = Form::of(&frame, &self.member.vlan)?;
-            vlan = self.forms[i].vlan();
+            let form = Form::of(&frame, &self.member.vlan)?;
+            vlan = form.vlan();
+            self.burst.set_note(i, form.note());
         }
-        Ok(Flow { source: Key::new(frame.source(), vlan), destination: Key::new(frame.destination(), vlan) })
+        Ok(Flow { source: Key::new(source, vlan), destination: Key::new(destination, vlan) })
     }
 
     /// Reads the packets' addresses and asks for the table's lines.

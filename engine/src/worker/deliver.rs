@@ -1,0 +1,251 @@
+//! Going on with a burst whose turn was over: long packets a few at a time, full queues that are waited for, and packets that
+//! are cut into segments because an output does not do it itself.
+//!
+//! A packet is cut once for all outputs that want it in the same form. Its segments are made 64 at a time and each set is
+//! sent to every such output before the next is made; an output without room takes no part, and one that becomes full loses
+//! what is left of the packet. The order of packets is kept for each output. Every step checks the turn's budget first, so a
+//! turn exceeds it by one step at most.
+
+use super::carried::{Cut, Delivery, Part, Rest};
+use super::transmit::Transmit;
+use crate::command::QueueKey;
+use crate::pipeline::{Picks, Pipeline};
+use port::finish::Finishing;
+use port::work::{self, TURN};
+use port::{Burst, Capabilities, DropReason, Now, PLACES, PortId, Tally};
+
+/// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
+const WAIT: u64 = 1_000_000;
+
+/// What a step needs to know of the burst.
+struct Source<'a> {
+    burst: &'a mut Burst,
+    from: QueueKey,
+    pipeline: &'a mut dyn Pipeline,
+}
+
+impl Transmit {
+    /// Sends what `delivery` says of `burst`, within the budget of a turn. Returns whether nothing is left.
+    pub(super) fn deliver(
+        &mut self,
+        (burst, from): (&mut Burst, QueueKey),
+        delivery: &mut Delivery,
+        pipeline: &mut dyn Pipeline,
+        now: Now,
+    ) -> bool {
+        let needs = burst.needs();
+        self.alone = delivery.alone;
+        self.waits = self.may_wait && delivery.deadline.is_none_or(|deadline| now < deadline);
+        let mut source = Source { burst, from, pipeline };
+        let mut blocked = false;
+        for rest in &mut delivery.rests {
+            if rest.cut.is_none() && self.takes(rest.to, needs) {
+                blocked |= !self.send_run(&mut source, rest, usize::MAX);
+            }
+        }
+        blocked |= !self.segment(&mut source, delivery, needs);
+        delivery.rests.retain(|rest| !rest.is_done());
+        if blocked && delivery.deadline.is_none() {
+            delivery.deadline = Some(Now(now.0 + WAIT));
+        }
+        delivery.rests.is_empty()
+    }
+
+    /// Sends the next `most` picks as they are. Returns whether none of them is waited for; they may be left all the same.
+    fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
+        let mut most = most.min(rest.left().len());
+        while most > 0 && self.spent < TURN {
+            let picks = affordable(source.burst, &rest.left()[..most], TURN - self.spent);
+            if source.pipeline.rewrites(rest.to) {
+                source.pipeline.egress(source.burst, rest.to, picks.as_slice());
+            }
+            rest.advance(picks.as_slice().len());
+            most -= picks.as_slice().len();
+            if !self.send(source.burst, source.from, rest.to, picks.as_slice()) {
+                rest.put_back(self.leftover.as_slice());
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sends what is left to outputs that do not take every packet as it is. Returns whether nothing is waited for.
+    fn segment(&mut self, source: &mut Source<'_>, delivery: &mut Delivery, needs: Capabilities) -> bool {
+        while self.spent < TURN {
+            if delivery.cut.is_some() {
+                if !self.push_segments(source, delivery) {
+                    return false;
+                }
+                continue;
+            }
+            let Some(packet) = self.next_cut(source, &mut delivery.rests, needs) else {
+                let is_over = |rest: &Rest| rest.is_done() || self.takes(rest.to, needs);
+                return !self.waits || self.spent >= TURN || delivery.rests.iter().all(is_over);
+            };
+            self.start_cut(source, packet, delivery);
+        }
+        true
+    }
+
+    /// Sends the packets before the next one that some output wants cut, and names that one. `None` if there is none, or none
+    /// that can be gone on with in this turn.
+    fn next_cut(&mut self, source: &mut Source<'_>, rests: &mut [Rest], needs: Capabilities) -> Option<u8> {
+        let mut next = None;
+        for rest in rests {
+            if self.takes(rest.to, needs) {
+                continue;
+            }
+            let covered = |pick: &&u8| self.takes(rest.to, source.burst.offload(usize::from(**pick)).needs());
+            let run = rest.left().iter().take_while(covered).count();
+            let cut = rest.left().get(run).copied();
+            let went = self.send_run(source, rest, run);
+            let is_next = went && cut.is_some() && rest.left().first() == cut.as_ref();
+            if is_next && (!self.waits || self.has_room(rest.to)) {
+                next = next.map_or(cut, |next: u8| cut.map(|cut| cut.min(next)));
+            }
+        }
+        next
+    }
+
+    /// Has every output that wants `packet` next take part in cutting it. One without room loses it instead; outputs that
+    /// want it in a form of their own come one after the other.
+    fn start_cut(&mut self, source: &mut Source<'_>, packet: u8, delivery: &mut Delivery) {
+        let mut taking = 0;
+        for rest in delivery.rests.iter_mut().filter(|rest| rest.left().first() == Some(&packet)) {
+            let offload = source.burst.offload(usize::from(packet));
+            let rewritten = source.pipeline.rewrites(rest.to);
+            if self.takes(rest.to, offload.needs()) || rewritten && taking > 0 {
+                continue;
+            }
+            if !self.has_room(rest.to) {
+                if !self.waits {
+                    self.lose_first(rest, DropReason::QueueFull);
+                }
+                continue;
+            }
+            if rewritten {
+                source.pipeline.egress(source.burst, rest.to, &[packet]);
+            }
+            rest.cut = Some(Part { sent: 0, left: 0 });
+            taking += 1;
+            if rewritten {
+                break;
+            }
+        }
+        self.spent += work::OUTPUT;
+        match Finishing::start(source.burst, usize::from(packet)) {
+            _ if taking == 0 => {}
+            Ok(segments) => self.begin_segments(source.from, Cut { packet, segments }, delivery, taking),
+            Err(_) => {
+                for rest in delivery.rests.iter_mut().filter(|rest| rest.cut.is_some()) {
+                    rest.cut = None;
+                    self.lose_first(rest, DropReason::BadOffload);
+                }
+            }
+        }
+    }
+
+    /// From here on the packet counts as its segments, at each output that takes part.
+    fn begin_segments(&mut self, from: QueueKey, cut: Cut, delivery: &mut Delivery, taking: u64) {
+        let packets = cut.segments.packets();
+        for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
+            part.left = packets;
+        }
+        self.counters.ports[usize::from(from.port.0)].replicated.add(taking * (packets as u64 - 1));
+        delivery.made.begin(0);
+        delivery.cut = Some(cut);
+    }
+
+    /// Sends the segments that are made to every output that takes part, then makes more. Returns whether nothing is waited
+    /// for.
+    fn push_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
+        let Delivery { rests, made, .. } = delivery;
+        for rest in rests.iter_mut() {
+            let Some(part) = rest.cut.filter(|part| part.sent < made.len()) else { continue };
+            if self.spent >= TURN {
+                return true;
+            }
+            let is_done = self.send(made, source.from, rest.to, &PLACES[part.sent..made.len()]);
+            let waiting = if is_done { 0 } else { self.leftover.as_slice().len() };
+            let sent = made.len() - waiting;
+            rest.cut = Some(Part { sent, left: part.left - (sent - part.sent) });
+            if waiting > 0 {
+                return false;
+            }
+        }
+        self.make_segments(source, delivery)
+    }
+
+    /// Makes the next segments, or ends the packet. Returns whether nothing is waited for.
+    fn make_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
+        let mut taking = 0;
+        for rest in &mut delivery.rests {
+            let Some(part) = rest.cut.filter(|part| part.left > 0) else { continue };
+            if self.has_room(rest.to) {
+                taking += 1;
+            } else if self.waits {
+                return false;
+            } else {
+                self.count_lost(rest.to, DropReason::QueueFull, part.left as u64);
+                rest.cut = Some(Part { left: 0, ..part });
+            }
+        }
+        let made = match &mut delivery.cut {
+            Some(cut) if taking > 0 => {
+                cut.segments.fill(source.burst, usize::from(cut.packet), &mut delivery.made)
+            }
+            _ => false,
+        };
+        if !made {
+            end_cut(delivery);
+            return true;
+        }
+        let bytes: usize = (0..delivery.made.len()).map(|i| delivery.made.frame_len(i)).sum();
+        self.spent += delivery.made.len() as u64 * work::SEGMENT + bytes as u64 / work::BYTES;
+        for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
+            // An output that takes no more has sent all that it ever gets.
+            part.sent = if part.left > 0 { 0 } else { usize::MAX };
+        }
+        true
+    }
+
+    fn lose_first(&self, rest: &mut Rest, reason: DropReason) {
+        rest.advance(1);
+        self.count_lost(rest.to, reason, 1);
+    }
+
+    fn count_lost(&self, to: PortId, reason: DropReason, packets: u64) {
+        let mut tally = Tally::default();
+        tally.drop(reason, packets);
+        self.counters.ports[usize::from(to.0)].count_drops(&tally);
+    }
+
+    /// Counts all that is left as lost with its source.
+    pub(super) fn abandon(&mut self, delivery: &mut Delivery) {
+        for rest in delivery.rests.drain(..) {
+            self.count_lost(rest.to, DropReason::SourceStopped, rest.packets());
+        }
+    }
+}
+
+/// The packet that was cut is done with at every output that took part.
+fn end_cut(delivery: &mut Delivery) {
+    delivery.cut = None;
+    for rest in delivery.rests.iter_mut().filter(|rest| rest.cut.is_some()) {
+        rest.cut = None;
+        rest.advance(1);
+    }
+}
+
+/// As many of `picks` as `left` units suffice for, and one at least.
+fn affordable(burst: &Burst, picks: &[u8], left: u64) -> Picks {
+    let (mut cost, mut affordable) = (work::OUTPUT, Picks::EMPTY);
+    for &pick in picks {
+        cost += burst.packet_cost(usize::from(pick));
+        if cost > left && !affordable.as_slice().is_empty() {
+            break;
+        }
+        affordable.push(pick);
+    }
+    affordable
+}

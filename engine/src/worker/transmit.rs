@@ -1,0 +1,329 @@
+//! How a worker sends what was decided: by port, and where a port has several queues by flow.
+//!
+//! [`Transmit::send_all`] sends at once what is cheap: a burst that fits into the turn, to outputs that take its packets as
+//! they are and have room. Everything else is put on a list of rests, which [`Transmit::deliver`] works off within the turn's
+//! budget, this turn or a later one. Nothing here waits: a full queue that is to be waited for is tried again in the next
+//! round, by which time other queues had their turns.
+
+use super::carried::Rest;
+use super::classify::Classifier;
+use crate::command::{Event, QueueKey, Retired};
+use crate::config::QueueFull;
+use crate::config::WorkerConfig;
+use crate::counters::WorkerCounters;
+use crate::hop::Hops;
+use crate::lanes::{TxSlot, TxSlots};
+use crate::link::Link;
+use crate::pipeline::Picks;
+use mem::copy::Choice;
+use port::work::{self, TURN};
+use port::{Burst, Capabilities, DropReason, Flush, Now, PortFault, PortId, Route, Steering, Tally, TxQueue};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// A worker's transmit queues and what leads to other stages.
+pub(super) struct Transmit {
+    pub(super) tx: Vec<TxSlots>,
+    dirty: Vec<PortId>,
+    /// Ports of which a queue may keep packets back.
+    pub(super) keeping: Vec<PortId>,
+    /// Where this is one stage of several: the next ones.
+    pub(super) hops: Hops,
+    pub(super) counters: Arc<WorkerCounters>,
+    link: Arc<Link>,
+    kernel: Choice,
+    steering: Steering,
+    workers: usize,
+    /// Whether full queues are waited for, by configuration.
+    pub(super) may_wait: bool,
+    /// Whether packets for a full queue are left over instead of dropped.
+    pub(super) waits: bool,
+    /// Picks of the last call for which a queue was full, where those are waited for.
+    pub(super) leftover: Picks,
+    /// Whether each packet of the burst leaves by one port at most.
+    pub(super) alone: bool,
+    /// Units of work of this turn so far.
+    pub(super) spent: u64,
+    /// What `send_all` has left to `deliver`.
+    pub(super) rests: Vec<Rest>,
+    /// By pick: the place of the queue that it takes, where an output has several.
+    places: [u8; port::BURST],
+}
+
+impl Transmit {
+    pub(super) fn new(config: &WorkerConfig, parts: TransmitParts) -> Self {
+        let may_wait = config.queue_full == QueueFull::Wait;
+        Self {
+            tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
+            dirty: Vec::with_capacity(parts.max_ports),
+            keeping: Vec::new(),
+            hops: parts.hops,
+            counters: parts.counters,
+            link: parts.link,
+            kernel: parts.kernel,
+            steering: Steering::new(parts.spread),
+            workers: parts.workers,
+            may_wait,
+            waits: may_wait,
+            leftover: Picks::EMPTY,
+            alone: true,
+            spent: 0,
+            rests: Vec::new(),
+            places: [0; port::BURST],
+        }
+    }
+
+    /// Sends what `decided` says of `burst`. Returns whether nothing is left; otherwise `rests` has it.
+    #[inline]
+    pub(super) fn send_all(&mut self, burst: &mut Burst, decided: &mut Classifier, from: QueueKey) -> bool {
+        let outputs = &decided.outputs;
+        let counters = &self.counters.ports[usize::from(from.port.0)];
+        if outputs.replicated > 0 {
+            counters.replicated.add(outputs.replicated);
+        }
+        counters.count_drops(&outputs.dropped);
+        (self.alone, self.waits) = (outputs.replicated == 0, self.may_wait);
+        self.spent = outputs.work + burst.len() as u64 * work::RECEIVED;
+        let (cost, needs) = (burst.cost(), burst.needs());
+        for &to in outputs.ports() {
+            let picks = outputs.picks(to);
+            if self.spent + cost > TURN || !self.takes(to, needs) {
+                self.rests.push(Rest::new(to, *picks));
+                continue;
+            }
+            if decided.pipeline.rewrites(to) {
+                decided.pipeline.egress(burst, to, picks.as_slice());
+            }
+            if !self.send(burst, from, to, picks.as_slice()) {
+                self.rests.push(Rest::new(to, self.leftover));
+            }
+        }
+        self.rests.is_empty()
+    }
+
+    /// Whether every queue of an output takes packets that leave so much to be done.
+    #[inline(always)]
+    pub(super) fn takes(&self, to: PortId, needs: Capabilities) -> bool {
+        needs == Capabilities::NONE
+            || self.tx[usize::from(to.0)].queues.iter().all(|slot| slot.capabilities.cover(needs))
+    }
+
+    /// Whether an output could take a packet now, by any of its queues.
+    pub(super) fn has_room(&mut self, to: PortId) -> bool {
+        let queues = &mut self.tx[usize::from(to.0)].queues;
+        queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.has_room())
+    }
+
+    /// Sends `picks` to one port. Returns whether all are done with; otherwise `leftover` has those that are waited for.
+    #[inline]
+    pub(super) fn send(&mut self, burst: &mut Burst, from: QueueKey, to: PortId, picks: &[u8]) -> bool {
+        match self.tx[usize::from(to.0)].queues.len() {
+            0 => self.send_on(burst, from, to, picks),
+            1 => self.send_by(burst, to, 0, picks),
+            queues => self.steer(burst, from, (to, queues), picks),
+        }
+    }
+
+    /// Sends `picks` to a port that has no queue here: by a hop, or nowhere.
+    #[inline(never)]
+    fn send_on(&mut self, burst: &Burst, from: QueueKey, to: PortId, picks: &[u8]) -> bool {
+        let route = Route { from: from.port, pair: from.pair, to };
+        let mut tally = Tally::default();
+        if !self.hops.send((burst, picks), route, self.alone, &mut tally) {
+            tally.drop(DropReason::PortDown, picks.len() as u64);
+        }
+        let bytes: usize = picks.iter().map(|&pick| burst.frame_len(pick.into())).sum();
+        self.spent += work::sending(picks.len() as u64, bytes as u64);
+        let pays = if self.hops.spreads() { from.port } else { to };
+        self.counters.ports[usize::from(pays.0)].count_drops(&tally);
+        true
+    }
+
+    /// Sends `picks` to one port, each by the queue of its flow.
+    #[inline(never)]
+    fn steer(
+        &mut self,
+        burst: &mut Burst,
+        from: QueueKey,
+        (to, queues): (PortId, usize),
+        picks: &[u8],
+    ) -> bool {
+        mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
+        let slots = &self.tx[usize::from(to.0)];
+        for (pick, place) in picks.iter().zip(&mut self.places) {
+            let hash = self.steering.hash(burst.head(usize::from(*pick)));
+            *place = slots.choose(hash, from.pair) as u8;
+        }
+        let (places, mut leftover) = (self.places, Picks::EMPTY);
+        // From the back, because a queue that turns out to be broken is taken out of its place.
+        for at in (0..queues).rev() {
+            let mut mine = Picks::EMPTY;
+            let of_queue = picks.iter().zip(&places).filter(|(_, place)| usize::from(**place) == at);
+            of_queue.for_each(|(pick, _)| mine.push(*pick));
+            if !mine.as_slice().is_empty() && !self.send_by(burst, to, at, mine.as_slice()) {
+                self.leftover.as_slice().iter().for_each(|pick| leftover.push(*pick));
+            }
+        }
+        self.leftover = leftover;
+        leftover.as_slice().is_empty()
+    }
+
+    /// Sends `picks` by the queue at place `at` of one port.
+    #[inline]
+    fn send_by(&mut self, burst: &Burst, to: PortId, at: usize, picks: &[u8]) -> bool {
+        let mut tally = Tally::default();
+        let slots = &mut self.tx[usize::from(to.0)];
+        let sent = slots.queues[at].queue.tx(burst, picks, &mut tally);
+        if !slots.dirty {
+            slots.dirty = true;
+            self.dirty.push(to);
+        }
+        let is_done = match sent {
+            Ok(done) if done == picks.len() => true,
+            Ok(done) => self.full(&picks[done..], &mut tally),
+            Err(fault) => {
+                // A queue that keeps packets back has counted older ones, too, and all of them.
+                let told = tally.packets + tally.dropped();
+                tally.drop(DropReason::PortFault, (picks.len() as u64).saturating_sub(told));
+                self.lose(to, at, fault);
+                true
+            }
+        };
+        self.spent += work::sending(tally.packets, tally.bytes) + tally.work;
+        self.counters.ports[usize::from(to.0)].count_tx(&tally);
+        is_done
+    }
+
+    /// A queue was full when these came. Whether they are done with.
+    #[cold]
+    fn full(&mut self, picks: &[u8], tally: &mut Tally) -> bool {
+        if !self.waits {
+            tally.drop(DropReason::QueueFull, picks.len() as u64);
+            return true;
+        }
+        self.leftover.clear();
+        picks.iter().for_each(|pick| self.leftover.push(*pick));
+        false
+    }
+
+    #[cold]
+    pub(super) fn lose(&mut self, to: PortId, at: usize, fault: PortFault) {
+        let slot = self.tx[usize::from(to.0)].take(at);
+        self.keeps_no_more(to, slot.queue.as_ref());
+        let retired = Some(Retired::Tx(slot.serial, slot.queue));
+        self.link.report(Event { port: to, serial: slot.serial, fault, retired });
+    }
+
+    /// Starts a queue of a port.
+    pub(super) fn start(&mut self, port: PortId, slot: TxSlot, answers: crate::command::Answers) {
+        if slot.queue.keeps_back() {
+            self.keeping.push(port);
+        }
+        self.tx[usize::from(port.0)].add(slot, answers, self.workers);
+    }
+
+    /// Receive queues of the port are elsewhere from now on.
+    pub(super) fn move_answers(&mut self, port: PortId, answers: crate::command::Answers) {
+        self.tx[usize::from(port.0)].move_answers(answers, self.workers);
+    }
+
+    /// Takes a queue back. What it keeps back leaves first.
+    pub(super) fn stop(&mut self, key: QueueKey, now: Now) -> Option<TxSlot> {
+        let slots = &mut self.tx[usize::from(key.port.0)];
+        let at = slots.queues.iter().position(|slot| slot.pair == key.pair)?;
+        let mut slot = slots.take(at);
+        self.empty(key.port, slot.queue.as_mut(), now);
+        Some(slot)
+    }
+
+    /// Has the queues of a port take over its changed map.
+    pub(super) fn refresh(&mut self, port: PortId) {
+        let mut pair = 0;
+        while let Some(slot) = self.tx[usize::from(port.0)].queues.get_mut(pair) {
+            match slot.queue.refresh() {
+                Ok(()) => pair += 1,
+                Err(fault) => self.lose(port, pair, fault),
+            }
+        }
+    }
+
+    /// Has queues send what they keep back, as far as it is due.
+    #[cold]
+    pub(super) fn flush(&mut self, now: Now, due: Flush) {
+        for k in (0..self.keeping.len()).rev() {
+            let Some(&to) = self.keeping.get(k) else { continue };
+            let mut at = 0;
+            while let Some(slot) = self.tx[usize::from(to.0)].queues.get_mut(at) {
+                let mut tally = Tally::default();
+                let sent = slot.queue.flush(now, due, &mut tally);
+                self.counters.ports[usize::from(to.0)].count_tx(&tally);
+                match sent {
+                    Ok(sent) => {
+                        self.mark(to, sent);
+                        at += 1;
+                    }
+                    Err(fault) => self.lose(to, at, fault),
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, to: PortId, sent: bool) {
+        let slots = &mut self.tx[usize::from(to.0)];
+        if sent && !slots.dirty {
+            slots.dirty = true;
+            self.dirty.push(to);
+        }
+    }
+
+    /// A queue is about to be given back: what it keeps back leaves now, or is lost with the port.
+    fn empty(&mut self, port: PortId, queue: &mut dyn TxQueue, now: Now) {
+        let mut tally = Tally::default();
+        // A queue that breaks now has counted its packets and is on its way out as it is.
+        let sent = queue.flush(now, Flush::All, &mut tally).unwrap_or(false);
+        queue.abandon(&mut tally);
+        self.counters.ports[usize::from(port.0)].count_tx(&tally);
+        if sent {
+            fence(Ordering::SeqCst);
+            queue.notify();
+        }
+        self.keeps_no_more(port, queue);
+    }
+
+    fn keeps_no_more(&mut self, port: PortId, queue: &dyn TxQueue) {
+        if let Some(at) = self.keeping.iter().position(|&of| of == port).filter(|_| queue.keeps_back()) {
+            self.keeping.swap_remove(at);
+        }
+    }
+
+    /// Whether anything was sent since the last `notify`.
+    #[inline(always)]
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty() || self.hops.are_dirty()
+    }
+
+    /// Tells drivers and stages what there is for them. The caller has executed a sequentially consistent fence since the
+    /// last publish, of hops too.
+    #[inline]
+    pub(super) fn notify(&mut self) {
+        for port in self.dirty.drain(..) {
+            let slots = &mut self.tx[usize::from(port.0)];
+            slots.dirty = false;
+            slots.queues.iter_mut().for_each(|slot| slot.queue.notify());
+        }
+        if self.hops.are_dirty() {
+            self.hops.notify();
+        }
+    }
+}
+
+/// What [`Transmit`] is made of.
+pub(super) struct TransmitParts {
+    pub(super) link: Arc<Link>,
+    pub(super) counters: Arc<WorkerCounters>,
+    pub(super) kernel: Choice,
+    pub(super) max_ports: usize,
+    pub(super) workers: usize,
+    pub(super) spread: port::Spread,
+    pub(super) hops: Hops,
+}

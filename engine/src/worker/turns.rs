@@ -1,0 +1,177 @@
+//! Turns that are not like others: of a queue without credit, of one with a burst that is carried over, and the last one of a
+//! queue that is stopped.
+//!
+//! These functions get a queue's account and give a burst back that is sent everywhere: whoever has the queue completes it
+//! there and then returns it to the worker ([`Worker::put_away`]).
+
+use super::Worker;
+use super::account::Account;
+use super::carried::Carried;
+use crate::command::QueueKey;
+use crate::config::QueueFull;
+
+/// What became of a turn that began without credit.
+pub(super) enum Turn {
+    /// The queue may take a burst.
+    Free,
+    /// It waits for its next turn.
+    Over,
+    /// It has gone on with a burst, and this one is sent everywhere.
+    Sent(Box<Carried>),
+}
+
+impl Worker {
+    /// The turn of a queue that has no credit.
+    #[cold]
+    pub(super) fn renew(&mut self, account: &mut Account) -> Turn {
+        if !account.renew(self.contended) {
+            self.active += 1;
+            self.counters.skipped_turns.add(1);
+            return Turn::Over;
+        }
+        let Some(mut carried) = account.next() else { return Turn::Free };
+        self.active += 1;
+        self.out.spent = 0;
+        self.classify_carried(&mut carried);
+        self.deliver(account, carried).map_or(Turn::Over, Turn::Sent)
+    }
+
+    /// The burst `index`, of which `send_all` has left something: sends what the turn's budget suffices for.
+    #[cold]
+    pub(super) fn carry(
+        &mut self,
+        index: usize,
+        from: QueueKey,
+        account: &mut Account,
+    ) -> Option<Box<Carried>> {
+        let mut carried = self.take_over(index, from);
+        carried.is_classified = true;
+        self.take_rests(&mut carried);
+        self.deliver(account, carried)
+    }
+
+    /// The burst `index` was taken while the one before it was still to be sent: it waits behind that.
+    #[cold]
+    pub(super) fn carry_behind(&mut self, index: usize, from: QueueKey, account: &mut Account) {
+        account.carry(self.take_over(index, from));
+    }
+
+    /// A burst out of its place among those that are filled.
+    fn take_over(&mut self, index: usize, from: QueueKey) -> Box<Carried> {
+        let mut carried = self.spares.pop().unwrap_or_else(Carried::new);
+        std::mem::swap(&mut carried.burst, &mut self.bursts[index]);
+        carried.from = from;
+        carried
+    }
+
+    fn take_rests(&mut self, carried: &mut Carried) {
+        carried.delivery.rests.append(&mut self.out.rests);
+        carried.delivery.alone = self.out.alone;
+    }
+
+    fn classify_carried(&mut self, carried: &mut Carried) {
+        if !std::mem::replace(&mut carried.is_classified, true) {
+            self.classifier.classify(&mut carried.burst, carried.from.port);
+            self.out.send_all(&mut carried.burst, &mut self.classifier, carried.from);
+            self.take_rests(carried);
+        }
+    }
+
+    /// Sends what the turn's budget suffices for, and carries over what is left.
+    fn deliver(&mut self, account: &mut Account, mut carried: Box<Carried>) -> Option<Box<Carried>> {
+        let is_done = self.step(&mut carried);
+        account.charge_part(self.out.spent);
+        if is_done {
+            account.finished(carried.burst.len(), carried.cost);
+            return Some(carried);
+        }
+        self.counters.carried_turns.add(1);
+        account.carry_on(carried);
+        None
+    }
+
+    /// Sends within what is left of the turn's budget. Whether nothing is left to be sent.
+    fn step(&mut self, carried: &mut Carried) -> bool {
+        let Carried { burst, from, delivery, .. } = carried;
+        let is_done = self.out.deliver((burst, *from), delivery, &mut *self.classifier.pipeline, self.now);
+        carried.cost += self.out.spent;
+        is_done
+    }
+
+    /// Takes back a burst that was completed.
+    pub(super) fn put_away(&mut self, mut carried: Box<Carried>) {
+        carried.clear();
+        self.spares.push(carried);
+    }
+
+    /// The last turn of a burst: its queue is going to be stopped, or its memory to change. What it does not suffice for is
+    /// given up and counted, so control waits for as long as two turns take, whatever the burst is.
+    #[cold]
+    pub(super) fn end(&mut self, account: &mut Account) -> Option<Box<Carried>> {
+        let mut carried = account.next()?;
+        self.out.spent = 0;
+        self.classify_carried(&mut carried);
+        if !self.step(&mut carried) {
+            self.out.abandon(&mut carried.delivery);
+        }
+        Some(carried)
+    }
+
+    /// Sends all of a burst of the switch's own: it is one packet, and no queue has to be stopped for it.
+    #[cold]
+    pub(super) fn send_whole(&mut self, index: usize, from: QueueKey) {
+        let mut carried = self.take_over(index, from);
+        self.take_rests(&mut carried);
+        self.out.may_wait = false;
+        while !self.step(&mut carried) {
+            self.out.spent = 0;
+        }
+        self.out.may_wait = self.config.queue_full == QueueFull::Wait;
+        self.put_away(carried);
+    }
+}
+
+/// The same for a queue that this worker has to itself, by its place.
+impl Worker {
+    /// The turn of the queue at `at`, which has no credit. Whether it may take a burst.
+    #[cold]
+    pub(super) fn begin_turn(&mut self, at: usize) -> bool {
+        // What another queue has taken waits for nothing that happens here.
+        self.finish();
+        match self.with_account(at, Self::renew) {
+            Turn::Free => return true,
+            Turn::Over => {}
+            Turn::Sent(carried) => self.complete(at, carried),
+        }
+        false
+    }
+
+    #[cold]
+    pub(super) fn carry_own(&mut self, index: usize, at: usize, from: QueueKey) {
+        if let Some(carried) = self.with_account(at, |worker, account| worker.carry(index, from, account)) {
+            self.complete(at, carried);
+        }
+    }
+
+    /// Ends whatever the queue at `at` carries over.
+    #[cold]
+    pub(super) fn end_own(&mut self, at: usize) {
+        while let Some(carried) = self.with_account(at, Self::end) {
+            self.complete(at, carried);
+        }
+    }
+
+    pub(super) fn with_account<T>(&mut self, at: usize, f: impl FnOnce(&mut Self, &mut Account) -> T) -> T {
+        let mut account = std::mem::take(&mut self.rx[at].account);
+        let result = f(self, &mut account);
+        self.rx[at].account = account;
+        result
+    }
+
+    fn complete(&mut self, at: usize, carried: Box<Carried>) {
+        let slot = &mut self.rx[at];
+        slot.queue.complete(&carried.burst);
+        slot.dirty = true;
+        self.put_away(carried);
+    }
+}
