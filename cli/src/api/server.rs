@@ -3,7 +3,7 @@
 //!
 //! A connection is one request and its answer. Each step has a deadline: the request, headers and body, [`ASKING`]; what
 //! is asked for, [`WORKING`]; the reading of the answer, [`ANSWERING`]. With at most [`MOST_CLIENTS`] connections, clients
-//! that do not finish cost the others at most the longer of the first and the last.
+//! that neither finish their request nor read their answer cost the others at most the first and the last together.
 
 use super::desk::{Desk, No};
 use super::model::{FdbFilter, Refusal};
