@@ -133,16 +133,13 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(Body::new(body), LARGEST).await;
     deadline.send_replace(Instant::now() + WORKING);
-    let response = match body {
-        Ok(body) => {
-            let request = Request::from_parts(parts, Body::from(body));
-            TowerToHyperService::new(router).call(request).await?
-        }
-        Err(_) => {
-            let reason = format!("the body is incomplete, or has more than {LARGEST} bytes");
-            let refusal = Refusal::new(reason, "send one JSON object");
-            (StatusCode::PAYLOAD_TOO_LARGE, Json(refusal)).into_response()
-        }
+    let response = if let Ok(body) = body {
+        let request = Request::from_parts(parts, Body::from(body));
+        TowerToHyperService::new(router).call(request).await?
+    } else {
+        let reason = format!("the body is incomplete, or has more than {LARGEST} bytes");
+        let refusal = Refusal::new(reason, "send one JSON object");
+        (StatusCode::PAYLOAD_TOO_LARGE, Json(refusal)).into_response()
     };
     deadline.send_replace(Instant::now() + ANSWERING);
     Ok(response)
