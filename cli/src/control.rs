@@ -1,13 +1,16 @@
 //! The control socket as a file: one switch per path, readable by its owner only, gone when the switch is.
 //!
-//! A lock beside the socket says who owns the path, so that a socket left behind by a dead switch is replaced and
-//! a living one is never touched. The lock is held for as long as the switch runs; the kernel drops it with the
+//! A lock beside the socket (`lock.rs`) says who owns the path, so that a socket left behind by a dead switch is replaced
+//! and a living one is never touched. The lock is held for as long as the switch runs; the kernel drops it with the
 //! process, however that ends.
 
+mod lock;
+
 use crate::trouble::Trouble;
+use lock::LockError;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -31,15 +34,12 @@ impl Drop for ControlSocket {
 
 /// Takes the path for this process and listens on it.
 pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), Trouble> {
-    let failed = |e: io::Error| {
-        let remedy = "choose another path with --control or `control` in [switch]";
-        Trouble::failed(format!("control socket {}", path.display()), e, remedy)
-    };
-    prepare_directory(path).map_err(failed)?;
+    let failed = |e: io::Error| Trouble::failed(place(path), e, ELSEWHERE);
+    prepare_directory(path)?;
     let lock = lock_path(path);
-    let held = hold(&lock).map_err(failed)?.ok_or_else(|| taken(path))?;
+    let held = lock::hold(&lock).map_err(|e| refused(path, &e))?;
     let listener = match UnixStream::connect(path) {
-        // Somebody listens there without holding the lock: not one of ours, so it stays and we leave.
+        // Another process listens there without the lock: it is no switch of ours, and its socket stays.
         Ok(_) => Err(taken(path)),
         Err(_) => listen_on(path).map_err(failed),
     };
@@ -47,12 +47,42 @@ pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), Troubl
     Ok((ControlSocket { path: path.to_owned(), lock, _held: held }, listener))
 }
 
+fn place(path: &Path) -> String {
+    format!("control socket {}", path.display())
+}
+
+/// What to do about a path that this process cannot have.
+const ELSEWHERE: &str = "choose another path with --control or `control` in [switch]";
+
 fn taken(path: &Path) -> Trouble {
+    match fs::symlink_metadata(path).map(|found| found.uid()) {
+        Ok(owner) if owner != lock::user() => {
+            let reason = format!("a process of user {owner} listens there; it was not touched");
+            Trouble::bad(place(path), reason, ELSEWHERE)
+        }
+        _ => running(path),
+    }
+}
+
+fn running(path: &Path) -> Trouble {
     Trouble::bad(
-        format!("control socket {}", path.display()),
+        place(path),
         "a switch is already running there; it was not touched",
         "end it with `linerate stop`, or give this one a socket of its own with --control",
     )
+}
+
+/// Why the path cannot be locked.
+fn refused(path: &Path, error: &LockError) -> Trouble {
+    match error {
+        LockError::Held => running(path),
+        LockError::Kernel(e) => Trouble::failed(place(path), e, ELSEWHERE),
+        LockError::HeldBy(_) | LockError::Link(_) | LockError::NoFile(_) | LockError::Foreign { .. } => {
+            let remedy = "choose another path with --control or `control` in [switch], in a directory that only \
+                          this user can write to, or remove the lock";
+            Trouble::bad(place(path), error, remedy)
+        }
+    }
 }
 
 /// The lock beside a control socket.
@@ -62,41 +92,34 @@ pub(crate) fn lock_path(path: &Path) -> PathBuf {
     PathBuf::from(lock)
 }
 
-/// The usual directories are made where they are missing; any other has to exist.
-fn prepare_directory(path: &Path) -> io::Result<()> {
+/// The default directories are made where they are missing; any other has to exist. A default directory is this
+/// user's, and no other user can put a file or a link there.
+fn prepare_directory(path: &Path) -> Result<(), Trouble> {
+    let failed = |e: io::Error| Trouble::failed(place(path), e, ELSEWHERE);
     let directory = path.parent().unwrap_or(path);
-    if path == crate::host::default_control() && !directory.exists() {
-        DirBuilder::new().mode(0o700).create(directory)?;
+    if path != crate::host::default_control() {
+        return fs::metadata(directory).map(drop).map_err(failed);
     }
-    let found = fs::metadata(directory)?;
-    let ours = found.uid() == rustix::process::geteuid().as_raw();
-    if path == crate::host::default_control() && !ours {
-        return Err(io::Error::other("its directory belongs to somebody else"));
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(e)),
+        _ => {}
     }
-    Ok(())
+    let found = fs::symlink_metadata(directory).map_err(failed)?;
+    private(directory, &found).map_err(|reason| Trouble::bad(place(path), reason, ELSEWHERE))
 }
 
-/// Locks the file, or says that somebody else has.
-fn hold(path: &Path) -> io::Result<Option<File>> {
-    loop {
-        let file = File::options().create(true).truncate(false).write(true).open(path)?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(e)) => return Err(e),
-            Ok(()) if is_at(&file, path)? => return Ok(Some(file)),
-            // The last owner removed the file between our opening and our locking it.
-            Ok(()) => {}
-        }
+/// Whether only this user can make files in a directory.
+fn private(directory: &Path, found: &Metadata) -> Result<(), String> {
+    let shown = directory.display();
+    if !found.is_dir() {
+        Err(format!("{shown} is a symbolic link or a file, not a directory"))
+    } else if found.uid() != lock::user() {
+        Err(format!("{shown} belongs to user {}, not to user {}", found.uid(), lock::user()))
+    } else if found.mode() & 0o022 != 0 {
+        Err(format!("other users can write to {shown} (mode {:o})", found.mode() & 0o7777))
+    } else {
+        Ok(())
     }
-}
-
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let found = match fs::metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-        found => found?,
-    };
-    let held = file.metadata()?;
-    Ok((held.dev(), held.ino()) == (found.dev(), found.ino()))
 }
 
 /// Listens on a new socket file that has never been open to anybody else.
@@ -169,5 +192,68 @@ mod tests {
         assert_eq!(claim(&path).unwrap_err().code, BAD_INPUT);
         UnixStream::connect(&path).unwrap();
         assert!(!lock_path(&path).exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_a_link_is_refused_by_name_and_its_target_is_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("c.sock"), dir.path().join("target"));
+        std::os::unix::fs::symlink(&target, lock_path(&path)).unwrap();
+        let error = claim(&path).unwrap_err();
+        assert_eq!(error.code, BAD_INPUT);
+        assert!(error.reason.contains("c.sock.lock is a symbolic link"), "{error}");
+        assert!(!target.exists() && !path.exists() && lock_path(&path).is_symlink());
+    }
+
+    #[test]
+    fn only_its_owner_may_open_the_lock_even_where_it_was_left_open_to_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        for left in [false, true] {
+            if left {
+                fs::write(lock_path(&path), "").unwrap();
+                fs::set_permissions(lock_path(&path), fs::Permissions::from_mode(0o666)).unwrap();
+            }
+            let _claim = claim(&path).unwrap();
+            let mode = fs::metadata(lock_path(&path)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    /// Only root can give a file away.
+    #[test]
+    fn a_lock_of_another_user_is_named_as_such() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        fs::write(lock_path(&path), "").unwrap();
+        if std::os::unix::fs::chown(lock_path(&path), Some(65_534), None).is_ok() {
+            let error = claim(&path).unwrap_err();
+            assert_eq!(error.code, BAD_INPUT);
+            assert!(error.reason.contains("belongs to user 65534"), "{error}");
+            assert!(lock_path(&path).exists());
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_a_pipe_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        rustix::fs::mkfifoat(rustix::fs::CWD, lock_path(&path), Mode::RWXU).unwrap();
+        let error = claim(&path).unwrap_err();
+        assert!(error.code == BAD_INPUT && error.reason.contains("no ordinary file"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_is_private_that_nobody_else_can_write_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let judged = |mode| {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+            private(dir.path(), &fs::symlink_metadata(dir.path()).unwrap())
+        };
+        assert_eq!((judged(0o700), judged(0o755)), (Ok(()), Ok(())));
+        assert!(judged(0o1777).is_err_and(|why| why.contains("other users can write")));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        assert!(private(&link, &fs::symlink_metadata(&link).unwrap()).is_err());
     }
 }

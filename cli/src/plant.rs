@@ -3,6 +3,7 @@
 //! Calls may wait for a burst boundary of every worker, never longer; none of them is made by a worker.
 
 use crate::api::model::{FdbEntry, FdbFilter, Snapshot};
+use crate::kinds::Loaded;
 use crate::model::Role;
 use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
 use engine::balance::{Balance, QueueLoad};
@@ -38,8 +39,8 @@ pub(crate) trait Plant: Send + Sync {
     fn fdb(&self) -> Vec<FdbEntry>;
     /// How many addresses a bridge holds.
     fn addresses(&self, bridge: &str) -> usize;
-    /// Starts a port on its bridge.
-    fn add_port(&self, port: &PortSettings) -> Result<(), PlantError>;
+    /// Starts a port on its bridge, which plays what was `loaded`.
+    fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), PlantError>;
     /// Stops a port and forgets what was learned from it and pinned to it. With [`PlantError::Held`] that is done.
     fn remove_port(&self, name: &str) -> Result<(), PlantError>;
     /// Adds a stage to a running pipeline; its number.

@@ -4,6 +4,7 @@
 //! before its first packet can come in, and leaves the engine before its bridge forgets it.
 
 use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
+use crate::kinds::{self, Loaded, Loading};
 use crate::model::{Role, SpreadIn};
 use crate::placement::{Placement, Rebalance};
 use crate::plant::{Plant, PlantError};
@@ -187,8 +188,8 @@ impl Plant for Switch {
         all.iter().find(|statistics| statistics.name == bridge).map_or(0, |statistics| statistics.stations)
     }
 
-    fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
-        self.join(port, patiently(port)?)
+    fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), PlantError> {
+        self.join(port, patiently_of(port, &loaded)?)
     }
 
     fn remove_port(&self, name: &str) -> Result<(), PlantError> {
@@ -245,26 +246,35 @@ impl Plant for Switch {
 }
 
 /// A port with what is around it.
-fn make(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-    port.wrappers.around(port.kind.plug(port)?, &port.name)
+fn make(port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+    port.wrappers.around(port.kind.plug(port, loaded)?, &port.name)
+}
+
+/// As [`make`], with the file that the port plays, for a thread that may wait.
+pub(crate) fn patiently(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    patiently_of(port, &kinds::load(&port.kind).map_err(PlantError::said)?)
 }
 
 /// As [`make`], for a thread that may wait: a switch that was killed leaves its sockets to the kernel, which takes a
 /// moment to clear them away.
-pub(crate) fn patiently(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+fn patiently_of(port: &PortSettings, loaded: &Loaded) -> Result<Box<dyn PortControl>, PlantError> {
     let began = Instant::now();
     loop {
-        match make(port) {
+        match make(port, loaded.clone()) {
             Err(PlantError::Taken(_)) if began.elapsed() < CLEARING => std::thread::sleep(PAUSE),
             made => return made,
         }
     }
 }
 
-/// What stands in for a port that could not be made because of `why`, until it can be.
+/// What stands in for a port that could not be made because of `why`, until it can be. The control thread makes it, so
+/// that a file is read by another.
 fn awaited(port: &PortSettings, why: &PlantError) -> Box<dyn PortControl> {
-    let settings = port.clone();
-    let make = move || make(&settings).map_err(|why| why.to_string());
+    let (settings, mut loading) = (port.clone(), Loading::default());
+    let make = move || {
+        let loaded = loading.poll(&settings.kind)?;
+        make(&settings, loaded).map_err(|why| why.to_string())
+    };
     Box::new(Awaited::new(port.kind.name(), port.kind.place(), why.to_string(), Box::new(make)))
 }
 

@@ -74,7 +74,7 @@ fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
 }
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
-    let port: PortReport = client.post("/v1/ports", &port_request(args)?)?;
+    let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
     show::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))?;
     let section = section::port(&port.settings)?;
     show::aside(&format!(

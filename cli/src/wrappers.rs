@@ -6,7 +6,7 @@ use crate::model::ModelKind;
 use crate::plant::PlantError;
 use crate::value::{Decimal, Span};
 use ::port::PortControl;
-use ::port::pcap::Output;
+use ::port::pcap::{CreateError, Output};
 use ::port::wrap::{self as room, Ways};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -193,17 +193,18 @@ pub(crate) fn output(judging: &mut Judging<'_>, key: &'static str, file: &Path, 
     if !is_file_path(judging, key, file) {
         return;
     }
-    let shown = file.display();
-    match std::fs::metadata(file) {
-        Ok(found) if !found.is_file() => {
-            let reason = format!("`{key}` {shown} is no ordinary file, and only those are written to");
-            judging.wrong(key, reason, "name another path");
-        }
-        Ok(_) if !overwrite => {
-            let reason = format!("`{key}` {shown} exists already and would be lost");
+    let output = Output { path: file.to_owned(), overwrite };
+    match output.check() {
+        Ok(()) => {}
+        Err(CreateError::Exists(path)) => {
+            let reason = format!("`{key}` {} exists already and would be lost", path.display());
             judging.wrong(key, reason, "move it away, name another path, or write overwrite = true");
         }
-        _ => {}
+        Err(other) => {
+            let text = format!("`{key}` {other}");
+            let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "name another path"));
+            judging.wrong(key, reason, remedy);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -176,13 +176,49 @@ fn a_client_that_reads_slowly_holds_up_nobody() {
     let place = Place::new();
     let _switch = place.run();
     let _guest = traffic(&place);
-    let mut slow: Vec<UnixStream> = (0..20).map(|_| place.connect()).collect();
+    let mut slow: Vec<UnixStream> = (0..300).map(|_| place.connect()).collect();
     for stream in &mut slow {
-        for _ in 0..200 {
-            stream.write_all(b"GET /v1/ports HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-        }
+        // One whose answer is complete is closed, and the others are another connection's.
+        let _ = stream.write_all("GET /v1/snapshot HTTP/1.1\r\nhost: x\r\n\r\n".repeat(200).as_bytes());
     }
     flows_on(&place);
+}
+
+/// A lock file that others can open, as one left behind by an earlier version, can be locked by them.
+#[test]
+fn a_lock_held_by_another_user_is_named() {
+    let place = Place::new();
+    let lock = place.path("control.lock");
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(place.0.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+    let mut flock = Command::new("flock");
+    flock.arg(&lock).args(["sh", "-c", "echo held; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        flock.uid(NOBODY).gid(NOBODY);
+    }
+    let mut holder = Running(flock.spawn().unwrap());
+    holder.0.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let output = linerate(&["run", &place.text("switch.toml")]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stranger = fs::metadata(format!("/proc/{}", holder.0.id())).unwrap().uid() == NOBODY;
+    let expected = if stranger { "of user 65534, which is no switch" } else { "already running" };
+    assert!(said.contains(expected) && said.contains("remedy: "), "{said}");
+}
+
+/// A client is served though as many as there are places have asked for something in part and never go on.
+#[test]
+fn requests_that_never_end_give_their_place_to_those_that_do() {
+    let place = Place::new();
+    let _switch = place.run();
+    let request = "POST /v1/ports HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{";
+    let mut unfinished: Vec<UnixStream> = (0..256).map(|_| place.connect()).collect();
+    for stream in &mut unfinished {
+        stream.write_all(request.as_bytes()).unwrap();
+    }
+    let output = place.ask(&["status"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Whatever the moment, the switch ends, and nothing of it is left behind.

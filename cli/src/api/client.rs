@@ -15,16 +15,26 @@ use std::time::Duration;
 /// A switch that does not answer for this long will not.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The same for a request that may read a large file.
+const LONG_PATIENCE: Duration = Duration::from_mins(1);
+
 /// The switch behind one control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     socket: PathBuf,
+    patience: Duration,
 }
 
 impl Client {
     /// A client of the switch at `socket`, or at the usual place.
     pub(crate) fn new(socket: Option<&Path>) -> Self {
-        Self { socket: socket.map_or_else(crate::host::default_control, Path::to_owned) }
+        let socket = socket.map_or_else(crate::host::default_control, Path::to_owned);
+        Self { socket, patience: PATIENCE }
+    }
+
+    /// The same, for requests that may read a large file.
+    pub(crate) fn patient(&self) -> Self {
+        Self { patience: LONG_PATIENCE, ..self.clone() }
     }
 
     /// The control socket.
@@ -61,8 +71,11 @@ impl Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|e| silent(&e))?;
         let answer =
-            async { tokio::time::timeout(PATIENCE, exchange(&self.socket, method, path, body)).await };
-        let answer = runtime.block_on(answer).map_err(|_| silent(&"no answer within 10 seconds"))?;
+            async { tokio::time::timeout(self.patience, exchange(&self.socket, method, path, body)).await };
+        let answer = runtime.block_on(answer).map_err(|_| {
+            let seconds = self.patience.as_secs();
+            silent(&format!("no answer within {seconds} seconds"))
+        })?;
         let (status, body) = answer.map_err(|e| silent(&e))?;
         if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
     }

@@ -9,6 +9,7 @@ use super::model::{
 };
 use crate::config::{self, Mistakes};
 use crate::host::Host;
+use crate::kinds::{self, Loaded};
 use crate::placement::Placement;
 use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry, Topology};
@@ -58,6 +59,8 @@ impl From<PlantError> for No {
 /// The running switch behind the API.
 pub(crate) struct Desk {
     topology: Mutex<Topology>,
+    /// Held while a file is read.
+    loading: Mutex<()>,
     control: PathBuf,
     plant: Box<dyn Plant>,
     stop: Box<dyn Fn() + Send + Sync>,
@@ -71,7 +74,13 @@ impl Desk {
         plant: Box<dyn Plant>,
         stop: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        Self { topology: Mutex::new(topology), control, plant, stop: Box::new(stop) }
+        Self {
+            topology: Mutex::new(topology),
+            loading: Mutex::default(),
+            control,
+            plant,
+            stop: Box::new(stop),
+        }
     }
 
     /// A panic in another request leaves the topology as it was: it changes in one step.
@@ -121,14 +130,28 @@ impl Desk {
         found.ok_or_else(|| no_port(name))
     }
 
-    /// `POST /v1/ports`
+    /// `POST /v1/ports`: waits for the disk where the port plays a file, and holds up no other request meanwhile.
     pub(crate) fn add_port(&self, json: &Value) -> Result<PortReport, No> {
+        let running = self.topology().clone();
+        let loaded = self.load(&config::new_port(json, &running, &self.control)?)?;
         let mut topology = self.topology();
+        // What runs may have changed while the file was read.
         let port = config::new_port(json, &topology, &self.control)?;
-        self.plant.add_port(&port)?;
+        self.plant.add_port(&port, loaded)?;
         topology.ports.push(port.clone());
         drop(topology);
         self.port(&port.name)
+    }
+
+    /// Reads the file that `port` plays. One file is read at a time, which bounds what requests take of memory and disk.
+    fn load(&self, port: &PortSettings) -> Result<Loaded, No> {
+        if port.kind.plays().is_none() {
+            return Ok(None);
+        }
+        let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds::load(&port.kind).map_err(|wrong| {
+            No::Bad(Refusal::new(format!("port \"{}\": {}", port.name, wrong.reason), wrong.remedy))
+        })
     }
 
     /// `DELETE /v1/ports/{name}`. A port that a hung worker holds is gone as well, though the answer is an error.

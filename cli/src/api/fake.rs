@@ -2,6 +2,7 @@
 //! hangs, one named [`STAYS`] is not removed.
 
 use crate::api::model::{FdbEntry, FdbFilter, Origin, PortSnapshot, Snapshot, WorkerSnapshot};
+use crate::kinds::Loaded;
 use crate::model::Role;
 use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
@@ -54,7 +55,7 @@ impl Plant for Fake {
         self.fdb().len()
     }
 
-    fn add_port(&self, port: &PortSettings) -> Result<(), PlantError> {
+    fn add_port(&self, port: &PortSettings, _: Loaded) -> Result<(), PlantError> {
         self.ports.lock().unwrap().push(port.clone());
         Ok(())
     }

@@ -1,32 +1,46 @@
-//! HTTP around the desk. One thread with its own small runtime; requests are handled one after the other.
+//! HTTP around the desk. One thread with its own small runtime; requests are handled one after the other, but those that
+//! wait for a disk or a measurement have a thread of their own.
+//!
+//! A connection is one request and its answer. Each step has a deadline: the request, headers and body, [`ASKING`]; what
+//! is asked for, [`WORKING`]; the reading of the answer, [`ANSWERING`]. With at most [`MOST_CLIENTS`] connections, clients
+//! that neither finish their request nor read their answer cost the others at most the first and the last together.
 
 use super::desk::{Desk, No};
 use super::model::{FdbFilter, Refusal};
-use axum::extract::{Path, Query, State};
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
+use std::convert::Infallible;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::Instant;
 
 /// How long answers that are being written may hold up the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Clients at one time: each holds a descriptor, and ports need descriptors of the same process.
 const MOST_CLIENTS: usize = 256;
-/// How long a client may take to ask.
-const SILENCE: Duration = Duration::from_secs(3);
-/// How long a client may take altogether.
-const CONVERSATION: Duration = Duration::from_mins(1);
+/// How long a client may take to ask: headers and body.
+const ASKING: Duration = Duration::from_secs(3);
+/// How long what is asked for may take until the client is cut off.
+const WORKING: Duration = Duration::from_mins(1);
+/// How long a client may take to read its answer.
+const ANSWERING: Duration = Duration::from_secs(3);
+/// Most bytes of a body. The longest request names 4094 VLANs.
+const LARGEST: usize = 64 << 10;
 /// A pause where no client could be let in.
 const BREATH: Duration = Duration::from_millis(50);
 
@@ -87,21 +101,60 @@ async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: o
     }
 }
 
-/// One client. Whoever says nothing, or reads nothing, is cut off, so that nobody holds its place for ever.
+/// One client, until it has its answer or a deadline has passed.
 fn converse(
     stream: tokio::net::UnixStream,
     router: Router,
     open: &GracefulShutdown,
     place: Result<OwnedSemaphorePermit, AcquireError>,
 ) -> impl Future<Output = ()> + Send + 'static {
+    let (deadline, deadlines) = watch::channel(Instant::now() + ASKING);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
-    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let connection = open.watch(connection);
+    // The deadline covers the headers as well, and the next request is another connection's.
+    http.header_read_timeout(None).keep_alive(false);
+    let service = service_fn(move |request| answer(request, router.clone(), deadline.clone()));
+    let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
     async move {
-        // Its errors are the client's: it left, or spoke something else than HTTP.
-        let _ = tokio::time::timeout(CONVERSATION, connection).await;
+        tokio::select! {
+            // Its errors are the client's: it left, or spoke something else than HTTP.
+            _ = connection => {}
+            () = expired(deadlines) => {}
+        }
         drop(place);
+    }
+}
+
+/// Reads the rest of a request and answers it; `deadline` is moved on with each step.
+async fn answer(
+    request: hyper::Request<Incoming>,
+    router: Router,
+    deadline: watch::Sender<Instant>,
+) -> Result<Response, Infallible> {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(Body::new(body), LARGEST).await;
+    deadline.send_replace(Instant::now() + WORKING);
+    let response = if let Ok(body) = body {
+        let request = Request::from_parts(parts, Body::from(body));
+        TowerToHyperService::new(router).call(request).await?
+    } else {
+        let reason = format!("the body is incomplete, or has more than {LARGEST} bytes");
+        let refusal = Refusal::new(reason, "send one JSON object");
+        (StatusCode::PAYLOAD_TOO_LARGE, Json(refusal)).into_response()
+    };
+    deadline.send_replace(Instant::now() + ANSWERING);
+    Ok(response)
+}
+
+/// Returns when a deadline has passed before it was moved on.
+async fn expired(mut deadlines: watch::Receiver<Instant>) {
+    loop {
+        let deadline = *deadlines.borrow_and_update();
+        match tokio::time::timeout_at(deadline, deadlines.changed()).await {
+            Ok(Ok(())) => {}
+            // It is not moved any more.
+            Ok(Err(_)) => tokio::time::sleep_until(deadline).await,
+            Err(_) => return,
+        }
     }
 }
 
@@ -142,14 +195,15 @@ async fn port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Answer
     desk.port(&name).map(Json)
 }
 
-async fn add_port(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
-    match json(&body).and_then(|json| desk.add_port(&json)) {
+/// A file that the port plays takes a while to read.
+async fn add_port(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
+    match aside(move || json(&body).and_then(|json| desk.add_port(&json))).await {
         Ok(port) => (StatusCode::CREATED, Json(port)).into_response(),
         Err(no) => no.into_response(),
     }
 }
 
-async fn add_worker(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
+async fn add_worker(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
     match json(&body).and_then(|json| desk.add_worker(&json)) {
         Ok(worker) => (StatusCode::CREATED, Json(worker)).into_response(),
         Err(no) => no.into_response(),
@@ -164,7 +218,7 @@ async fn fdb(State(desk): State<Arc<Desk>>, query: FdbQuery) -> Answer<impl Seri
     desk.fdb(&filter(query)?).map(Json)
 }
 
-async fn pin(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
+async fn pin(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
     match json(&body).and_then(|json| desk.pin(&json)) {
         Ok(entry) => (StatusCode::CREATED, Json(entry)).into_response(),
         Err(no) => no.into_response(),
@@ -183,17 +237,20 @@ async fn forget(
     desk.forget(&mac, &filter(query)?).map(Json)
 }
 
-/// Measuring takes a while, so it has a thread of its own.
-async fn rebalance(State(desk): State<Arc<Desk>>, body: axum::body::Bytes) -> Response {
-    let measured = tokio::task::spawn_blocking(move || json(&body).and_then(|json| desk.rebalance(json)));
-    match measured.await {
-        Ok(Ok(balance)) => Json(balance).into_response(),
-        Ok(Err(no)) => no.into_response(),
-        Err(_) => {
-            let remedy = "see what the switch printed";
-            No::Failed(Refusal::new("measuring ended without a result", remedy)).into_response()
-        }
+/// Measuring takes a while.
+async fn rebalance(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
+    match aside(move || json(&body).and_then(|json| desk.rebalance(json))).await {
+        Ok(balance) => Json(balance).into_response(),
+        Err(no) => no.into_response(),
     }
+}
+
+/// Does on a thread of its own what takes a while.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T, No> + Send + 'static) -> Result<T, No> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
+        let remedy = "see what the switch printed";
+        Err(No::Failed(Refusal::new("the request ended without a result", remedy)))
+    })
 }
 
 async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {

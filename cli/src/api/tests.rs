@@ -12,7 +12,7 @@ use crate::topology::{BridgeSettings, PortSettings, StaticEntry, SwitchSettings,
 use crate::trouble::{BAD_INPUT, FAILED};
 use engine::balance::Balance;
 use serde_json::json;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -177,7 +177,8 @@ fn status_workers_and_snapshot_answer() {
     assert_eq!(switch.client.get::<WorkersReport>("/v1/workers").unwrap().workers.len(), 1);
     assert_eq!(switch.client.get::<Snapshot>("/v1/snapshot").unwrap(), {
         let plant = Fake::default();
-        plant.add_port(&switch.client.get::<PortReport>("/v1/ports/a").unwrap().settings).unwrap();
+        let port = switch.client.get::<PortReport>("/v1/ports/a").unwrap().settings;
+        plant.add_port(&port, None).unwrap();
         plant.snapshot()
     });
 }
@@ -239,4 +240,90 @@ fn a_client_that_says_nothing_does_not_hold_up_the_end() {
     drop(switch.server);
     let error = switch.client.get::<Status>("/v1/status").unwrap_err();
     assert_eq!(error.code, FAILED);
+}
+
+/// Sends `request` on as many connections as there are places, and leaves them.
+fn occupy(switch: &Running, request: &str) -> Vec<UnixStream> {
+    let mut streams: Vec<_> =
+        (0..256).map(|_| UnixStream::connect(switch.client.socket()).unwrap()).collect();
+    for stream in &mut streams {
+        stream.write_all(request.as_bytes()).unwrap();
+    }
+    streams
+}
+
+#[test]
+fn answers_that_are_not_read_give_their_place_to_others() {
+    let switch = running();
+    // More than the kernel keeps for a socket.
+    (0..900).for_each(|i| drop(switch.add(&format!("{i}-{}", "x".repeat(28)))));
+    let _streams = occupy(&switch, "GET /v1/ports HTTP/1.1\r\nhost: x\r\n\r\n");
+    switch.client.get::<Status>("/v1/status").unwrap();
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused_in_words() {
+    let switch = running();
+    let post = |len: usize, body: &str| {
+        format!("POST /v1/ports HTTP/1.1\r\nhost: x\r\ncontent-length: {len}\r\n\r\n{body}")
+    };
+    let answer = raw(&switch, &post(70_000, &" ".repeat(70_000)));
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("more than 65536 bytes"), "{answer}");
+}
+
+/// A file of 1 GiB with one packet, most of it holes in blocks that are passed over.
+fn large_capture(path: &std::path::Path) {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let mut file = std::fs::File::create(path).unwrap();
+    let begin = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28, 1, 20, 1, 0, 20];
+    file.write_all(&words(&begin)).unwrap();
+    file.write_all(&words(&[3, 32, 16, 0, 0, 0, 0, 32])).unwrap();
+    let block = 1 << 24;
+    for _ in 0..63 {
+        file.write_all(&words(&[0x4444, block])).unwrap();
+        file.seek_relative(i64::from(block) - 12).unwrap();
+        file.write_all(&words(&[block])).unwrap();
+    }
+}
+
+/// Whether this process has the file open.
+fn is_open(path: &std::path::Path) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    open.flatten().any(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == path))
+}
+
+#[test]
+fn others_are_answered_while_a_large_file_is_read() {
+    let switch = running();
+    let path = switch.socket("large.pcapng");
+    large_capture(&path);
+    let (client, body) = (switch.client.patient(), json!({ "name": "large", "kind": "pcap", "read": &path }));
+    let adding = std::thread::spawn(move || client.post::<PortReport>("/v1/ports", &body));
+    let mut answered_meanwhile = 0;
+    while !adding.is_finished() {
+        let before = is_open(&path);
+        let ports = switch.client.get::<Status>("/v1/status").unwrap().ports;
+        answered_meanwhile += usize::from(before && ports == 0 && is_open(&path));
+    }
+    assert_eq!(adding.join().unwrap().unwrap().settings.name, "large");
+    assert!(answered_meanwhile > 0, "no request was answered while the file was read");
+}
+
+#[test]
+fn a_file_that_cannot_be_played_is_refused_with_its_one_reason() {
+    let switch = running();
+    let path = switch.socket("x.pcap");
+    let add = || {
+        let body = json!({ "name": "x", "kind": "pcap", "read": &path });
+        switch.client.post::<PortReport>("/v1/ports", &body).unwrap_err()
+    };
+    assert!(add().reason.contains("port \"x\": ") && add().reason.contains("cannot be read"), "{}", add());
+    let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    std::fs::write(&path, header).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(1 << 30).unwrap();
+    let error = add();
+    assert_eq!(error.code, BAD_INPUT);
+    assert!(error.reason.contains("shorter than an Ethernet header"), "{error}");
+    assert!(error.remedy.contains("cap_len") && error.more.is_empty(), "{error}");
+    assert_eq!(switch.client.get::<Status>("/v1/status").unwrap().ports, 0);
 }

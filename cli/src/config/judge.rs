@@ -4,7 +4,7 @@
 use super::mistake::{Notes, Place, Section};
 use crate::control::lock_path;
 use crate::host::Host;
-use crate::kinds::Claim;
+use crate::kinds::{self, Claim};
 use crate::model::{ModelKind, SpreadIn};
 use crate::switch::MOST_PORTS;
 use crate::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, Vlan};
@@ -38,10 +38,21 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
     let claims = claims(&topology.ports);
     for i in 0..topology.ports.len().min(MOST_PORTS) {
         port(topology, i, &claims, control, notes);
+        content(topology, i, notes);
     }
 }
 
-/// Judges the last port, which is to join the others.
+/// The file that a port plays can be played. It is read to its end, which takes as long as the disk does.
+fn content(topology: &Topology, index: usize, notes: &mut Notes) {
+    let section = Section::Port(index);
+    if !notes.is_spoiled((section, "kind"))
+        && let Err(wrong) = kinds::load(&topology.ports[index].kind)
+    {
+        notes.wrong((section, wrong.key), wrong.reason, wrong.remedy);
+    }
+}
+
+/// Judges the last port, which is to join the others. What a file holds that it plays is judged by whoever reads it.
 pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Notes) {
     if let Some(index) = topology.ports.len().checked_sub(1) {
         port(topology, index, &claims(&topology.ports), control, notes);

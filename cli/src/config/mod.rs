@@ -80,7 +80,7 @@ pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<T
     if mistakes.is_empty() { Ok(topology) } else { Err(mistakes) }
 }
 
-/// Reads and judges a port that is to join `running`.
+/// Reads and judges a port that is to join `running`. The file that it plays is not read.
 pub(crate) fn new_port(
     json: &serde_json::Value,
     running: &Topology,

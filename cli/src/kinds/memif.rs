@@ -1,6 +1,6 @@
 //! `kind = "memif"`: memory shared with one other process, such as VPP, DPDK or a program of libmemif.
 
-use super::{Claim, Kind, Mode, SocketSettings};
+use super::{Claim, Kind, Loaded, Mode, SocketSettings};
 use crate::args::GuestKind;
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
@@ -99,7 +99,7 @@ impl Kind for Memif {
         snippet::snippet(port, self, other)
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let options = self.options(port);
         let made = match self.socket.mode {
             Mode::Server => room::Memif::listen(&self.socket.path, options),

@@ -8,6 +8,7 @@
 
 mod claim;
 mod interface;
+mod loaded;
 mod memif;
 mod null;
 mod packet;
@@ -24,6 +25,7 @@ mod xdp;
 
 pub(crate) use claim::Claim;
 pub(crate) use interface::InterfaceSettings;
+pub(crate) use loaded::{Loaded, Loading, load};
 pub(crate) use socket::{Mode, SocketSettings};
 
 use crate::args::GuestKind;
@@ -34,6 +36,7 @@ use crate::trouble::Trouble;
 use ::port::PortControl;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::Path;
 
 /// What a kind of port has of its own. A value is what one port of this kind is asked for; its `Display` is what
 /// stands behind the kind's name where people read about the port, such as `server at /tmp/a.sock`.
@@ -75,8 +78,13 @@ pub(crate) trait Kind: fmt::Display + Sized {
         None
     }
 
-    /// Makes the port that runs.
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError>;
+    /// The file that the port plays, with the key that names it. It is read before the port is made.
+    fn plays(&self) -> Option<(&'static str, &Path)> {
+        None
+    }
+
+    /// Makes the port that runs, of what was read of [`Kind::plays`].
+    fn plug(&self, port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, PlantError>;
 }
 
 /// What a flag of a port is that says nothing of it, for serde.
@@ -149,9 +157,18 @@ macro_rules! kinds {
                 match self { $(Self::$variant(own) => own.one_way(ports)),+ }
             }
 
+            /// See [`Kind::plays`].
+            pub(crate) fn plays(&self) -> Option<(&'static str, &Path)> {
+                match self { $(Self::$variant(own) => own.plays()),+ }
+            }
+
             /// See [`Kind::plug`].
-            pub(crate) fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-                match self { $(Self::$variant(own) => own.plug(port)),+ }
+            pub(crate) fn plug(
+                &self,
+                port: &PortSettings,
+                loaded: Loaded,
+            ) -> Result<Box<dyn PortControl>, PlantError> {
+                match self { $(Self::$variant(own) => own.plug(port, loaded)),+ }
             }
 
             /// What stands behind the kind's name; may be empty.

@@ -1,6 +1,6 @@
 //! `kind = "null"`: leads nowhere.
 
-use super::Kind;
+use super::{Kind, Loaded};
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
@@ -37,7 +37,7 @@ impl Kind for Null {
         Some(("nothing ever comes from a port of kind \"null\"", "name a port of another kind"))
     }
 
-    fn plug(&self, _port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, _port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         Ok(Box::new(::port::null::Null::new(Instant::now())))
     }
 }

@@ -1,6 +1,6 @@
 //! `kind = "packet"`: any interface, over packet sockets.
 
-use super::{Claim, InterfaceSettings, Kind};
+use super::{Claim, InterfaceSettings, Kind, Loaded};
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
@@ -52,7 +52,7 @@ impl Kind for Packet {
         self.interface.place()
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let (place, queue_pairs, blocks) = (self.interface.there(), port.queue_pairs, self.blocks);
         room::open(Options { place, queue_pairs, blocks }).map_err(PlantError::said)
     }

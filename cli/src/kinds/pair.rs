@@ -1,6 +1,6 @@
 //! `kind = "pair"`: one of two ports of this switch that are each other's peer, as two ends of a cable are.
 
-use super::{Kind, PortKind};
+use super::{Kind, Loaded, PortKind};
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
@@ -63,7 +63,7 @@ impl Kind for Pair {
         alone.then_some(("the `peer` of this pair is none of these ports, so it leads nowhere", remedy))
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let made = room::Pair::new(&port.name, &self.peer, Self::options(port), &EXCHANGE);
         Ok(Box::new(made.map_err(PlantError::said)?))
     }

@@ -1,17 +1,17 @@
 //! `kind = "pcap"`: files. What a capture holds comes in, and what goes out is a capture.
 
-use super::{Claim, Kind};
+use super::{Claim, Kind, Loaded};
 use crate::config::{Fields, Judging, Value};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
 use crate::value::{Decimal, Span};
 use crate::wrappers::{is_file_path, output};
 use ::port::PortControl;
-use ::port::pcap::{self as room, Options, Output, Playing, Recording};
+use ::port::pcap::{self as room, Options, Output, Playing};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const FACTOR: RangeInclusive<f64> = 0.001..=1_000_000.0;
 const TIMES: RangeInclusive<i128> = 1..=i64::MAX as i128;
@@ -110,7 +110,7 @@ impl Kind for Pcap {
         pcap
     }
 
-    /// The file to read is read whole, since what is in it decides.
+    /// What the file to read holds is judged when it is read ([`Kind::plays`]).
     fn judge(&self, judging: &mut Judging<'_>) {
         judging.one_queue_pair();
         judging.no_mtu();
@@ -128,12 +128,8 @@ impl Kind for Pcap {
         if self.read.is_some() && self.read == self.write {
             return judging.wrong("write", "`write` is the file that `read` plays", "name another path");
         }
-        if let Some(file) = self.read.as_ref().filter(|file| is_file_path(judging, "read", file))
-            && let Err(error) = Recording::read(file)
-        {
-            let text = error.to_string();
-            let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "name another file"));
-            judging.wrong("read", reason, remedy);
+        if let Some(file) = &self.read {
+            is_file_path(judging, "read", file);
         }
     }
 
@@ -156,13 +152,16 @@ impl Kind for Pcap {
         }
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-        let read = self.read.as_ref().map(Recording::read).transpose().map_err(PlantError::said)?;
-        let read = read.map(|recording| Playing {
+    fn plays(&self) -> Option<(&'static str, &Path)> {
+        self.read.as_deref().map(|path| ("read", path))
+    }
+
+    fn plug(&self, port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+        let read = loaded.map(|recording| Playing {
+            recording,
             pace: self.pace.map_or_else(room::Pace::default, Pace::pace),
             repeat: self.repeat.map_or_else(room::Repeat::default, Repeat::repeat),
             after: self.after.unwrap_or_default().0,
-            ..Playing::new(recording)
         });
         let write = self.write.clone().map(|path| Output { path, overwrite: self.overwrite });
         let made = room::Pcap::new(Options { name: port.name.clone(), read, write });

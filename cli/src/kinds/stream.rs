@@ -1,6 +1,6 @@
 //! `kind = "stream"`: frames over a stream socket, Unix or TCP, as QEMU's `-netdev stream` and `passt` speak them.
 
-use super::{Claim, Kind, Mode};
+use super::{Claim, Kind, Loaded, Mode};
 use crate::args::GuestKind;
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
@@ -80,7 +80,7 @@ impl Kind for Stream {
         snippet::snippet(port, self, other)
     }
 
-    fn plug(&self, _port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, _port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let made = match self.mode {
             Mode::Server => room::Stream::listen(&self.site()),
             Mode::Client => room::Stream::connect(&self.site(), Instant::now()),

@@ -1,6 +1,6 @@
 //! `kind = "tap"`: an interface of the kernel, in any network namespace.
 
-use super::{Claim, Kind};
+use super::{Claim, Kind, Loaded};
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
@@ -84,7 +84,7 @@ impl Kind for Tap {
         self.netns.as_ref().map_or_else(|| name.clone(), |netns| format!("{}/{name}", short(netns)))
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let made = room::Tap::open(self.options(port), Instant::now());
         Ok(Box::new(made.map_err(PlantError::said)?))
     }

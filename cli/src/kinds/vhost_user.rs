@@ -1,6 +1,6 @@
 //! `kind = "vhost-user"`: a back end, into which guests plug.
 
-use super::{Claim, Kind, Mode, SocketSettings, is_yes, virtio_user, yes};
+use super::{Claim, Kind, Loaded, Mode, SocketSettings, is_yes, virtio_user, yes};
 use crate::args::GuestKind;
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
@@ -69,7 +69,7 @@ impl Kind for VhostUser {
         snippet::snippet(port, &self.socket, other)
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
         let options = if self.offloads { options } else { options.without_offloads() };
         let made = match self.socket.mode {

@@ -1,6 +1,6 @@
 //! `kind = "virtio-user"`: a front end, which plugs into another switch.
 
-use super::{Claim, Kind, Mode, SocketSettings, is_yes, yes};
+use super::{Claim, Kind, Loaded, Mode, SocketSettings, is_yes, yes};
 use crate::args::GuestKind;
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
@@ -107,7 +107,7 @@ impl Kind for VirtioUser {
         snippet::snippet(port, &self.socket, other)
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let options = self.options(port);
         let made = match self.socket.mode {
             Mode::Server => room::VirtioUser::listen(&self.socket.path, options),

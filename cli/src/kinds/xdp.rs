@@ -1,6 +1,6 @@
 //! `kind = "xdp"`: a network card, or one end of a veth pair, over `AF_XDP`.
 
-use super::{Claim, InterfaceSettings, Kind};
+use super::{Claim, InterfaceSettings, Kind, Loaded};
 use crate::config::{Fields, Judging};
 use crate::plant::PlantError;
 use crate::topology::PortSettings;
@@ -108,7 +108,7 @@ impl Kind for Xdp {
         self.interface.place()
     }
 
-    fn plug(&self, port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
         let made = room::open(self.options(port).map_err(PlantError::said)?);
         made.map_err(|error| match error {
             InterfaceError::Taken(..) => PlantError::Taken(error.to_string()),

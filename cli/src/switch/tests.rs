@@ -71,11 +71,11 @@ fn a_port_that_cannot_start_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let switch = switch(vec![port(dir.path(), "a", None)], Vec::new()).unwrap();
     let homeless = PortSettings { bridge: "nowhere".to_owned(), ..port(dir.path(), "b", None) };
-    let error = switch.add_port(&homeless).unwrap_err();
+    let error = switch.add_port(&homeless, None).unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");
     assert!(!dir.path().join("b").exists());
     assert_eq!(switch.snapshot().ports.len(), 1);
-    switch.add_port(&port(dir.path(), "b", None)).unwrap();
+    switch.add_port(&port(dir.path(), "b", None), None).unwrap();
 }
 
 #[test]

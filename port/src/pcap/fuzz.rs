@@ -1,26 +1,54 @@
 //! Any file is judged without harm: what the fuzz target runs, and stable tests replay.
 
-use super::recording::{Found, Recording, judge};
+use super::recording::{Found, Limits, Recording, judge};
+use super::window::{CHUNK, Window};
 use std::path::Path;
 
-/// Judges `file`; every packet it is said to have lies inside, in order of time.
+/// Limits that a short file reaches.
+const LIMITS: Limits = Limits { packets: 100, short: 20 };
+
+/// Judges `file`; every packet it is said to have lies inside, in order of time, and it is the same however much of the
+/// file is read at once.
 ///
 /// # Panics
 /// When one does not.
 pub fn fuzz_recording(file: &[u8]) {
-    let mut found = Found::default();
-    let judged = judge(file, &mut found);
+    let (found, judged) = judged(file, CHUNK);
     let mut last = 0;
     for packet in &found.packets {
-        assert!(packet.offset + u64::from(packet.len) <= file.len() as u64, "a packet outside of its file");
+        assert!(
+            packet.offset + u64::from(packet.len) <= found.bytes.len() as u64,
+            "a packet outside of its file"
+        );
         assert!(packet.time >= last, "time goes back");
         last = packet.time;
     }
+    assert!(found.bytes.len() <= file.len(), "more is kept than the file has");
+    assert!(found.packets.len() <= LIMITS.packets);
     assert!(found.cut.is_none_or(|at| at < file.len()));
-    let made = Recording::of_bytes(Path::new("any"), file.to_vec());
-    assert_eq!(made.is_ok(), judged.is_ok() && !found.packets.is_empty());
+    in_pieces(file, &found, &judged);
+    let made = Recording::of(Path::new("any"), file, LIMITS);
+    assert_eq!(made.is_ok(), judged.is_empty() && !found.bytes.is_empty());
     if let Ok(recording) = made {
         let region = &recording.map.regions()[0];
         assert!(recording.packets.iter().all(|packet| region.seg(packet.offset, packet.len).is_some()));
+    }
+}
+
+/// What is found, and what is wrong; empty if nothing is.
+fn judged(file: &[u8], chunk: usize) -> (Found, String) {
+    let mut found = Found::within(LIMITS);
+    let judged = judge(&mut Window::new(file, chunk), &mut found);
+    (found, judged.err().map(|fault| format!("{fault:?}")).unwrap_or_default())
+}
+
+fn in_pieces(file: &[u8], whole: &Found, said: &str) {
+    for chunk in [1, 13] {
+        let (found, judged) = judged(file, chunk);
+        assert_eq!(judged, said, "read {chunk} bytes at a time");
+        assert_eq!(
+            (&found.packets, &found.bytes, found.cut, found.snapped),
+            (&whole.packets, &whole.bytes, whole.cut, whole.snapped)
+        );
     }
 }

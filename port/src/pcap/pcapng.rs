@@ -1,20 +1,27 @@
 //! Packets of a pcapng file (draft-ietf-opsawg-pcapng): sections of either byte order, any number of interfaces, each
 //! with a clock of its own. Blocks that bring no packet are passed over.
 
-use super::recording::{ETHERNET, Fault, Found};
+use super::error::Fault;
+use super::recording::{ETHERNET, Found};
+use super::window::Window;
 use pcap_parser::{
     Block, EnhancedPacketBlock, InterfaceDescriptionBlock, OptionCode, PcapError as ParserError,
     SimplePacketBlock, nom,
 };
+use std::io::Read;
 
 /// Type of the block that begins a section, the same in either byte order.
 pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// What a section's header has behind its length, in the section's byte order.
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Type of the packet block that was given up in 2009.
 const OLD_PACKET: u32 = 2;
 /// Nothing is shorter than an empty block.
 const SHORTEST: usize = 12;
-/// No block is longer than this.
-const LONGEST: u32 = 1 << 28;
+/// No block is longer than 16 MiB: the parser makes a list of a block's options, which takes eight times as much memory.
+const LONGEST: usize = 1 << 24;
+/// No section has more interfaces: each takes memory until the section ends.
+const MOST_INTERFACES: usize = 1 << 16;
 const NANOSECONDS: i128 = 1_000_000_000;
 
 /// One interface of the current section.
@@ -57,67 +64,75 @@ struct Section {
 }
 
 /// Finds the packets.
-pub(super) fn judge(file: &[u8], found: &mut Found) -> Result<(), Fault> {
+pub(super) fn judge<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     let mut section = Section { big_endian: false, interfaces: Vec::new() };
-    let mut rest = file;
-    while !rest.is_empty() {
-        let offset = file.len() - rest.len();
-        let broken = |reason| Fault::Broken { offset, reason };
-        if section.is_too_short(rest) {
-            return Err(broken("a block that is shorter than an empty one"));
+    loop {
+        window.want(SHORTEST)?;
+        if window.rest().is_empty() {
+            return Ok(());
         }
+        let offset = window.offset();
+        let broken = |reason| Fault::Broken { offset, reason };
+        match section.claims(window.rest()) {
+            // The parser does not survive it.
+            Some(len) if len < SHORTEST => return Err(broken("a block that is shorter than an empty one")),
+            Some(len) if len > LONGEST => return Err(broken("a block of more than 16 MiB")),
+            claimed => window.want(claimed.unwrap_or_default())?,
+        }
+        let rest = window.rest();
         let parse =
             if section.big_endian { pcap_parser::parse_block_be } else { pcap_parser::parse_block_le };
-        match parse(rest) {
+        let used = match parse(rest) {
             Ok((behind, block)) if behind.len() < rest.len() => {
-                section.take(file, offset, &block, found)?;
-                rest = behind;
+                section.take(offset, &block, found)?;
+                rest.len() - behind.len()
             }
             Err(nom::Err::Incomplete(_)) if section.is_cut(rest) => {
                 found.cut = Some(offset);
-                break;
+                return Ok(());
             }
             Err(nom::Err::Error(ParserError::HeaderNotRecognized)) => {
                 return Err(broken("a section of no known byte order"));
             }
             _ => return Err(broken("a block whose lengths contradict each other")),
-        }
+        };
+        window.take(used);
     }
-    Ok(())
 }
 
 impl Section {
-    /// How many bytes the block in front of `rest` claims to have; `None` where the file ends before that.
-    fn claims(&self, rest: &[u8]) -> Option<u32> {
+    /// How many bytes the block in front of `rest` claims to have; `None` if the file ends before that, or a section
+    /// begins that has no known byte order.
+    fn claims(&self, rest: &[u8]) -> Option<usize> {
         let &bytes = rest.get(4..)?.first_chunk()?;
-        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+        let big_endian = if rest.starts_with(&SECTION) {
+            match u32::from_be_bytes(*rest.get(8..)?.first_chunk()?) {
+                BYTE_ORDER => true,
+                order if order.swap_bytes() == BYTE_ORDER => false,
+                _ => return None,
+            }
+        } else {
+            self.big_endian
+        };
+        Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) } as usize)
     }
 
-    /// Whether the block claims fewer bytes than any has, which the parser does not survive. A section's header has a
-    /// byte order of its own, and there the parser looks for itself.
-    fn is_too_short(&self, rest: &[u8]) -> bool {
-        !rest.starts_with(&SECTION) && self.claims(rest).is_some_and(|len| (len as usize) < SHORTEST)
-    }
-
-    /// Whether the block in front of `rest` ends behind the end of the file, and is not absurdly long.
+    /// Whether the block in front of `rest`, which is as much as the file has of it, ends behind the end of the file.
     fn is_cut(&self, rest: &[u8]) -> bool {
-        self.claims(rest).is_none_or(|len| (len as usize).max(SHORTEST) > rest.len() && len < LONGEST)
+        self.claims(rest).is_none_or(|len| len > rest.len())
     }
 
-    fn take(
-        &mut self,
-        file: &[u8],
-        offset: usize,
-        block: &Block<'_>,
-        found: &mut Found,
-    ) -> Result<(), Fault> {
+    fn take(&mut self, offset: usize, block: &Block<'_>, found: &mut Found) -> Result<(), Fault> {
         match block {
             Block::SectionHeader(header) => {
                 *self = Section { big_endian: header.big_endian(), interfaces: Vec::new() };
             }
+            Block::InterfaceDescription(_) if self.interfaces.len() == MOST_INTERFACES => {
+                return Err(Fault::Broken { offset, reason: "more than 65536 interfaces in one section" });
+            }
             Block::InterfaceDescription(block) => self.interfaces.push(interface(block, self.big_endian)),
-            Block::EnhancedPacket(block) => return self.enhanced(file, offset, block, found),
-            Block::SimplePacket(block) => return self.simple(file, offset, block, found),
+            Block::EnhancedPacket(block) => return self.enhanced(offset, block, found),
+            Block::SimplePacket(block) => return self.simple(offset, block, found),
             // The parser reads the type as little-endian, whatever the section is.
             Block::Unknown(block) if [OLD_PACKET, OLD_PACKET.swap_bytes()].contains(&block.block_type) => {
                 return Err(Fault::Broken { offset, reason: "a packet block of a kind that was given up" });
@@ -138,7 +153,6 @@ impl Section {
 
     fn enhanced(
         &self,
-        file: &[u8],
         offset: usize,
         block: &EnhancedPacketBlock<'_>,
         found: &mut Found,
@@ -147,23 +161,15 @@ impl Section {
         let time = interface.clock.nanoseconds(block.ts_high, block.ts_low);
         let reason = "a packet that is longer than its block";
         let bytes = block.data.get(..block.caplen as usize).ok_or(Fault::Broken { offset, reason })?;
-        found.add(file, bytes, block.origlen, Some(time));
-        Ok(())
+        found.add(offset, bytes, block.origlen, Some(time))
     }
 
     /// A packet of the first interface, without a time.
-    fn simple(
-        &self,
-        file: &[u8],
-        offset: usize,
-        block: &SimplePacketBlock<'_>,
-        found: &mut Found,
-    ) -> Result<(), Fault> {
+    fn simple(&self, offset: usize, block: &SimplePacketBlock<'_>, found: &mut Found) -> Result<(), Fault> {
         let interface = self.interface(0, offset)?;
         let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };
         let bytes = &block.data[..block.data.len().min(block.origlen as usize).min(snap)];
-        found.add(file, bytes, block.origlen, None);
-        Ok(())
+        found.add(offset, bytes, block.origlen, None)
     }
 }
 
@@ -187,11 +193,43 @@ mod tests {
             let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(word).concat();
             for len in [0, 4, 8, 11] {
                 let file = [&header, &[word(0x1234_5678), word(len)].concat()[..], &[0; 24]].concat();
-                let refused = judge(&file, &mut Found::default());
+                let refused = judge(&mut Window::new(&*file, 1), &mut Found::default());
                 let Err(Fault::Broken { offset, reason }) = refused else { panic!("{len}: {refused:?}") };
                 assert_eq!((offset, reason), (28, "a block that is shorter than an empty one"));
             }
         }
+    }
+
+    fn section() -> Vec<u8> {
+        [0x0a0d_0d0a, 28, BYTE_ORDER, 1, u32::MAX, u32::MAX, 28].map(u32::to_le_bytes).concat()
+    }
+
+    fn refused(file: &[u8]) -> (usize, &'static str) {
+        match judge(&mut Window::new(file, 1 << 20), &mut Found::default()) {
+            Err(Fault::Broken { offset, reason }) => (offset, reason),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_block_is_not_read_that_is_longer_than_any() {
+        let claims = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
+        assert_eq!(refused(&claims(LONGEST as u32 + 4)), (28, "a block of more than 16 MiB"));
+        let mut found = Found::default();
+        judge(&mut Window::new(&*claims(LONGEST as u32), 1 << 20), &mut found).unwrap();
+        assert_eq!(found.cut, Some(28));
+    }
+
+    #[test]
+    fn interfaces_of_a_section_are_counted() {
+        let interface = [1_u32, 20, 1, 0, 20].map(u32::to_le_bytes).concat();
+        let file = |n: usize| [section(), interface.repeat(n)].concat();
+        judge(&mut Window::new(&*file(MOST_INTERFACES), 1 << 20), &mut Found::default()).unwrap();
+        let (offset, reason) = refused(&file(MOST_INTERFACES + 1));
+        assert_eq!(
+            (offset, reason),
+            (28 + 20 * MOST_INTERFACES, "more than 65536 interfaces in one section")
+        );
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! A capture file, read whole and judged: where its packets lie in memory, and when they come.
+//! A capture file, read to its end and judged: its packets in memory, and when they come.
 //!
-//! pcap with micro- and nanoseconds in both byte orders (draft-ietf-opsawg-pcap) and pcapng (`pcapng.rs`). The formats
-//! are the `pcap-parser` crate's to read; what a packet is, which files are refused, and with which words, is decided
-//! here. Whoever made the file is not trusted.
+//! pcap (`legacy.rs`) and pcapng (`pcapng.rs`). The formats are the `pcap-parser` crate's to read; what a packet is, which
+//! files are refused, and with which words, is decided here. The file is read in pieces (`window.rs`), and only what its
+//! packets hold is kept. The file's author is not trusted: limits on bytes and packets are in `mod.rs`.
 
-use super::pcapng;
+use super::error::{Fault, PcapError};
+use super::window::{CHUNK, Window};
+use super::{MOST_BYTES, MOST_PACKETS, MOST_SHORT, SHORTEST, legacy, pcapng};
 use crate::Burst;
 use mem::copy::chosen;
 use mem::{Map, Region};
-use pcap_parser::{LegacyPcapBlock, PcapError as ParserError, PcapHeader, nom};
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,71 +18,11 @@ use std::sync::Arc;
 
 /// The link type of frames that begin with an Ethernet header.
 pub(super) const ETHERNET: i32 = 1;
-/// What of pcap's field is the link type; above it stands the length of frame checksums.
-const LINK_TYPE: i32 = 0x03ff_ffff;
-const NANOSECONDS: u64 = 1_000_000_000;
-/// Bytes of a packet that no tool exceeds (libpcap's own limit).
-const MOST: u32 = 1 << 18;
-
-/// Why a file is not played. No port was made.
-#[derive(Debug, thiserror::Error)]
-pub enum PcapError {
-    /// The kernel did not give its bytes.
-    #[error("{0} cannot be read: {1}; name a file that this user can read and that fits into memory")]
-    Read(PathBuf, std::io::Error),
-    /// What is there has no end that could be waited for: a pipe, a device, a folder.
-    #[error("{0} is no ordinary file, and only those are played; copy what comes from it into one first")]
-    NotAFile(PathBuf),
-    /// No file of a known kind begins like this.
-    #[error("{0} is neither pcap nor pcapng, so there is nothing to play; {1}")]
-    Unknown(PathBuf, &'static str),
-    /// Its packets are of something else.
-    #[error(
-        "{path}: packet {packet}, at byte {offset}, has link type {link}, not Ethernet, so nothing is played; keep \
-         only Ethernet's packets, or capture on an Ethernet interface"
-    )]
-    Link {
-        /// Which file.
-        path: PathBuf,
-        /// Counted from 1.
-        packet: usize,
-        /// Where it begins.
-        offset: usize,
-        /// See <https://www.tcpdump.org/linktypes.html>.
-        link: i32,
-    },
-    /// It contradicts its format.
-    #[error(
-        "{path} is broken at byte {offset}, behind {packets} packets: {reason}; nothing is played; mend it \
-         (`editcap` copies what can be read) or capture again"
-    )]
-    Broken {
-        /// Which file.
-        path: PathBuf,
-        /// Where.
-        offset: usize,
-        /// Whole packets before.
-        packets: usize,
-        /// What is wrong there.
-        reason: &'static str,
-    },
-    /// It has a header and nothing else.
-    #[error("{0} has no whole packet, so there is nothing to play; name a file with packets")]
-    Empty(PathBuf),
-}
-
-/// What is wrong, without the file's name.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    Unknown(&'static str),
-    Link { offset: usize, link: i32 },
-    Broken { offset: usize, reason: &'static str },
-}
 
 /// One packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Where its bytes begin.
+    /// Where in [`Recording::map`] its bytes begin.
     pub(super) offset: u64,
     /// Nanoseconds since the first packet; never less than that of the packet before.
     pub(super) time: u64,
@@ -89,29 +30,70 @@ pub(super) struct Packet {
     pub(super) len: u32,
 }
 
+/// What a file may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) packets: usize,
+    /// Packets that are shorter than an Ethernet header. None of them is played, so that a file of nothing else has
+    /// to end early.
+    pub(super) short: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { packets: MOST_PACKETS, short: MOST_SHORT }
+    }
+}
+
 /// Packets as they are found.
 #[derive(Default)]
 pub(super) struct Found {
+    limits: Limits,
+    /// What the packets hold, one behind the other.
+    pub(super) bytes: Vec<u8>,
     pub(super) packets: Vec<Packet>,
     /// How many are longer than what was captured of them.
     pub(super) snapped: usize,
     /// Where a packet begins whose end the file has not.
     pub(super) cut: Option<usize>,
+    short: usize,
     first: Option<i128>,
     last: u64,
 }
 
 impl Found {
-    /// Adds a packet of `whole` bytes, of which `bytes` (a part of `file`) were captured at `time`; without a time it
-    /// comes right behind the one before.
-    pub(super) fn add(&mut self, file: &[u8], bytes: &[u8], whole: u32, time: Option<i128>) {
+    /// Nothing yet, and no more than `limits`.
+    pub(super) fn within(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Adds a packet of `whole` bytes, of which `bytes` were captured at `time`, from a record at `offset` of the file;
+    /// without a time it comes right behind the one before.
+    pub(super) fn add(
+        &mut self,
+        offset: usize,
+        bytes: &[u8],
+        whole: u32,
+        time: Option<i128>,
+    ) -> Result<(), Fault> {
+        self.short += usize::from(bytes.len() < SHORTEST);
+        if self.short > self.limits.short {
+            return Err(Fault::Short { offset });
+        }
+        if self.packets.len() == self.limits.packets {
+            return Err(Fault::Many);
+        }
         let since = time.map_or(0, |time| time - *self.first.get_or_insert(time));
         // Merged files may go back in time; what is due is due.
         let since = since.clamp(0, i128::from(u64::MAX / 2)) as u64;
         self.last = self.last.max(since);
         self.snapped += usize::from(whole as usize > bytes.len());
-        let offset = (bytes.as_ptr() as usize - file.as_ptr() as usize) as u64;
+        self.bytes.try_reserve(bytes.len())?;
+        self.packets.try_reserve(1)?;
+        let offset = self.bytes.len() as u64;
         self.packets.push(Packet { offset, time: self.last, len: bytes.len() as u32 });
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
     }
 }
 
@@ -138,24 +120,24 @@ impl Recording {
         if !found.is_file() {
             return Err(PcapError::NotAFile(path.to_owned()));
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(found.len() as usize).map_err(|error| failed(error.into()))?;
-        file.take(found.len()).read_to_end(&mut bytes).map_err(failed)?;
-        Self::of_bytes(path, bytes)
+        if found.len() > MOST_BYTES {
+            return Err(PcapError::Large(path.to_owned(), found.len()));
+        }
+        Self::of(path, file.take(found.len()), Limits::default())
     }
 
-    /// Judges what a file of this name holds.
-    pub(super) fn of_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, PcapError> {
-        let mut found = Found::default();
-        judge(&bytes, &mut found).map_err(|fault| fault.of(path, found.packets.len()))?;
-        if found.packets.is_empty() {
-            return Err(PcapError::Empty(path.to_owned()));
-        }
-        // A file with a packet has bytes, and one region overlaps with none.
+    /// Judges what a file of this name holds. Of a file that is refused, no more is read than up to its fault.
+    pub(super) fn of(path: &Path, file: impl Read, limits: Limits) -> Result<Self, PcapError> {
+        let mut found = Found::within(limits);
+        let mut window = Window::new(file, CHUNK);
+        judge(&mut window, &mut found).map_err(|fault| fault.of(path, found.packets.len()))?;
+        drop(window);
+        let Found { bytes, mut packets, snapped, cut, .. } = found;
+        packets.shrink_to_fit();
+        // Without a byte of a packet there is no region; one region overlaps with none.
         let empty = || PcapError::Empty(path.to_owned());
         let region = Region::of_bytes(bytes.into()).map_err(|_| empty())?;
         let map = Map::new(vec![Arc::new(region)]).map_err(|_| empty())?;
-        let Found { packets, snapped, cut, .. } = found;
         Ok(Self { path: path.to_owned(), map: Arc::new(map), packets, snapped, cut })
     }
 
@@ -207,69 +189,17 @@ impl Recording {
     }
 }
 
-impl Fault {
-    fn of(self, path: &Path, packets: usize) -> PcapError {
-        let path = path.to_owned();
-        match self {
-            Fault::Unknown(remedy) => PcapError::Unknown(path, remedy),
-            Fault::Link { offset, link } => PcapError::Link { path, packet: packets + 1, offset, link },
-            Fault::Broken { offset, reason } => PcapError::Broken { path, offset, packets, reason },
-        }
-    }
-}
-
 /// Finds the packets of a file, whatever its format.
-pub(super) fn judge(file: &[u8], found: &mut Found) -> Result<(), Fault> {
-    match file.first_chunk() {
-        Some(&pcapng::SECTION) => pcapng::judge(file, found),
+pub(super) fn judge<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+    window.want(4)?;
+    match window.rest().first_chunk() {
+        Some(&pcapng::SECTION) => pcapng::judge(window, found),
         // gzip, zstd, xz, bzip2
         Some(
             [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd] | [0xfd, b'7', b'z', b'X'] | [b'B', b'Z', b'h', _],
         ) => Err(Fault::Unknown("it is compressed: decompress it first")),
-        _ => judge_pcap(file, found),
+        _ => legacy::judge(window, found),
     }
-}
-
-fn judge_pcap(file: &[u8], found: &mut Found) -> Result<(), Fault> {
-    let remedy = "name a capture, as tcpdump, tshark or this program write them";
-    let (mut rest, header) = pcap_parser::parse_pcap_header(file).map_err(|_| Fault::Unknown(remedy))?;
-    let link = header.network.0 & LINK_TYPE;
-    let unit = if header.is_nanosecond_precision() { 1 } else { 1_000 };
-    while !rest.is_empty() {
-        let offset = file.len() - rest.len();
-        let (behind, packet) = match parser(&header)(rest) {
-            Ok(parsed) => parsed,
-            Err(nom::Err::Incomplete(_)) if !is_absurd(rest, &header) => {
-                found.cut = Some(offset);
-                return Ok(());
-            }
-            Err(_) => return Err(Fault::Broken { offset, reason: "a packet of an impossible length" }),
-        };
-        if link != ETHERNET {
-            return Err(Fault::Link { offset, link });
-        }
-        let time = u64::from(packet.ts_sec) * NANOSECONDS + u64::from(packet.ts_usec) * unit;
-        found.add(file, packet.data, packet.origlen, Some(time.into()));
-        rest = behind;
-    }
-    Ok(())
-}
-
-type Parsed<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, ParserError<&'a [u8]>>;
-
-fn parser(header: &PcapHeader) -> for<'a> fn(&'a [u8]) -> Parsed<'a> {
-    match (header.is_modified_format(), header.is_bigendian()) {
-        (true, _) => pcap_parser::parse_pcap_frame_modified,
-        (false, true) => pcap_parser::parse_pcap_frame_be,
-        (false, false) => pcap_parser::parse_pcap_frame,
-    }
-}
-
-/// Whether the packet in front claims more bytes than any tool keeps: then the file is broken and not cut short.
-fn is_absurd(rest: &[u8], header: &PcapHeader) -> bool {
-    let Some(&bytes) = rest.get(8..).and_then(|rest| rest.first_chunk()) else { return false };
-    let len = if header.is_bigendian() { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
-    len > MOST
 }
 
 #[cfg(test)]
@@ -285,5 +215,87 @@ mod tests {
             let error = Recording::read(path).unwrap_err();
             assert!(matches!(error, PcapError::NotAFile(_)), "{error}");
         }
+    }
+
+    /// The header of a pcap file of Ethernet frames.
+    fn header() -> Vec<u8> {
+        [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat()
+    }
+
+    fn record(len: u32) -> Vec<u8> {
+        [&[0, 0, len, len].map(u32::to_le_bytes).concat()[..], &vec![0; len as usize]].concat()
+    }
+
+    /// A file that has a header and then a hole, up to `len` bytes.
+    fn hole(folder: &Path, name: &str, len: u64) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, header()).unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(len).unwrap();
+        path
+    }
+
+    /// Counts what is read of a file.
+    struct Counted<R>(R, usize);
+
+    impl<R: Read> Read for Counted<R> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let read = self.0.read(into)?;
+            self.1 += read;
+            Ok(read)
+        }
+    }
+
+    #[test]
+    fn a_file_beyond_the_limit_of_bytes_is_refused_by_its_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Recording::read(hole(dir.path(), "x", MOST_BYTES + 1)).unwrap_err();
+        assert!(matches!(error, PcapError::Large(_, len) if len == MOST_BYTES + 1), "{error}");
+    }
+
+    #[test]
+    fn a_hole_is_refused_after_a_bounded_number_of_empty_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = hole(dir.path(), "x", MOST_BYTES);
+        let mut file = Counted(std::fs::File::open(&path).unwrap(), 0);
+        let error = Recording::of(&path, &mut file, Limits::default()).unwrap_err();
+        assert!(
+            matches!(error, PcapError::Short { offset, .. } if offset == 24 + 16 * MOST_SHORT),
+            "{error}"
+        );
+        assert!(file.1 <= 24 + 16 * MOST_SHORT + 4 * CHUNK, "{} bytes were read", file.1);
+        let said = Recording::read(&path).unwrap_err().to_string();
+        assert!(said.contains("more than 65536 packets shorter than an Ethernet header"), "{said}");
+    }
+
+    #[test]
+    fn packets_are_counted_up_to_the_limit() {
+        let limits = Limits { packets: 3, short: 1 };
+        let of = |lens: &[u32]| {
+            let file = [header(), lens.iter().flat_map(|len| record(*len)).collect()].concat();
+            Recording::of(Path::new("x"), &*file, limits).map(|recording| recording.packets())
+        };
+        assert_eq!(of(&[14, 13, 60]).unwrap(), 3);
+        assert!(matches!(of(&[14, 14, 60, 60]), Err(PcapError::Many(_))));
+        assert!(matches!(of(&[14, 13, 0]), Err(PcapError::Short { offset: 83, .. })));
+    }
+
+    #[test]
+    fn only_what_packets_hold_takes_memory() {
+        let (empty_block, block) = ([0_u8; 4], |kind: u32, body: &[u8]| {
+            let len = (body.len() as u32 + 12).to_le_bytes();
+            [&kind.to_le_bytes(), &len[..], body, &len].concat()
+        });
+        let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+        let frame = [&60_u32.to_le_bytes()[..], &[7; 60]].concat();
+        let aside = block(0x4444, &vec![0; 8 << 20]);
+        let file = [
+            block(0x0a0d_0d0a, &section),
+            block(1, &[&[1, 0, 0, 0], &empty_block[..]].concat()),
+            aside.clone(),
+            block(3, &frame),
+            aside,
+        ];
+        let recording = Recording::of(Path::new("x"), &*file.concat(), Limits::default()).unwrap();
+        assert_eq!((recording.packets(), recording.bytes()), (1, 60));
     }
 }

@@ -1,9 +1,10 @@
 //! Playing: packets of a recording enter when they are due.
 //!
-//! They lie where the file was read to, and stay there: a burst pins the recording's map, nothing has to be given back,
+//! They lie in memory of the recording, and stay there: a burst pins the recording's map, nothing has to be given back,
 //! and the copy into the destination is the only one. A queue that is early returns nothing; who wants to sleep is woken
 //! by a timer. Never reads a clock: when it is, the burst says.
 
+use super::SHORTEST;
 use super::options::{Pace, Playing, Repeat};
 use super::recording::Packet;
 use crate::{Burst, DropReason, PortFault, RxQueue, Tally, Token};
@@ -14,8 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::timer::Timer;
 
-/// Shortest frame: an Ethernet header.
-const SHORTEST: usize = 14;
 /// Longest frame: 64 KiB, the largest that any offload makes.
 const LONGEST: usize = 65_550;
 /// Nanoseconds that are not worth a sleep.

@@ -54,8 +54,9 @@ fn pcapng(big_endian: bool, packets: &[Timed]) -> Vec<u8> {
     file
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "callers have a file of their own")]
 fn recording(bytes: Vec<u8>) -> Result<Recording, PcapError> {
-    Recording::of_bytes(Path::new("x.pcap"), bytes)
+    Recording::of(Path::new("x.pcap"), &*bytes, recording::Limits::default())
 }
 
 /// What a recording holds, by the segments that would be played.

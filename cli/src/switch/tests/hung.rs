@@ -107,7 +107,7 @@ fn number(switch: &Switch, name: &str) -> Option<u16> {
 fn add_under(switch: &Switch, dir: &Path, id: PortId) {
     let until = Instant::now() + PATIENCE;
     loop {
-        switch.add_port(&port(dir, "b", None)).unwrap();
+        switch.add_port(&port(dir, "b", None), None).unwrap();
         if number(switch, "b") == Some(id.0) {
             return;
         }
@@ -126,7 +126,7 @@ fn a_port_that_a_hung_worker_holds_is_gone_and_its_number_is_the_next_ones_alone
     let again = switch.remove_port("a");
     assert!(matches!(again, Err(PlantError::Refused(_))), "{again:?}");
     // Its name is free, its number is not.
-    switch.add_port(&port(dir.path(), "a", None)).unwrap();
+    switch.add_port(&port(dir.path(), "a", None), None).unwrap();
     assert_ne!(number(&switch, "a"), Some(id.0));
     switch.remove_port("a").unwrap();
     drop(shut);

@@ -1,0 +1,159 @@
+//! The lock of a control socket: a file that only this user can open, so that no other user can hold it.
+//!
+//! In a directory that other users can write to, they can make the file first. It is opened without following a link and
+//! without waiting, and judged when it is open: it has to be an ordinary file of this user.
+
+use rustix::fs::{Mode, OFlags, fchmod};
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where the kernel lists who holds a lock.
+const LOCKS: &str = "/proc/locks";
+
+/// Why a lock cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LockError {
+    /// Another process of this user holds it, or the kernel does not tell which.
+    #[error("its lock is held")]
+    Held,
+    /// A process of another user holds it.
+    #[error("its lock is held by process {pid} of user {user}, which is no switch of this user", pid = .0.pid, user = .0.user)]
+    HeldBy(Holder),
+    /// Another user may have made it.
+    #[error("its lock {0} is a symbolic link, and links are not followed")]
+    Link(PathBuf),
+    /// A pipe, a device, a directory.
+    #[error("its lock {0} is no ordinary file")]
+    NoFile(PathBuf),
+    /// Its owner could open and hold it at any time.
+    #[error("its lock {path} belongs to user {owner}, not to user {user} of this process")]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who this process is.
+        user: u32,
+    },
+    /// The kernel refused.
+    #[error("its lock cannot be opened: {0}")]
+    Kernel(#[from] io::Error),
+}
+
+/// A process that holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) pid: u32,
+    pub(super) user: u32,
+}
+
+/// The user of this process.
+pub(super) fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Makes and locks the file.
+pub(super) fn hold(path: &Path) -> Result<File, LockError> {
+    loop {
+        let file = open(path)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                let stranger = holder(&file).filter(|holder| holder.user != user());
+                return Err(stranger.map_or(LockError::Held, LockError::HeldBy));
+            }
+            Err(TryLockError::Error(e)) => return Err(e.into()),
+            Ok(()) if is_at(&file, path)? => return Ok(file),
+            // The last owner removed the file between our opening and our locking it.
+            Ok(()) => {}
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, LockError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut how = File::options();
+    how.create(true).truncate(false).write(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    let file = match how.open(path) {
+        Ok(file) => file,
+        // What is there says more than the kernel's error, where it is the reason.
+        Err(error) => {
+            if let Ok(found) = fs::symlink_metadata(path) {
+                admit(path, &found)?;
+            }
+            return Err(error.into());
+        }
+    };
+    admit(path, &file.metadata()?)?;
+    // A switch that ended badly may have left it behind when others could still open it.
+    fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
+    Ok(file)
+}
+
+/// Whether only this user decides about the file.
+fn admit(path: &Path, found: &Metadata) -> Result<(), LockError> {
+    let (path, user) = (path.to_owned(), user());
+    if found.is_symlink() {
+        Err(LockError::Link(path))
+    } else if !found.is_file() {
+        Err(LockError::NoFile(path))
+    } else if found.uid() != user {
+        Err(LockError::Foreign { path, owner: found.uid(), user })
+    } else {
+        Ok(())
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let found = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found?,
+    };
+    let held = file.metadata()?;
+    Ok((held.dev(), held.ino()) == (found.dev(), found.ino()))
+}
+
+/// Which process holds the lock of a file; `None` if the kernel does not tell, as for one in another container.
+fn holder(file: &File) -> Option<Holder> {
+    let inode = file.metadata().ok()?.ino();
+    let pid = listed(&fs::read_to_string(LOCKS).ok()?, inode)?;
+    let user = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+    Some(Holder { pid, user })
+}
+
+/// The process in a line such as `1: FLOCK  ADVISORY  WRITE 700 fd:01:1234 0 EOF` (proc(5)). The device is left out: file
+/// systems such as btrfs show another one there than in a file's metadata.
+fn listed(locks: &str, inode: u64) -> Option<u32> {
+    let process = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(3);
+        let (pid, place) = (words.next()?, words.next()?);
+        let found: u64 = place.rsplit(':').next()?.parse().ok()?;
+        pid.parse().ok().filter(|_| found == inode)
+    };
+    locks.lines().find_map(process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lock_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.lock");
+        let held = hold(&path).unwrap();
+        assert!(matches!(hold(&path), Err(LockError::Held)), "this user's own lock");
+        if let Some(holder) = holder(&held) {
+            assert_eq!(holder, Holder { pid: std::process::id(), user: user() });
+        }
+    }
+
+    #[test]
+    fn locks_are_listed_by_file() {
+        let locks = "1: POSIX  ADVISORY  WRITE 41 fd:01:77 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 700 fd:01:1234 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 701 fd:01:1234 0 EOF\n3: broken";
+        assert_eq!((listed(locks, 1234), listed(locks, 77), listed("", 1)), (Some(700), None, None));
+    }
+}

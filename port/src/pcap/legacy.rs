@@ -1,0 +1,79 @@
+//! Packets of a pcap file (draft-ietf-opsawg-pcap): micro- and nanoseconds in both byte orders, and the "modified"
+//! format with its longer record headers.
+
+use super::error::Fault;
+use super::recording::{ETHERNET, Found};
+use super::window::Window;
+use pcap_parser::{LegacyPcapBlock, PcapError as ParserError, PcapHeader, nom};
+use std::io::Read;
+
+/// What of pcap's field is the link type; above it stands the length of frame checksums.
+const LINK_TYPE: i32 = 0x03ff_ffff;
+const NANOSECONDS: u64 = 1_000_000_000;
+/// Bytes of the file's header.
+const HEADER: usize = 24;
+/// Bytes of a packet that no tool exceeds (libpcap's own limit).
+const MOST: u32 = 1 << 18;
+/// Bytes of the longest record: the header of the modified format, and a packet.
+const LONGEST: usize = 24 + MOST as usize;
+
+/// Finds the packets.
+pub(super) fn judge<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+    let header = header(window)?;
+    let link = header.network.0 & LINK_TYPE;
+    let unit = if header.is_nanosecond_precision() { 1 } else { 1_000 };
+    loop {
+        // Every record that is accepted is in the window as a whole, unless the file ends before it does.
+        window.want(LONGEST)?;
+        let (rest, offset) = (window.rest(), window.offset());
+        let broken = || Fault::Broken { offset, reason: "a packet of an impossible length" };
+        if rest.is_empty() {
+            return Ok(());
+        }
+        if is_absurd(rest, &header) {
+            return Err(broken());
+        }
+        let (behind, packet) = match parser(&header)(rest) {
+            Ok(parsed) => parsed,
+            Err(nom::Err::Incomplete(_)) => {
+                found.cut = Some(offset);
+                return Ok(());
+            }
+            Err(_) => return Err(broken()),
+        };
+        if link != ETHERNET {
+            return Err(Fault::Link { offset, link });
+        }
+        let time = u64::from(packet.ts_sec) * NANOSECONDS + u64::from(packet.ts_usec) * unit;
+        let used = rest.len() - behind.len();
+        found.add(offset, packet.data, packet.origlen, Some(time.into()))?;
+        window.take(used);
+    }
+}
+
+fn header<R: Read>(window: &mut Window<R>) -> Result<PcapHeader, Fault> {
+    window.want(HEADER)?;
+    let remedy = "name a capture, as tcpdump, tshark or this program write them";
+    let parsed = pcap_parser::parse_pcap_header(window.rest());
+    let (behind, header) = parsed.map_err(|_| Fault::Unknown(remedy))?;
+    let used = window.rest().len() - behind.len();
+    window.take(used);
+    Ok(header)
+}
+
+type Parsed<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, ParserError<&'a [u8]>>;
+
+fn parser(header: &PcapHeader) -> for<'a> fn(&'a [u8]) -> Parsed<'a> {
+    match (header.is_modified_format(), header.is_bigendian()) {
+        (true, _) => pcap_parser::parse_pcap_frame_modified,
+        (false, true) => pcap_parser::parse_pcap_frame_be,
+        (false, false) => pcap_parser::parse_pcap_frame,
+    }
+}
+
+/// Whether the packet in front claims more bytes than any tool keeps.
+fn is_absurd(rest: &[u8], header: &PcapHeader) -> bool {
+    let Some(&bytes) = rest.get(8..).and_then(|rest| rest.first_chunk()) else { return false };
+    let len = if header.is_bigendian() { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+    len > MOST
+}

@@ -1,0 +1,79 @@
+//! A file on its way through a parser: as many of its bytes are in memory as the parser needs at one time.
+
+use std::io::{self, Read};
+
+/// Bytes that are read at once.
+pub(super) const CHUNK: usize = 1 << 20;
+
+/// The next bytes of a file.
+pub(super) struct Window<R> {
+    file: R,
+    chunk: usize,
+    bytes: Vec<u8>,
+    /// How many of `bytes` are behind the parser.
+    taken: usize,
+    /// Where in the file `bytes` begin.
+    start: usize,
+    ended: bool,
+}
+
+impl<R: Read> Window<R> {
+    /// A window at the beginning of `file`, which is read in pieces of `chunk` bytes.
+    pub(super) fn new(file: R, chunk: usize) -> Self {
+        Self { file, chunk, bytes: Vec::new(), taken: 0, start: 0, ended: false }
+    }
+
+    /// Where in the file [`Window::rest`] begins.
+    pub(super) fn offset(&self) -> usize {
+        self.start + self.taken
+    }
+
+    /// The next bytes, as far as they were read.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.bytes[self.taken..]
+    }
+
+    /// Reads until [`Window::rest`] has `len` bytes, or the file has no more.
+    pub(super) fn want(&mut self, len: usize) -> io::Result<()> {
+        if self.rest().len() >= len || self.ended {
+            return Ok(());
+        }
+        self.start += self.taken;
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        while self.bytes.len() < len && !self.ended {
+            self.bytes.try_reserve(self.chunk)?;
+            let read = self.file.by_ref().take(self.chunk as u64).read_to_end(&mut self.bytes)?;
+            self.ended = read == 0;
+        }
+        Ok(())
+    }
+
+    /// Leaves the next `len` bytes behind, which have been read.
+    pub(super) fn take(&mut self, len: usize) {
+        self.taken = (self.taken + len).min(self.bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_seen_once_and_no_more_than_asked_for_is_kept() {
+        let file: Vec<u8> = (0..10_000_u32).map(|i| (i * 7) as u8).collect();
+        for chunk in [1, 3, 64, 20_000] {
+            let (mut window, mut seen) = (Window::new(&*file, chunk), Vec::<u8>::new());
+            for step in (1..).map(|i| i * 17 % 90 + 1) {
+                window.want(step).unwrap();
+                assert_eq!(window.offset(), seen.len());
+                assert!(window.bytes.len() <= 90 + chunk, "{} bytes are kept", window.bytes.len());
+                let Some(part) = window.rest().get(..step) else { break };
+                seen.extend(part);
+                window.take(step);
+            }
+            seen.extend(window.rest());
+            assert_eq!(seen, file, "{chunk}");
+        }
+    }
+}
