@@ -95,13 +95,13 @@ pub struct WorkerSnapshot {
 pub struct BudgetSnapshot {
     /// A turn of a receive queue ends at the first step behind so many.
     pub turn: u64,
-    /// So many are given to each receive queue in a round while others have packets too.
-    pub quantum: u64,
+    /// A receive queue is skipped while it has used so many more than the one that used least, among those with packets.
+    pub lead: u64,
 }
 
 impl Default for BudgetSnapshot {
     fn default() -> Self {
-        Self { turn: port::work::TURN, quantum: port::work::QUANTUM }
+        Self { turn: port::work::TURN, lead: port::work::LEAD }
     }
 }
 

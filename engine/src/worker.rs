@@ -6,7 +6,7 @@
 //! nobody is waited for.
 //!
 //! A turn of a receive queue has a budget of work ([`port::work`]). What it does not suffice for is carried over to the
-//! queue's later turns (`turns`), and queues share the worker by deficit round robin (`account`).
+//! queue's later turns (`turns`), and queues share the worker by what they cost it (`account`).
 
 mod account;
 mod carried;
@@ -29,6 +29,7 @@ use crate::lanes::TxSlot;
 use crate::link::Link;
 use crate::pipeline::Pipeline;
 use crate::sleeper::Sleeper;
+use account::Level;
 use carried::Carried;
 use classify::Classifier;
 use mem::copy::Choice;
@@ -73,9 +74,8 @@ pub(crate) struct Worker {
     pending: Option<(usize, usize)>,
     /// The burst to fill next.
     next: usize,
-    /// Queues that had packets in this round, and whether several had in the last one.
-    active: u32,
-    contended: bool,
+    /// What queues' meters are compared with.
+    level: Level,
     /// Bursts to carry over with, used before.
     spares: Vec<Box<Carried>>,
     sleeper: Sleeper,
@@ -132,8 +132,7 @@ impl Worker {
             bursts: [Burst::new(), Burst::new()],
             pending: None,
             next: 0,
-            active: 0,
-            contended: false,
+            level: Level::NEW,
             spares: Vec::new(),
             sleeper: parts.sleeper,
             obeyed: 0,
@@ -196,8 +195,7 @@ impl Worker {
         if left {
             self.finish();
         }
-        self.contended = self.active > 1;
-        self.active = 0;
+        self.level.end_round();
         if !self.out.keeping.is_empty() {
             self.out.flush(self.now, Flush::Waited);
         }
@@ -208,7 +206,7 @@ impl Worker {
     /// Takes a burst from the queue at `at`, then classifies and sends the burst before it.
     #[inline]
     fn poll(&mut self, at: usize) -> bool {
-        if !self.rx[at].account.is_free() && !self.begin_turn(at) {
+        if !self.rx[at].account.is_free(&self.level) && !self.begin_turn(at) {
             return true;
         }
         let mut tally = Tally::default();
@@ -229,10 +227,12 @@ impl Worker {
             self.counters.ports[port.0 as usize].count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
-            self.active += 1;
             let slot = &mut self.rx[at];
             slot.packets += tally.packets;
-            slot.account.charge_part(tally.work);
+            slot.account.begin(&self.level);
+            if tally.work > 0 {
+                slot.account.add(tally.work, &mut self.level);
+            }
             self.pending = Some((filled, at));
             self.next = 1 - filled;
         } else {
@@ -259,7 +259,7 @@ impl Worker {
             return self.carry_own(index, at, from);
         }
         let slot = &mut self.rx[at];
-        slot.account.charge(self.out.spent);
+        slot.account.charge(self.out.spent, &mut self.level);
         slot.queue.complete(burst);
         slot.dirty = true;
     }

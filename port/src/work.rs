@@ -1,19 +1,18 @@
 //! What a turn of a receive queue may cost: the one place where work has a price and a limit.
 //!
-//! Workers serve receive queues by deficit round robin, and the deficit is counted in units of work instead of packets,
-//! because a guest chooses how much work one packet is: a frame of 64 KiB, a chain of a thousand descriptors, a broadcast to
+//! Workers serve receive queues by what they cost, and cost is counted in units of work instead of packets, because a guest chooses how much work one packet is: a frame of 64 KiB, a chain of a thousand descriptors, a broadcast to
 //! every port, a packet to be cut into a thousand segments. A unit is about a nanosecond on the slowest machine that is
-//! supported (`docs/decisions/0075-work-budgets.md` says how the prices were chosen). Prices are constants and not measured
+//! supported (`docs/decisions/0077-work-budgets.md` says how the prices were chosen). Prices are constants and not measured
 //! while packets flow, so the same packets are served in the same order on every machine and a test can count.
 //!
 //! Nothing here knows a queue or a worker.
 
 /// Units that one turn of a receive queue may use. A turn ends at the first step behind it; the longest step is one frame of
 /// 64 KiB to one output, one chain of [`ring::MAX_CHAIN`] descriptors, or 64 segments.
-pub const TURN: u64 = 16 << 10;
-/// Units that a receive queue is given each round while others have packets too. More than a burst of 64-byte packets costs,
-/// so that only queues with expensive packets ever wait.
-pub const QUANTUM: u64 = 4 << 10;
+pub const TURN: u64 = 32 << 10;
+/// Units that a receive queue may have used beyond the one that used least, among those with packets, before it is skipped.
+/// More than a burst of 64-byte packets costs, so that only queues with expensive packets ever wait.
+pub const LEAD: u64 = 4 << 10;
 
 /// A packet that was received and classified.
 pub const RECEIVED: u64 = 20;
@@ -43,6 +42,6 @@ pub const fn sending(packets: u64, bytes: u64) -> u64 {
     OUTPUT + packets * SENT + bytes / BYTES
 }
 
-// A full burst of Ethernet frames fits into a turn, and one of short frames into a quantum.
+// A full burst of Ethernet frames fits into a turn, and one of short frames into the lead.
 const _: () = assert!(64 * (RECEIVED + SENT) + OUTPUT + 64 * 1514 / BYTES < TURN);
-const _: () = assert!(64 * (RECEIVED + SENT) + OUTPUT + 64 * 64 / BYTES < QUANTUM);
+const _: () = assert!(64 * (RECEIVED + SENT) + OUTPUT + 64 * 64 / BYTES < LEAD);

@@ -1,59 +1,104 @@
-//! What a receive queue has used of its worker's time, and what it still may: deficit round robin.
+//! What a receive queue has used of its worker's time, and whether it is its turn: start-time fair queueing over units of work.
 //!
-//! A queue has credit in units of work ([`port::work`]). Each burst is charged with what it cost, all outputs together, and
-//! each round gives a quantum back. A queue without credit waits, unless no other queue has packets: then there is no one to
-//! wait for. A burst that costs more than a turn is carried over to later turns, and makes the queue's next bursts smaller,
-//! so that the pipeline's own work on one burst stays in proportion.
+//! Each queue has a meter that counts units ([`port::work`]) for ever. A worker knows the lowest meter of the queues that had
+//! packets in its last round, the floor. A queue whose meter is more than [`LEAD`] above the floor is skipped: those that used
+//! less have their turns first. With one queue, or with several that use the same, none is ever skipped. A queue that was
+//! idle begins at the floor, so it neither saves anything up nor owes anything.
 //!
-//! Credit never exceeds a quantum, so an idle queue saves nothing up. While something is carried over there is no credit:
-//! one comparison tells a worker that a queue needs no special treatment.
+//! A burst that costs more than a turn is carried over to later turns, and makes the queue's next bursts smaller, so that the
+//! pipeline's own work on one burst stays in proportion. One comparison tells a worker that a queue needs no special
+//! treatment: while something is carried over, the meter that is compared stands at its end.
+//!
+//! The meter is the same sum on every machine and in every run: prices are constants, so a test can count.
 
 use super::carried::Carried;
 use port::BURST;
-use port::work::{QUANTUM, TURN};
+use port::work::{LEAD, TURN};
 use std::collections::VecDeque;
+
+/// What a worker compares meters with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    /// The lowest meter of the last round in which there was one.
+    floor: u64,
+    /// The lowest meter of this round so far.
+    lowest: u64,
+}
+
+impl Level {
+    pub(super) const NEW: Self = Self { floor: 0, lowest: u64::MAX };
+
+    /// A queue with this meter has packets.
+    #[inline(always)]
+    fn note(&mut self, meter: u64) {
+        self.lowest = self.lowest.min(meter);
+    }
+
+    /// A round is over.
+    #[inline(always)]
+    pub(super) fn end_round(&mut self) {
+        if self.lowest != u64::MAX {
+            *self = Self { floor: self.lowest, lowest: u64::MAX };
+        }
+    }
+}
 
 /// The account of one receive queue.
 pub(crate) struct Account {
-    credit: i64,
+    meter: u64,
+    /// What the meter was before the last burst, or its end while something is carried over.
+    gate: u64,
     limit: usize,
     /// Bursts of this queue that are not done with, oldest first: at most the one that is being sent and the one that was
     /// already received behind it.
     carried: VecDeque<Box<Carried>>,
+    /// Where several workers serve the queue: the one that did last, and its floor.
+    served: (usize, u64),
 }
 
 impl Default for Account {
     fn default() -> Self {
-        Self { credit: QUANTUM as i64, limit: BURST, carried: VecDeque::new() }
+        Self { meter: 0, gate: 0, limit: BURST, carried: VecDeque::new(), served: (0, 0) }
     }
 }
 
 impl Account {
     /// Whether the queue may take a burst, with nothing to be looked at first.
     #[inline(always)]
-    pub(crate) fn is_free(&self) -> bool {
-        self.credit > 0
+    pub(super) fn is_free(&self, level: &Level) -> bool {
+        self.gate <= level.floor + LEAD
     }
 
     /// Most packets of the next burst.
     #[inline(always)]
-    pub(crate) fn limit(&self) -> usize {
+    pub(super) fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// The queue has brought packets.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, level: &Level) {
+        self.meter = self.meter.max(level.floor);
     }
 
     /// A burst was sent within its turn.
     #[inline(always)]
-    pub(crate) fn charge(&mut self, cost: u64) {
-        self.credit = (self.credit - cost as i64 + QUANTUM as i64).min(QUANTUM as i64);
+    pub(super) fn charge(&mut self, cost: u64, level: &mut Level) {
+        // The burst that is in flight behind this one must not wait for it: a queue may be one burst further.
+        let began = self.meter;
+        self.add(cost, level);
+        self.gate = began;
         if self.limit < BURST {
             self.limit = (2 * self.limit).min(BURST);
         }
     }
 
     /// Part of a burst cost so much.
-    #[inline]
-    pub(crate) fn charge_part(&mut self, cost: u64) {
-        self.credit -= cost as i64;
+    #[inline(always)]
+    pub(super) fn add(&mut self, cost: u64, level: &mut Level) {
+        self.meter += cost;
+        self.gate = if self.carried.is_empty() { self.meter } else { u64::MAX };
+        level.note(self.meter);
     }
 
     /// A burst that was carried over is done with: `packets` packets cost `cost` units in all.
@@ -62,34 +107,49 @@ impl Account {
         self.limit = if cost > TURN { fits.clamp(1, BURST) } else { (2 * self.limit).min(BURST) };
     }
 
-    /// A new round for a queue without credit. Whether it may go on in it.
-    pub(super) fn renew(&mut self, contended: bool) -> bool {
-        let quantum = QUANTUM as i64;
-        self.credit = if contended { (self.credit + quantum).min(quantum) } else { quantum };
-        self.credit > 0
+    /// Whether it is the queue's turn, whatever it carries over. If not, it has packets all the same.
+    pub(super) fn is_due(&self, level: &mut Level) -> bool {
+        let stood = if self.carried.is_empty() { self.gate } else { self.meter };
+        let is_due = stood <= level.floor + LEAD;
+        if !is_due {
+            level.note(self.meter);
+        }
+        is_due
+    }
+
+    /// Worker number `worker` serves the queue now: workers' floors have nothing to do with each other.
+    pub(super) fn served_by(&mut self, worker: usize, level: &Level) {
+        if self.served.0 != worker {
+            let rebased = |meter: u64| level.floor + meter.saturating_sub(self.served.1);
+            self.gate = if self.carried.is_empty() { rebased(self.gate) } else { u64::MAX };
+            self.meter = rebased(self.meter);
+        }
+        self.served = (worker, level.floor);
     }
 
     /// Whether bursts are carried over.
-    #[inline]
-    pub(crate) fn carries(&self) -> bool {
+    #[inline(always)]
+    pub(super) fn carries(&self) -> bool {
         !self.carried.is_empty()
     }
 
     /// Keeps a burst behind those that are carried over already.
     pub(super) fn carry(&mut self, burst: Box<Carried>) {
         self.carried.push_back(burst);
-        self.credit = self.credit.min(0);
+        self.gate = u64::MAX;
     }
 
     /// Keeps a burst that was taken with [`Account::next`] and is not done with.
     pub(super) fn carry_on(&mut self, burst: Box<Carried>) {
         self.carried.push_front(burst);
-        self.credit = self.credit.min(0);
+        self.gate = u64::MAX;
     }
 
     /// The oldest burst that is carried over.
     pub(super) fn next(&mut self) -> Option<Box<Carried>> {
-        self.carried.pop_front()
+        let next = self.carried.pop_front();
+        self.gate = if self.carried.is_empty() { self.meter } else { u64::MAX };
+        next
     }
 }
 
@@ -97,44 +157,88 @@ impl Account {
 mod tests {
     use super::*;
 
-    /// Rounds until a queue that was charged with `cost` is served again.
-    fn rounds(cost: u64, contended: bool) -> u64 {
-        let mut account = Account::default();
-        account.charge(cost);
-        let mut rounds = 0;
-        while !account.is_free() {
-            rounds += 1;
-            account.renew(contended);
+    /// Bursts of each queue in so many rounds, by what a burst of it costs.
+    fn bursts<const N: usize>(costs: [u64; N], rounds: usize) -> [u64; N] {
+        let mut level = Level::NEW;
+        let (mut accounts, mut bursts) = (costs.map(|_| Account::default()), [0; N]);
+        for _ in 0..rounds {
+            for ((account, cost), bursts) in accounts.iter_mut().zip(costs).zip(&mut bursts) {
+                if account.is_free(&level) {
+                    account.begin(&level);
+                    account.charge(cost, &mut level);
+                    *bursts += 1;
+                } else {
+                    assert!(!account.is_due(&mut level));
+                }
+            }
+            level.end_round();
         }
-        rounds
+        bursts
     }
 
     #[test]
-    fn a_queue_waits_as_many_rounds_as_its_burst_cost_quanta_beyond_the_first() {
-        assert_eq!(rounds(QUANTUM, true), 0);
-        assert_eq!(rounds(2 * QUANTUM, true), 1);
-        assert_eq!(rounds(10 * QUANTUM, true), 9);
-        assert_eq!(rounds(1000 * QUANTUM, false), 1, "with no other queue there is no one to wait for");
+    fn a_queue_gets_no_more_work_done_than_the_others() {
+        let [calm, greedy] = bursts([3_000, 60_000], 1_000);
+        assert!(calm >= 999, "whoever costs little is never skipped: {calm}");
+        assert!((48..=53).contains(&greedy), "{greedy} bursts of twenty times the cost");
     }
 
     #[test]
-    fn an_idle_queue_saves_nothing_up() {
-        let mut account = Account::default();
-        (0..100).for_each(|_| account.charge(0));
-        account.charge(3 * QUANTUM);
-        assert!(!account.is_free());
+    fn no_queue_is_skipped_alone_or_beside_one_that_costs_the_same() {
+        assert_eq!(bursts([1_000_000], 100), [100]);
+        assert_eq!(bursts([15_000; 3], 100), [100; 3]);
+    }
+
+    #[test]
+    fn an_idle_queue_saves_nothing_up_and_owes_nothing() {
+        let mut level = Level::NEW;
+        let (mut idle, mut busy) = (Account::default(), Account::default());
+        for _ in 0..100 {
+            busy.charge(10 * LEAD, &mut level);
+            level.end_round();
+        }
+        idle.begin(&level);
+        idle.charge(5 * LEAD, &mut level);
+        level.end_round();
+        assert!(idle.meter > 100 * LEAD, "it begins at the floor");
+        busy.charge(10 * LEAD, &mut level);
+        level.end_round();
+        assert!(idle.is_free(&level));
+    }
+
+    #[test]
+    fn a_burst_that_is_charged_a_round_late_costs_no_turn() {
+        let mut level = Level::NEW;
+        let mut accounts = [Account::default(), Account::default()];
+        accounts.iter_mut().for_each(|account| account.begin(&level));
+        accounts[0].charge(3 * LEAD, &mut level);
+        level.end_round();
+        accounts[1].charge(3 * LEAD, &mut level);
+        assert!(accounts.iter().all(|account| account.is_free(&level)));
+    }
+
+    #[test]
+    fn a_queue_that_another_worker_serves_keeps_its_lead_and_not_its_meter() {
+        let (mut near, mut account) = (Level::NEW, Account::default());
+        account.served_by(0, &near);
+        account.charge(10 * LEAD, &mut near);
+        let far = Level { floor: 1 << 40, lowest: u64::MAX };
+        account.served_by(1, &far);
+        assert_eq!(account.meter, (1 << 40) + 10 * LEAD);
+        account.served_by(0, &near);
+        assert_eq!(account.meter, 10 * LEAD);
     }
 
     #[test]
     fn bursts_shrink_until_one_fits_into_a_turn_and_grow_again() {
-        let mut account = Account::default();
+        let (mut account, mut level) = (Account::default(), Level::NEW);
         account.finished(BURST, 16 * TURN);
         assert_eq!(account.limit(), 4);
         account.finished(4, 400 * TURN);
         assert_eq!(account.limit(), 1, "a queue is never stopped altogether");
         let limits: Vec<_> = (0..7)
             .map(|_| {
-                account.charge(10);
+                account.charge(10, &mut level);
                 account.limit()
             })
             .collect();

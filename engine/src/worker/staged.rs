@@ -59,10 +59,10 @@ impl Worker {
 
     /// Goes on with what the queue at `at` carries over until it is sent. Full queues are waited for no longer than ever.
     fn deliver_carried(&mut self, at: usize) {
-        self.contended = false;
         while self.rx[at].account.carries() {
             self.now = self.clock();
             self.begin_turn(at);
+            self.level.end_round();
         }
     }
 

@@ -91,8 +91,7 @@ impl Worker {
             self.counters.steals.add(u64::from(worked));
         }
         self.shared.stalls = stalls;
-        self.contended = self.active > 1;
-        self.active = 0;
+        self.level.end_round();
         if !self.out.keeping.is_empty() {
             self.out.flush(self.now, Flush::Waited);
         }
@@ -105,8 +104,9 @@ impl Worker {
     fn serve(&mut self, at: usize, stall: &Stall) -> bool {
         let Some(mut held) = stall.try_hold() else { return false };
         let Some(served) = held.as_mut() else { return false };
-        if !served.account.is_free() {
-            match self.renew(&mut served.account) {
+        served.account.served_by(self.shared.me, &self.level);
+        if !served.account.is_free(&self.level) {
+            match self.odd_turn(&mut served.account) {
                 Turn::Free => {}
                 Turn::Over => return true,
                 Turn::Sent(carried) => {
@@ -127,8 +127,10 @@ impl Worker {
             self.counters.ports[stall.key.port.0 as usize].count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
-            self.active += 1;
-            served.account.charge_part(tally.work);
+            served.account.begin(&self.level);
+            if tally.work > 0 {
+                served.account.add(tally.work, &mut self.level);
+            }
             self.send_shared(stall, served);
         } else {
             self.counters.empty_polls.add(1);
@@ -150,7 +152,7 @@ impl Worker {
         let burst = &mut self.bursts[0];
         self.classifier.classify(burst, stall.key.port);
         if self.out.send_all(burst, &mut self.classifier, stall.key) {
-            served.account.charge(self.out.spent);
+            served.account.charge(self.out.spent, &mut self.level);
             complete(served, burst);
         } else if let Some(carried) = self.carry(0, stall.key, &mut served.account) {
             self.complete_shared(served, carried);

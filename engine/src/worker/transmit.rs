@@ -132,8 +132,7 @@ impl Transmit {
         if !self.hops.send((burst, picks), route, self.alone, &mut tally) {
             tally.drop(DropReason::PortDown, picks.len() as u64);
         }
-        let bytes: usize = picks.iter().map(|&pick| burst.frame_len(pick.into())).sum();
-        self.spent += work::sending(picks.len() as u64, bytes as u64);
+        self.spent += cost_of(burst, picks);
         let pays = if self.hops.spreads() { from.port } else { to };
         self.counters.ports[usize::from(pays.0)].count_drops(&tally);
         true
@@ -315,6 +314,15 @@ impl Transmit {
             self.hops.notify();
         }
     }
+}
+
+/// What it costs to send these picks.
+#[inline]
+fn cost_of(burst: &Burst, picks: &[u8]) -> u64 {
+    if picks.len() == burst.len() {
+        return burst.cost();
+    }
+    work::OUTPUT + picks.iter().map(|&pick| burst.packet_cost(usize::from(pick))).sum::<u64>()
 }
 
 /// What [`Transmit`] is made of.

@@ -1,4 +1,4 @@
-//! Turns that are not like others: of a queue without credit, of one with a burst that is carried over, and the last one of a
+//! Turns that are not like others: of a queue that is ahead of others, of one with a burst that is carried over, and the last one of a
 //! queue that is stopped.
 //!
 //! These functions get a queue's account and give a burst back that is sent everywhere: whoever has the queue completes it
@@ -10,7 +10,7 @@ use super::carried::Carried;
 use crate::command::QueueKey;
 use crate::config::QueueFull;
 
-/// What became of a turn that began without credit.
+/// What became of a turn that is not like others.
 pub(super) enum Turn {
     /// The queue may take a burst.
     Free,
@@ -21,16 +21,14 @@ pub(super) enum Turn {
 }
 
 impl Worker {
-    /// The turn of a queue that has no credit.
+    /// The turn of a queue that is ahead of others, or has something carried over.
     #[cold]
-    pub(super) fn renew(&mut self, account: &mut Account) -> Turn {
-        if !account.renew(self.contended) {
-            self.active += 1;
+    pub(super) fn odd_turn(&mut self, account: &mut Account) -> Turn {
+        if !account.is_due(&mut self.level) {
             self.counters.skipped_turns.add(1);
             return Turn::Over;
         }
         let Some(mut carried) = account.next() else { return Turn::Free };
-        self.active += 1;
         self.out.spent = 0;
         self.classify_carried(&mut carried);
         self.deliver(account, carried).map_or(Turn::Over, Turn::Sent)
@@ -80,7 +78,7 @@ impl Worker {
     /// Sends what the turn's budget suffices for, and carries over what is left.
     fn deliver(&mut self, account: &mut Account, mut carried: Box<Carried>) -> Option<Box<Carried>> {
         let is_done = self.step(&mut carried);
-        account.charge_part(self.out.spent);
+        account.add(self.out.spent, &mut self.level);
         if is_done {
             account.finished(carried.burst.len(), carried.cost);
             return Some(carried);
@@ -133,12 +131,14 @@ impl Worker {
 
 /// The same for a queue that this worker has to itself, by its place.
 impl Worker {
-    /// The turn of the queue at `at`, which has no credit. Whether it may take a burst.
+    /// The same for the queue at `at`. Whether it may take a burst.
     #[cold]
     pub(super) fn begin_turn(&mut self, at: usize) -> bool {
-        // What another queue has taken waits for nothing that happens here.
-        self.finish();
-        match self.with_account(at, Self::renew) {
+        if self.rx[at].account.carries() {
+            // What another queue has taken waits for nothing that happens here.
+            self.finish();
+        }
+        match self.with_account(at, Self::odd_turn) {
             Turn::Free => return true,
             Turn::Over => {}
             Turn::Sent(carried) => self.complete(at, carried),

@@ -164,7 +164,7 @@ pub(super) struct Core<R> {
     gathered: Several,
     /// What became of gathering, until something is taken.
     failed: Option<Failed>,
-    /// Buffers and pieces that were gathered since [`Core::take_work`].
+    /// Pieces that were gathered, and those given back, since [`Core::take_work`].
     walked: u64,
     spare: Vec<Several>,
 }
@@ -218,7 +218,9 @@ impl<R: DeviceRing> Core<R> {
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> Result<Place, PortFault> {
         let need = self.form.header_len + len;
-        if let Some(place) = self.fails_again(need) {
+        if self.failed.is_some()
+            && let Some(place) = self.fails_again(need)
+        {
             return Ok(place);
         }
         if self.plain.held == 0 {
@@ -234,7 +236,7 @@ impl<R: DeviceRing> Core<R> {
     }
 
     /// What becomes of a frame for which gathering would fail as it did before.
-    #[inline]
+    #[cold]
     fn fails_again(&mut self, need: usize) -> Option<Place> {
         let failed = self.failed.filter(|failed| need > failed.bytes)?;
         if failed.too_small {
@@ -279,22 +281,22 @@ impl<R: DeviceRing> Core<R> {
             if !self.mergeable && !self.gathered.buffers.is_empty() {
                 return Ok(Place::TooSmall);
             }
-            if self.gathered.is_long() {
-                self.ungather(true);
-                return Ok(Place::TooSmall);
-            }
-            if !self.gather_one()? {
-                self.ungather(false);
-                return Ok(Place::Full);
+            let is_long = self.gathered.is_long();
+            if is_long || !self.gather_one()? {
+                self.ungather(is_long);
+                return Ok(if is_long { Place::TooSmall } else { Place::Full });
             }
         }
         self.failed = None;
+        self.walked += self.gathered.pieces.len() as u64;
         let empty = self.spare.pop().unwrap_or_default();
         Ok(Place::Several(std::mem::replace(&mut self.gathered, empty)))
     }
 
     /// What was gathered in vain goes back to the ring, with nothing behind it: the next frame may need less.
+    #[cold]
     fn ungather(&mut self, too_small: bool) {
+        self.walked += 2 * self.gathered.pieces.len() as u64;
         let slots = self.gathered.buffers.iter().map(|(token, _)| u32::from(token.slots)).sum();
         self.failed = Some(Failed { bytes: self.gathered.bytes, slots, too_small });
         if let Some(token) = self.chain.take() {
@@ -328,7 +330,6 @@ impl<R: DeviceRing> Core<R> {
         if capacity == 0 {
             return Err(RingFault::NoRoom.into());
         }
-        self.walked += 1 + (self.gathered.pieces.len() - from) as u64;
         self.gathered.bytes += capacity;
         self.gathered.buffers.push((token, capacity));
         Ok(true)

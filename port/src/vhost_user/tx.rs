@@ -120,6 +120,7 @@ fn send_alone<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
     let sent = send_all::<R, K>(core, burst, picks, tally);
+    tally.work += core.take_work();
     // Also behind a fault: what counts as sent has to arrive.
     core.ring.publish();
     let done = sent?;
@@ -177,9 +178,7 @@ fn send_other<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<bool, PortFault> {
     let (frame, len, form) = (burst.frame(pick), burst.frame_len(pick), core.form);
-    let place = core.take(len);
-    tally.work += core.take_work();
-    match place? {
+    match core.take(len)? {
         Place::Plain(token, seg) => {
             fill::plain::<K, true>(core.map(), form, seg, &frame);
             core.ring.push_used(token, (form.header_len + len) as u32);
