@@ -15,6 +15,8 @@ mod deliver;
 mod rest;
 mod staged;
 mod stealing;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod transmit;
 mod turns;
 
@@ -194,6 +196,9 @@ impl Worker {
         let left = self.pending.is_some() && !worked;
         if left {
             self.finish();
+        }
+        if let Some((_, at)) = self.pending {
+            self.rx[at].account.note(&mut self.level);
         }
         self.level.end_round();
         if !self.out.keeping.is_empty() {

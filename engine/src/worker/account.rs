@@ -34,11 +34,11 @@ impl Level {
         self.lowest = self.lowest.min(meter);
     }
 
-    /// A round is over.
+    /// A round is over. The floor never sinks, or queues that began at it would wait for one that is below it.
     #[inline(always)]
     pub(super) fn end_round(&mut self) {
         if self.lowest != u64::MAX {
-            *self = Self { floor: self.lowest, lowest: u64::MAX };
+            *self = Self { floor: self.floor.max(self.lowest), lowest: u64::MAX };
         }
     }
 }
@@ -73,6 +73,12 @@ impl Account {
     #[inline(always)]
     pub(super) fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// The queue has a burst that is not charged yet.
+    #[inline(always)]
+    pub(super) fn note(&self, level: &mut Level) {
+        level.note(self.meter);
     }
 
     /// The queue has brought packets.

@@ -1,0 +1,438 @@
+//! What a turn may cost and what becomes of the rest, with queues that count and a clock that is set by hand.
+
+use super::*;
+use crate::config::QueueFull;
+use crate::link::Bell;
+use crate::pipeline::{Outputs, Pipeline};
+use mem::pool::{Cache, Pages, Pool, PoolSpec};
+use port::work::{BYTES, LEAD, TURN};
+use port::{Capabilities, DropReason, Offload, Segmentation, TxQueue};
+use rustix::fd::BorrowedFd;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+const PORTS: usize = 70;
+/// Ticks of the clock per nanosecond: so many that real time does not count.
+const TICKS: f64 = 1000.0;
+const LONG: usize = 65_000;
+
+/// Where packets come from: a given number of frames that begin alike, each in a buffer of a pool.
+struct Source {
+    cache: Cache,
+    frame: Vec<u8>,
+    len: usize,
+    offload: Offload,
+    left: usize,
+    state: Arc<Mutex<Given>>,
+}
+
+/// What a source has given and got back.
+#[derive(Debug, Default)]
+struct Given {
+    received: usize,
+    completed: usize,
+}
+
+impl RxQueue for Source {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        while burst.len() < burst.room() && self.left > 0 {
+            let mut buffer = self.cache.alloc().expect("there is a buffer for each packet on its way");
+            buffer.reset(0);
+            buffer.append(self.len).unwrap()[..self.frame.len()].copy_from_slice(&self.frame);
+            burst.push_cargo(buffer, std::iter::empty()).unwrap();
+            burst.set_offload(burst.len() - 1, self.offload);
+            self.left -= 1;
+            tally.packets += 1;
+            tally.bytes += self.len as u64;
+        }
+        self.state.lock().unwrap().received += burst.len();
+        Ok(())
+    }
+
+    fn complete(&mut self, burst: &Burst) {
+        self.state.lock().unwrap().completed += burst.len();
+        self.cache.free_all(burst.unload());
+    }
+
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(self.left > 0)
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+/// What an output was asked and took.
+#[derive(Debug)]
+struct Taken {
+    room: usize,
+    calls: usize,
+    packets: usize,
+    bytes: usize,
+    /// Of each packet with TCP headers, its sequence number.
+    sequences: Vec<u32>,
+}
+
+struct Sink(Arc<Mutex<Taken>>, Capabilities);
+
+impl TxQueue for Sink {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        let mut taken = self.0.lock().unwrap();
+        taken.calls += 1;
+        let n = picks.len().min(taken.room);
+        for &pick in &picks[..n] {
+            let len = burst.frame_len(pick.into());
+            taken.packets += 1;
+            taken.bytes += len;
+            tally.packets += 1;
+            tally.bytes += len as u64;
+            let sequence = burst.head(pick.into()).get(38..42).and_then(|bytes| bytes.first_chunk().copied());
+            taken.sequences.extend(sequence.map(u32::from_be_bytes));
+        }
+        taken.room -= n;
+        Ok(n)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.1
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.0.lock().unwrap().room > 0
+    }
+
+    fn notify(&mut self) {}
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        Box::new(Sink(self.0.clone(), self.1))
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+/// Packets of port 0 leave by the outputs from number 2 on, all others by port 1.
+struct Flood(usize);
+
+impl Pipeline for Flood {
+    fn process(&mut self, burst: &mut Burst, from: PortId, _now: Now, out: &mut Outputs) {
+        for i in 0..burst.len() {
+            if from == PortId(0) {
+                out.flood(i, (2..2 + self.0 as u16).map(PortId));
+            } else {
+                out.send(i, PortId(1));
+            }
+        }
+    }
+}
+
+/// A worker with outputs that count.
+struct Bench {
+    worker: Worker,
+    outputs: Vec<Arc<Mutex<Taken>>>,
+}
+
+impl Bench {
+    fn new(outputs: usize, full: QueueFull, capabilities: Capabilities) -> Self {
+        // What is reported goes nowhere.
+        let link = Arc::new(Link::new(channel().0, Bell::new().unwrap()).unwrap());
+        let counters = Arc::new(WorkerCounters::new(PORTS));
+        let parts = Parts {
+            sleeper: Sleeper::new(link.bell.clone()).unwrap(),
+            link,
+            counters,
+            pipeline: Box::new(Flood(outputs)),
+            kernel: Choice::Portable,
+            ticks_per_ns: TICKS,
+            start: ticks(),
+            max_ports: PORTS,
+            workers: 1,
+            spread: Spread::default(),
+            hops: Hops::new(Choice::Portable, PORTS, false, false),
+        };
+        let config = WorkerConfig { queue_full: full, ..WorkerConfig::default() };
+        let mut bench = Self { worker: Worker::new(config, parts), outputs: Vec::new() };
+        (0..outputs + 2).for_each(|port| bench.output(port, capabilities));
+        bench
+    }
+
+    fn output(&mut self, port: usize, capabilities: Capabilities) {
+        let taken = Taken { room: usize::MAX, calls: 0, packets: 0, bytes: 0, sequences: Vec::new() };
+        let taken = Arc::new(Mutex::new(taken));
+        self.outputs.push(taken.clone());
+        let key = key(port);
+        let sink = Box::new(Sink(taken, capabilities));
+        self.worker.obey_one(Command::StartTx(key, Serial(0), sink, [0].into()));
+    }
+
+    /// `left` packets that begin with `frame` and have `len` bytes come in by port `port`.
+    fn source(
+        &mut self,
+        port: usize,
+        frame: &[u8],
+        (len, left): (usize, usize),
+        offload: Offload,
+    ) -> Arc<Mutex<Given>> {
+        let spec = PoolSpec { buffers: 512, size: u16::MAX / 128 * 128, pages: Pages::Ordinary };
+        let (cache, state) = (Pool::new(spec).unwrap().cache(), Arc::new(Mutex::new(Given::default())));
+        let source = Source { cache, frame: frame.to_vec(), len, offload, left, state: state.clone() };
+        self.worker.obey_one(Command::StartRx(key(port), Serial(0), Box::new(source)));
+        state
+    }
+
+    fn at(&mut self, nanoseconds: u64) {
+        self.worker.start = ticks() - (nanoseconds as f64 * TICKS) as u64;
+    }
+
+    fn sum(&self, of: impl Fn(&Taken) -> usize) -> usize {
+        self.outputs.iter().map(|output| of(&output.lock().unwrap())).sum()
+    }
+
+    fn drops(&self, reason: DropReason) -> u64 {
+        self.worker.counters.ports.iter().map(|port| port.drops[reason as usize].get()).sum()
+    }
+
+    /// Every packet that came in, and every copy, left or was counted.
+    fn assert_sums_agree(&self) {
+        let sum = |of: fn(&crate::counters::PortCounters) -> u64| -> u64 {
+            self.worker.counters.ports.iter().map(|port| of(port)).sum()
+        };
+        let entered = sum(|port| port.rx_packets.get() + port.replicated.get());
+        let left =
+            sum(|port| port.tx_packets.get() + port.drops.iter().map(|drops| drops.get()).sum::<u64>());
+        assert_eq!(entered, left);
+    }
+}
+
+fn key(port: usize) -> QueueKey {
+    QueueKey { port: PortId(port as u16), pair: 0 }
+}
+
+/// The headers of a TCP segment over IPv4.
+fn tcp() -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 16, 0, 0, 0, 0, 0, 0]);
+    frame
+}
+
+fn segments_of(size: u16) -> Offload {
+    Offload::with_checksum(34, 16).with_segments(Segmentation::Tcp4, size, false)
+}
+
+#[test]
+fn a_turn_copies_no_more_than_its_budget_and_one_frame_however_many_outputs_there_are() {
+    let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
+    let given = bench.source(0, &[2; 60], (LONG, 64), Offload::NONE);
+    let (mut before, mut rounds) = (0, 0);
+    while given.lock().unwrap().completed < 64 {
+        bench.worker.round();
+        let bytes = bench.sum(|taken| taken.bytes);
+        assert!(
+            bytes - before <= TURN as usize * BYTES as usize + LONG,
+            "{} bytes in a round",
+            bytes - before
+        );
+        (before, rounds) = (bytes, rounds + 1);
+    }
+    assert_eq!(bench.sum(|taken| taken.packets), 64 * 60, "nothing is lost by being carried over");
+    assert!(rounds > 64 * 60 * LONG / (TURN as usize * BYTES as usize + LONG));
+    assert!(bench.worker.counters.carried_turns.get() > 0);
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn a_queue_of_short_frames_gets_as_much_done_as_one_whose_frames_are_long_and_go_everywhere() {
+    let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
+    bench.source(0, &[2; 60], (LONG, usize::MAX), Offload::NONE);
+    let calm = bench.source(1, &[4; 60], (60, usize::MAX), Offload::NONE);
+    for _ in 0..2_000 {
+        bench.worker.round();
+    }
+    let calm = calm.lock().unwrap().completed;
+    let copied: usize = bench.outputs[2..].iter().map(|taken| taken.lock().unwrap().bytes).sum();
+    assert!(calm > 1_990 * 64, "no round passes it by: {calm}");
+    // 47 units for each of its packets, against an eighth of a unit for each byte.
+    assert!(
+        copied as u64 / BYTES < calm as u64 * 50 + 2 * (TURN + LEAD),
+        "{copied} bytes beside {calm} packets"
+    );
+}
+
+#[test]
+fn bursts_of_a_queue_that_floods_become_smaller() {
+    let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
+    let given = bench.source(0, &[2; 60], (LONG, 1_000), Offload::NONE);
+    while given.lock().unwrap().completed < 1_000 {
+        let before = given.lock().unwrap().received;
+        bench.worker.round();
+        let taken = given.lock().unwrap().received - before;
+        assert!(before < 128 || taken <= 1, "{taken} packets after {before}");
+    }
+}
+
+#[test]
+fn a_packet_is_cut_once_for_all_outputs_in_order_and_not_at_all_for_one_without_room() {
+    let mut bench = Bench::new(4, QueueFull::Drop, Capabilities::NONE);
+    bench.outputs[5].lock().unwrap().room = 0;
+    bench.outputs[4].lock().unwrap().room = 100;
+    let payload = 64_000;
+    let given = bench.source(0, &tcp(), (54 + payload, 2), segments_of(64));
+    let mut spent = 0;
+    while given.lock().unwrap().completed < 2 {
+        bench.worker.round();
+        spent += bench.worker.out.spent;
+    }
+    let segments = payload / 64;
+    for output in 2..4 {
+        let taken = bench.outputs[output].lock().unwrap();
+        let expected: Vec<u32> = (0..2 * segments as u32).map(|n| n % segments as u32 * 64).collect();
+        assert_eq!(taken.sequences, expected);
+    }
+    assert_eq!(bench.outputs[4].lock().unwrap().packets, 100);
+    assert_eq!(bench.outputs[5].lock().unwrap().calls, 0, "nothing is made for it");
+    let made = 2 * segments as u64 * port::work::SEGMENT;
+    assert!(spent < 4 * made, "{spent} units for segments of {made}");
+    // The second packet finds two outputs without room, whole.
+    assert_eq!(bench.drops(DropReason::QueueFull), segments as u64 - 100 + 1 + 2);
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn a_turn_makes_no_more_segments_than_its_budget_and_one_set() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    let given = bench.source(0, &tcp(), (54 + 64_000, 64), segments_of(64));
+    let mut before = 0;
+    while given.lock().unwrap().completed < 64 {
+        bench.worker.round();
+        let packets = bench.sum(|taken| taken.packets);
+        assert!((packets - before) as u64 <= TURN / port::work::SEGMENT + 64, "{}", packets - before);
+        before = packets;
+    }
+    assert_eq!(before, 64 * 1_000);
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn outputs_that_cut_themselves_get_the_packet_beside_those_that_do_not() {
+    let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::ALL);
+    bench.worker.obey_one(Command::Judge(Box::new(Flood(2))));
+    bench.output(2, Capabilities::ALL);
+    bench.output(3, Capabilities::NONE);
+    let given = bench.source(0, &tcp(), (54 + 6_400, 3), segments_of(64));
+    while given.lock().unwrap().completed < 3 {
+        bench.worker.round();
+    }
+    let packets: Vec<usize> = bench.outputs[2..].iter().map(|taken| taken.lock().unwrap().packets).collect();
+    assert_eq!(packets, [3, 300]);
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn full_queues_are_waited_for_until_one_deadline_and_cost_other_queues_no_round() {
+    let mut bench = Bench::new(60, QueueFull::Wait, Capabilities::NONE);
+    bench.outputs[2..].iter().for_each(|output| output.lock().unwrap().room = 0);
+    bench.source(0, &[2; 60], (60, 64), Offload::NONE);
+    let calm = bench.source(1, &[4; 60], (60, usize::MAX), Offload::NONE);
+    for round in 0..100_u64 {
+        bench.at(round * 9_000);
+        bench.worker.round();
+        let calls = bench.outputs[2..].iter().map(|output| output.lock().unwrap().calls).max();
+        // The round that carries the burst over tries again at once.
+        assert!(calls <= Some(round as usize + 2), "no output is tried again and again in a round");
+    }
+    assert_eq!(bench.drops(DropReason::QueueFull), 0, "the deadline has not passed");
+    assert!(calm.lock().unwrap().completed > 98 * 64);
+    bench.outputs[2].lock().unwrap().room = 64;
+    bench.at(950_000);
+    bench.worker.round();
+    assert_eq!(bench.outputs[2].lock().unwrap().packets, 64, "an output that makes room gets what waits");
+    bench.at(1_100_000);
+    bench.worker.round();
+    bench.worker.round();
+    assert_eq!(bench.drops(DropReason::QueueFull), 59 * 64, "all that is left, at once");
+}
+
+#[test]
+fn segments_are_waited_for_too_and_none_is_sent_twice() {
+    let mut bench = Bench::new(2, QueueFull::Wait, Capabilities::NONE);
+    bench.outputs[2].lock().unwrap().room = 30;
+    let given = bench.source(0, &tcp(), (54 + 6_400, 2), segments_of(64));
+    for _ in 0..50 {
+        bench.worker.round();
+        bench.outputs[2].lock().unwrap().room += 7;
+    }
+    assert_eq!(given.lock().unwrap().completed, 2);
+    let expected: Vec<u32> = (0..200).map(|n| n % 100 * 64).collect();
+    for output in &bench.outputs[2..] {
+        assert_eq!(output.lock().unwrap().sequences, expected);
+    }
+    assert_eq!(bench.drops(DropReason::QueueFull), 0);
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn a_queue_that_is_stopped_gets_its_buffers_back_and_the_rest_is_counted() {
+    for offload in [Offload::NONE, segments_of(64)] {
+        let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
+        let given = bench.source(0, &tcp(), (54 + 64_000, 128), offload);
+        (0..4).for_each(|_| drop(bench.worker.round()));
+        assert!(bench.worker.rx[0].account.carries());
+        bench.worker.finish();
+        bench.worker.obey_one(Command::StopRx(key(0)));
+        let given = given.lock().unwrap();
+        assert_eq!((given.received, given.completed), (128, 128));
+        assert!(bench.drops(DropReason::SourceStopped) > 0);
+        bench.assert_sums_agree();
+    }
+}
+
+#[test]
+fn random_packets_outputs_and_room_leave_sums_that_agree() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for case in 0..200 {
+        let full = if next(2) == 0 { QueueFull::Drop } else { QueueFull::Wait };
+        let mut bench = Bench::new(1 + next(5) as usize, full, Capabilities::NONE);
+        let len = 54 + 64 + next(60_000) as usize;
+        let offload = if next(3) == 0 { Offload::NONE } else { segments_of(64 + next(3_000) as u16) };
+        bench.source(0, &tcp(), (len, 1 + next(100) as usize), offload);
+        bench.source(1, &[4; 60], (60, 100), Offload::NONE);
+        let mut now = 0;
+        for _ in 0..next(60) {
+            let output = next(bench.outputs.len() as u64) as usize;
+            bench.outputs[output].lock().unwrap().room = next(200) as usize;
+            now += next(300_000);
+            bench.at(now);
+            bench.worker.round();
+        }
+        bench.worker.finish();
+        bench.worker.obey_one(Command::StopRx(key(0)));
+        bench.worker.obey_one(Command::StopRx(key(1)));
+        bench.assert_sums_agree();
+        assert!(bench.worker.rx.is_empty(), "case {case}");
+    }
+}
