@@ -4,7 +4,7 @@
 use mem::Translator;
 use ring::device::{DeviceRing, Packed, Split, Sweep};
 use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
-use ring::{Direction, RingFault, resolve};
+use ring::{Direction, MAX_CHAIN, MAX_PIECES, RingFault, resolve};
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
@@ -89,6 +89,59 @@ fn a_chain_that_loops_ends() {
         }
     });
     assert_eq!(long, Err(RingFault::ChainTooLong));
+}
+
+/// A chain of `n` one-byte buffers in a queue that has room for longer ones.
+fn long<R: DeviceRing>(packed: bool, n: u16) -> Result<Vec<usize>, RingFault> {
+    let mock = Mock::new(Shape { size: 2048, ..shape(packed, false) });
+    for at in 0..n {
+        let next = if at + 1 < n { NEXT } else { 0 };
+        if packed {
+            mock.packed_descriptor(mock.layout.descriptors, at, BUFFERS, 1, at, next | AVAIL);
+        } else {
+            mock.split_descriptor(mock.layout.descriptors, at, BUFFERS, 1, next, at + 1);
+        }
+    }
+    mock.offer(0, 0);
+    mock.available_index(1);
+    take::<R>(&mock, Direction::Read)
+}
+
+#[test]
+fn a_chain_is_read_up_to_the_limit_whatever_the_queue_could_hold() {
+    let (most, pieces) = (MAX_CHAIN as u16, MAX_PIECES as u16);
+    assert_eq!(long::<Split>(false, most + 1), Err(RingFault::ChainTooLong));
+    assert_eq!(long::<Packed>(true, most + 1), Err(RingFault::ChainTooLong));
+    for n in [most, pieces + 1] {
+        assert_eq!(long::<Split>(false, n), Err(RingFault::TooManyPieces));
+        assert_eq!(long::<Packed>(true, n), Err(RingFault::TooManyPieces));
+    }
+    assert_eq!(long::<Split>(false, pieces), Ok(vec![MAX_PIECES]));
+    assert_eq!(long::<Packed>(true, pieces), Ok(vec![MAX_PIECES]));
+}
+
+#[test]
+fn a_table_is_no_longer_than_a_chain_in_a_queue_that_is() {
+    let len = 16 * (MAX_CHAIN as u32 + 1);
+    let mock = Mock::new(Shape { size: 2048, ..shape(false, true) });
+    one(&mock, BUFFERS, len, INDIRECT, 0);
+    assert_eq!(take::<Split>(&mock, Direction::Read), Err(RingFault::IndirectLength(len)));
+    let mock = Mock::new(Shape { size: 2048, ..shape(true, true) });
+    one_packed(&mock, BUFFERS, len, INDIRECT);
+    assert_eq!(take::<Packed>(&mock, Direction::Read), Err(RingFault::IndirectLength(len)));
+}
+
+#[test]
+fn empty_buffers_count_as_pieces() {
+    let table = |n: u16| {
+        move |m: &Mock| {
+            (0..n).for_each(|at| m.split_descriptor(TABLE, at, BUFFERS, 0, NEXT, at + 1));
+            m.split_descriptor(TABLE, n, BUFFERS, 60, 0, 0);
+            one(m, TABLE - USER, 16 * (u32::from(n) + 1), INDIRECT, 0);
+        }
+    };
+    assert_eq!(split(true, table(MAX_PIECES as u16 - 1)), Ok(vec![60]));
+    assert_eq!(split(true, table(MAX_PIECES as u16)), Err(RingFault::TooManyPieces));
 }
 
 #[test]

@@ -9,6 +9,9 @@ pub(super) struct Pieces {
     /// Pieces that are used up, and bytes of the one behind them.
     whole: usize,
     bytes: usize,
+    /// Pieces that were looked at.
+    #[cfg(test)]
+    pub(super) steps: usize,
 }
 
 impl Pieces {
@@ -18,6 +21,10 @@ impl Pieces {
         let mut left = n;
         std::iter::from_fn(move || {
             while left > 0 {
+                #[cfg(test)]
+                {
+                    self.steps += 1;
+                }
                 let rest = frame.piece(self.whole)?.split_at(self.bytes).1;
                 let taken = rest.split_at(left).0;
                 left -= taken.len();

@@ -132,6 +132,33 @@ fn a_long_segment_becomes_the_segments_that_it_stands_for() {
 }
 
 #[test]
+fn segmentation_looks_at_each_piece_and_each_segment_once() {
+    let payload = vec![7; 64_000];
+    let (frame, start) = packet(Version::V4, protocol::TCP, 0, &payload);
+    let burst = burst_of(&frame, &[256], cut(Segmentation::Tcp4, start, 64));
+    let (mut finishing, mut made) = (Finishing::start(&burst, 0).unwrap(), Burst::new());
+    while finishing.fill(&burst, 0, &mut made) {}
+    let (segments, pieces) = (finishing.packets(), frame.len().div_ceil(256));
+    assert_eq!((segments, pieces), (1000, 251));
+    assert!(finishing.pieces.steps <= segments + pieces, "{} steps", finishing.pieces.steps);
+}
+
+#[test]
+fn the_longest_packets_become_segments_with_right_lengths_in_both_versions() {
+    for (version, kind) in [(Version::V4, Segmentation::Tcp4), (Version::V6, Segmentation::Tcp6)] {
+        let headers = packet(version, protocol::TCP, 0, &[]).0.len();
+        let (frame, start) = packet(version, protocol::TCP, 0, &vec![7; 65_550 - headers]);
+        for size in [64, 1448, 32_768, 65_000, u16::MAX] {
+            let made = finish(&burst_of(&frame, &[300], cut(kind, start, size)));
+            let longest = usize::from(size).min(65_550 - headers) + headers - 14;
+            let fits = longest - if version == Version::V6 { 40 } else { 0 } <= usize::from(u16::MAX);
+            assert_eq!(made.is_ok(), fits, "{version:?}, {size}");
+            assert!(made.unwrap_or_default().iter().all(|segment| is_right(segment)), "{version:?}, {size}");
+        }
+    }
+}
+
+#[test]
 fn a_checksum_that_comes_out_as_zero_is_written_as_its_other_form() {
     // The last word is chosen so that the sum is all ones.
     let (mut frame, start) = packet(Version::V4, protocol::UDP, 0, &[0, 0]);
