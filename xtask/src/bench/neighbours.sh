@@ -46,10 +46,12 @@ start_testpmd() {
         devices="$devices --vdev net_vhost$number,iface=$FOLDER/$name,queues=1,client=1"
         number=$((number + 1))
     done
-    # Ports 0 and 1 are a pair, and ports 2 and 3.
-    { sleep 1; echo "set fwd io"; echo start; sleep 3600; } |
-        dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments \
-            -m 512 $devices -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=65536 >switch.log 2>&1 &
+    # It ends where its standard input does, so that is held open here. Ports 0 and 1 are a pair, and ports 2 and 3.
+    mkfifo commands
+    dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
+        $devices -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=65536 <commands >switch.log 2>&1 &
+    exec 3>commands
+    printf 'set fwd io\nstart\n' >&3
 }
 
 start_ovs() {

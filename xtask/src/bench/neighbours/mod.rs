@@ -203,7 +203,9 @@ fn read(arguments: &NeighboursArguments, case: Case) -> Result<Reading> {
     let folder = TempDir::with_prefix("linerate-bench-").context("no temporary folder")?;
     let limit = (3.0 * arguments.seconds + MORE).ceil().to_string();
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", &limit, "bash", "-c", SCRIPT]);
+    let script = folder.path().join("neighbours.sh");
+    fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
+    command.args(["--kill-after=10", &limit, "bash"]).arg(script);
     command.env("SUBJECT", word(case.peer)).env("ATTACK", case.attack);
     command.env("RING", word(case.ring)).env("MODEL", word(case.model));
     command.env("SECONDS_EACH", arguments.seconds.to_string());
