@@ -113,14 +113,14 @@ impl rounds::Subject for Case {
 }
 
 /// The word on the command line.
-fn word(value: impl ValueEnum) -> String {
+fn word(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 impl Case {
     fn new(peer: Peer, model: Model, ring: Ring, attack: &str) -> Self {
-        let switch = if peer == Peer::Linerate { word(model) } else { "-".to_owned() };
-        let title = format!("{} {switch} {} {attack}", word(peer), word(ring));
+        let switch = if peer == Peer::Linerate { word(&model) } else { "-".to_owned() };
+        let title = format!("{} {switch} {} {attack}", word(&peer), word(&ring));
         // A few hundred of them, for as long as the program runs.
         Self { peer, model, ring, attack: attack.to_owned().leak(), title: title.leak() }
     }
@@ -206,8 +206,8 @@ fn read(arguments: &NeighboursArguments, case: Case) -> Result<Reading> {
     let script = folder.path().join("neighbours.sh");
     fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
     command.args(["--kill-after=10", &limit, "bash"]).arg(script);
-    command.env("SUBJECT", word(case.peer)).env("ATTACK", case.attack);
-    command.env("RING", word(case.ring)).env("MODEL", word(case.model));
+    command.env("SUBJECT", word(&case.peer)).env("ATTACK", case.attack);
+    command.env("RING", word(&case.ring)).env("MODEL", word(&case.model));
     command.env("SECONDS_EACH", arguments.seconds.to_string());
     command.env("SWITCH_CPU", arguments.switch_cpu.to_string());
     command.env("GUEST_CPU", arguments.guest_cpu.to_string());

@@ -53,8 +53,8 @@ impl Row {
 
     /// Such as `linerate inline`.
     fn switch(&self) -> (String, String) {
-        let model = if self.case.peer == Peer::Linerate { word(self.case.model) } else { "-".to_owned() };
-        (word(self.case.peer), model)
+        let model = if self.case.peer == Peer::Linerate { word(&self.case.model) } else { "-".to_owned() };
+        (word(&self.case.peer), model)
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn table(cases: &[Case], readings: &Readings) -> String {
     let titles = titles.map(|title| format!("{title:>10}")).join(" ");
     let mut text = format!("{:<9} {:<9} {:<14} {:<23} {titles}  goal\n", "switch", "model", "ring", "attack");
     for row in rows(cases, readings) {
-        let ((switch, model), ring) = (row.switch(), word(row.case.ring));
+        let ((switch, model), ring) = (row.switch(), word(&row.case.ring));
         let number = |value: f64, digits: usize| format!("{value:>10.digits$}");
         let ratio =
             |value: Option<f64>| value.map_or_else(|| format!("{:>10}", "-"), |value| number(value, 2));
@@ -100,7 +100,7 @@ pub(super) fn json(cases: &[Case], readings: &Readings) -> Value {
     let row = |row: Row| {
         let ((switch, model), m) = (row.switch(), row.median);
         json!({
-            "switch": switch, "model": model, "ring": word(row.case.ring), "attack": row.case.attack,
+            "switch": switch, "model": model, "ring": word(&row.case.ring), "attack": row.case.attack,
             "mpps": m.mpps, "rate_ratio": row.rate, "p50_us": m.p50, "p99_us": m.p99, "p99_ratio": row.p99,
             "stolen": m.stolen, "silence_ms": m.silence, "own_stall_ms": m.stall, "attacks": m.attacks,
             "refused": m.refused, "attacker_share": m.share, "met": row.is_met(),
