@@ -25,7 +25,7 @@ enum Trace {
     Named,
 }
 
-const ATTACKS: [(&str, Trace); 16] = [
+const ATTACKS: [(&str, Trace); 19] = [
     ("greedy", Trace::None),
     ("tso-pieces", Trace::Named),
     ("tso-pieces-broadcast", Trace::Named),
@@ -42,14 +42,22 @@ const ATTACKS: [(&str, Trace); 16] = [
     ("uso", Trace::None),
     ("kicks", Trace::None),
     ("reconnect", Trace::None),
+    ("memif-chains", Trace::Named),
+    ("memif-long", Trace::None),
+    ("stream-long", Trace::None),
 ];
 
-fn start(folder: &Path) -> Switch {
+/// A switch whose attacker has a port of the kind that the attack needs.
+fn start(folder: &Path, attack: &str) -> Switch {
     let mut text = "[[worker]]\n".to_owned();
     for name in PORTS {
-        let socket = folder.join(name);
+        let kind = match attack.split_once('-') {
+            Some((kind @ ("memif" | "stream"), _)) if name == "attacker" => kind,
+            _ => "vhost-user",
+        };
+        let socket = folder.join(name).display().to_string();
         // Writing to a String cannot fail.
-        let _ = write!(text, "[[port]]\nname = \"{name}\"\nsocket = \"{}\"\n", socket.display());
+        let _ = write!(text, "[[port]]\nname = \"{name}\"\nkind = \"{kind}\"\nsocket = \"{socket}\"\n");
     }
     Switch::start_from(folder, &text)
 }
@@ -82,7 +90,7 @@ fn traces(report: &Value, counted: &[Counters]) -> u64 {
 /// What an attack did to the switch and the calm pair; an empty list is as it should be.
 fn faults(name: &str, ring: &str, trace: Trace) -> Vec<String> {
     let folder = folder();
-    let switch = start(folder.path());
+    let switch = start(folder.path(), name);
     let report = attack(folder.path(), name, ring);
     let counted = switch.settled(&PORTS);
     assert_sums_agree(&counted);

@@ -102,6 +102,10 @@ fn judge(attack: &Attack, args: &GuestArgs) -> Result<(), Trouble> {
         let remedy = "give --peer MAC, or a second socket whose device receives";
         return Err(Trouble::bad(place(), "nothing says where its frames go", remedy));
     }
+    if !attack.is_vhost_user() && !args.socket.listen.is_empty() {
+        let reason = "the device of this attack connects, and never listens";
+        return Err(Trouble::bad(place(), reason, "let the switch listen, and give --connect"));
+    }
     if attack.is_theft() && args.peer.is_none() && args.attack.calm.is_empty() {
         let reason = "nothing says whose address it takes";
         return Err(Trouble::bad(place(), reason, "give --peer MAC, or --calm twice"));

@@ -21,6 +21,13 @@ trap 'exit 130' INT TERM
 full=drop
 [ "$ATTACK" = no-drain ] && full=wait
 
+# The devices of some attacks can only connect, and need a port of another kind.
+side=listen mode=client kind=vhost-user
+case "$ATTACK" in
+    memif-*) side=connect mode=server kind=memif ;;
+    stream-*) side=connect mode=server kind=stream ;;
+esac
+
 start_linerate() {
     {
         case "$MODEL" in
@@ -33,7 +40,9 @@ start_linerate() {
                 ;;
         esac
         for name in a b x y; do
-            printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\n' "$name" "$FOLDER" "$name"
+            [ "$name" = x ] && of=$kind || of=vhost-user
+            printf '[[port]]\nname = "%s"\nkind = "%s"\nsocket = "%s/%s"\nmode = "%s"\n' \
+                "$name" "$of" "$FOLDER" "$name" "$mode"
         done
     } >switch.toml
     "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
@@ -78,5 +87,5 @@ case "$SUBJECT" in
     testpmd) start_testpmd >&2 ;;
     ovs) start_ovs >&2 ;;
 esac
-"$LINERATE" guest --hostile "$ATTACK" --anyway --listen "$FOLDER/x" --listen "$FOLDER/y" \
+"$LINERATE" guest --hostile "$ATTACK" --anyway "--$side" "$FOLDER/x" "--$side" "$FOLDER/y" \
     --calm "$FOLDER/a" --calm "$FOLDER/b" --ring "$RING" --cpu "$GUEST_CPU" --seconds "$SECONDS_EACH" -o json

@@ -1,6 +1,7 @@
 //! The attacks: a name, what it does, and the plans of its devices.
 
 use super::frames::{HEADER, Header, TCP4, plain, tcp4, tcp6, tso4, tso6, uso};
+use super::other::Via;
 use super::plan::{Need, Piece, Plan, Receive, Target, one_byte_pieces, pages};
 use port::vhost_user::Features;
 
@@ -34,16 +35,22 @@ pub struct Attack {
     pub(super) receive: fn(&Target) -> Plan,
     /// Whether it only comes and goes.
     pub(super) reconnects: bool,
+    pub(super) via: Via,
 }
 
 const fn attack(name: &'static str, about: &'static str, send: fn(&Target) -> Plan) -> Attack {
-    Attack { name, about, needs_receiver: false, send, receive: receiver, reconnects: false }
+    Attack { name, about, needs_receiver: false, send, receive: receiver, reconnects: false, via: Via::Vhost }
 }
 
 impl Attack {
     /// Whether it concerns no other guest, so that it needs no address.
     pub fn is_alone(&self) -> bool {
         matches!(self.name, "kicks" | "reconnect" | "mac-theft") || self.name.ends_with("-broadcast")
+    }
+
+    /// Whether it is made at a vhost-user port; otherwise its device can only connect.
+    pub fn is_vhost_user(&self) -> bool {
+        self.via == Via::Vhost
     }
 
     /// Whether it takes the address of another guest.
@@ -96,6 +103,22 @@ pub static ATTACKS: &[Attack] = &[
     Attack {
         reconnects: true,
         ..attack("reconnect", "Connects, shares memory and disconnects in a loop", |_| Plan::default())
+    },
+    Attack {
+        via: Via::Memif(128),
+        ..attack(
+            "memif-chains",
+            "Frames of 65,000 B in chains of 128 B buffers, at a memif port",
+            long_frames,
+        )
+    },
+    Attack {
+        via: Via::Memif(65_536),
+        ..attack("memif-long", "Frames of 65,000 B in one buffer each, at a memif port", long_frames)
+    },
+    Attack {
+        via: Via::Stream,
+        ..attack("stream-long", "Frames of 65,000 B, at a port of kind stream", long_frames)
     },
 ];
 

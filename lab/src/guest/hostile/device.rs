@@ -5,6 +5,7 @@ use super::arena::{Area, Arena};
 use super::frames::HEADER;
 use super::plan::{Piece, Plan, Receive};
 use super::replay::{DESC, Desc, INDIRECT, NEXT, Replay, WRITE};
+use super::squad::Unit;
 use core::sync::atomic::{Ordering, fence};
 use port::vhost_user::Features;
 use port::virtio_user::{FrontEnd, RingKind, VringSetup};
@@ -128,21 +129,6 @@ impl Device {
         Ok(device)
     }
 
-    /// One turn.
-    #[inline]
-    pub(super) fn step(&mut self) -> Result<(), GuestError> {
-        let came = self.receive()?;
-        let mut back = [0; BURST];
-        let n = take(&mut self.tx.ring, &mut back)?;
-        back[..n].iter().for_each(|chain| self.tx.ring.release(*chain));
-        self.counts.sent += n as u64;
-        let sent = self.send();
-        if came + sent > 0 || self.plan.kicks {
-            self.kick();
-        }
-        Ok(())
-    }
-
     fn receive(&mut self) -> Result<usize, GuestError> {
         if !self.plan.receive.returns {
             return Ok(0);
@@ -216,12 +202,28 @@ impl Device {
             }
         }
     }
+}
 
-    pub(super) fn counts(&self) -> Counts {
+impl Unit for Device {
+    #[inline]
+    fn step(&mut self) -> Result<(), GuestError> {
+        let came = self.receive()?;
+        let mut back = [0; BURST];
+        let n = take(&mut self.tx.ring, &mut back)?;
+        back[..n].iter().for_each(|chain| self.tx.ring.release(*chain));
+        self.counts.sent += n as u64;
+        let sent = self.send();
+        if came + sent > 0 || self.plan.kicks {
+            self.kick();
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
         self.counts
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.front_end.is_closed()
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! `attacks` is the table: a name and the `plan` of each device (features, memory, chains to send and buffers to receive
 //! into, made of `frames`). `device` plugs a plan in: `arena` is its memory, and its rings `replay` prepared chains,
-//! `split` or `packed`. `squad` holds the devices of one attack and plugs them in again when the switch closes a
+//! `split` or `packed`. `other` are attackers at memif and
+//! stream ports. `squad` holds the devices of one attack and plugs them in again when the switch closes a
 //! connection; `turns` says what part of a thread's time they take.
 
 mod arena;
 mod attacks;
 mod device;
 mod frames;
+mod other;
 mod packed;
 mod plan;
 mod replay;

@@ -91,6 +91,11 @@ impl Plan {
         Self::cut(frames, |at, len| vec![Piece { at, len }])
     }
 
+    /// The frame of an image that holds one, without the virtio-net header.
+    pub(super) fn frame(&self) -> &[u8] {
+        self.image.get(HEADER..).unwrap_or_default()
+    }
+
     /// Frames in pieces: `cut` is told where a frame begins and its bytes.
     pub(super) fn cut(frames: Vec<Vec<u8>>, cut: impl Fn(u32, u32) -> Vec<Piece>) -> Self {
         let (mut image, mut variants) = (Vec::new(), Vec::new());

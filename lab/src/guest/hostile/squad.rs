@@ -4,6 +4,7 @@
 use super::super::GuestError;
 use super::attacks::Attack;
 use super::device::{Counts, Device};
+use super::other::{self, Via};
 use super::plan::{Plan, Target};
 use port::virtio_user::{FrontEnd, FrontEndListener, RingKind};
 use std::path::PathBuf;
@@ -21,6 +22,18 @@ const RETRY: Duration = Duration::from_millis(20);
 const BREATH: Duration = Duration::from_millis(1);
 /// Turns between two looks at the connections.
 const LOOK: u32 = 4096;
+
+/// A device that is plugged in.
+pub(super) trait Unit: Send {
+    /// One turn, which never waits.
+    fn step(&mut self) -> Result<(), GuestError>;
+    /// What it did so far.
+    fn counts(&self) -> Counts;
+    /// Whether the switch has closed the connection, where a turn does not find that out.
+    fn is_closed(&self) -> bool {
+        false
+    }
+}
 
 /// Which side makes a device's connection.
 #[derive(Clone, Debug)]
@@ -63,6 +76,7 @@ pub struct Account {
 #[derive(Clone)]
 struct Plug {
     socket: Socket,
+    via: Via,
     plan: Arc<Plan>,
     ring: RingKind,
     mac: [u8; 6],
@@ -72,8 +86,8 @@ struct Plug {
 
 struct Member {
     plug: Plug,
-    device: Option<Box<Device>>,
-    coming: Option<Receiver<Result<Box<Device>, GuestError>>>,
+    device: Option<Box<dyn Unit>>,
+    coming: Option<Receiver<Result<Box<dyn Unit>, GuestError>>>,
     loops: Option<Arc<AtomicU64>>,
     account: Account,
 }
@@ -107,16 +121,23 @@ impl Socket {
 }
 
 impl Plug {
-    fn once(&self) -> Result<Box<Device>, GuestError> {
-        let front_end = self.socket.open()?;
-        Device::plug_in(front_end, &self.plan, self.ring, self.mac, self.anyway).map(Box::new)
+    fn once(&self) -> Result<Box<dyn Unit>, GuestError> {
+        let path = self.socket.path();
+        match self.via {
+            Via::Memif(buffer) => other::memif(path, buffer, self.plan.frame().to_vec(), TIMEOUT),
+            Via::Stream => other::stream(path, self.plan.frame()),
+            Via::Vhost => {
+                let front_end = self.socket.open()?;
+                Ok(Box::new(Device::plug_in(front_end, &self.plan, self.ring, self.mac, self.anyway)?))
+            }
+        }
     }
 
     /// Until it is plugged in, or never can be.
-    fn plug_in(&self) -> Result<Box<Device>, GuestError> {
+    fn plug_in(&self) -> Result<Box<dyn Unit>, GuestError> {
         loop {
             match self.once() {
-                Err(GuestError::FrontEnd(_)) if !self.ending.load(Ordering::Relaxed) => {
+                Err(GuestError::FrontEnd(_) | GuestError::Closed) if !self.ending.load(Ordering::Relaxed) => {
                     std::thread::sleep(RETRY);
                 }
                 other => return other,
@@ -155,7 +176,7 @@ impl Member {
     }
 
     /// Plugs in on another thread, after a pause where a device was there before.
-    fn call(&mut self, before: Option<Box<Device>>) {
+    fn call(&mut self, before: Option<Box<dyn Unit>>) {
         let (send, receive) = channel();
         let plug = self.plug.clone();
         std::thread::spawn(move || {
@@ -186,7 +207,7 @@ impl Member {
         Ok(())
     }
 
-    fn leave(&mut self, device: Box<Device>) {
+    fn leave(&mut self, device: Box<dyn Unit>) {
         self.account.refused += 1;
         self.account.counts = sum(self.account.counts, device.counts());
         self.call(Some(device));
@@ -196,7 +217,9 @@ impl Member {
     fn step(&mut self) {
         let Some(device) = &mut self.device else { return };
         if let Err(error) = device.step() {
-            self.account.fault = Some(error.to_string());
+            if !matches!(error, GuestError::Closed) {
+                self.account.fault = Some(error.to_string());
+            }
             if let Some(device) = self.device.take() {
                 self.leave(device);
             }
@@ -223,7 +246,8 @@ impl Squad {
         let roles = [((attack.send)(target), target.own), ((attack.receive)(target), target.to)];
         let member = |(n, (socket, (plan, mac))): (usize, (Socket, (Plan, _)))| {
             let (plan, ending) = (Arc::new(plan), ending.clone());
-            let plug = Plug { socket, plan, ring: orders.ring, mac, anyway: orders.anyway, ending };
+            let via = if n == 0 { attack.via } else { Via::Vhost };
+            let plug = Plug { socket, via, plan, ring: orders.ring, mac, anyway: orders.anyway, ending };
             Member::new(plug, attack.reconnects && n == 0)
         };
         let members = sockets.into_iter().zip(roles).enumerate().map(member).collect();

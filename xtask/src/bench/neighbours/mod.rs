@@ -174,11 +174,17 @@ fn cases(arguments: &NeighboursArguments) -> Result<Vec<Case>> {
     for &peer in &arguments.peers {
         let models = if peer == Peer::Linerate { &arguments.models[..] } else { &[Model::Inline] };
         for (&model, &ring) in models.iter().flat_map(|model| rings.iter().map(move |ring| (model, ring))) {
-            let attacks = chosen.iter().map(String::as_str).filter(|name| *name != HONEST);
+            let can = |name: &&str| *name != HONEST && (peer == Peer::Linerate || !is_own(name));
+            let attacks = chosen.iter().map(String::as_str).filter(can);
             cases.extend([HONEST].into_iter().chain(attacks).map(|name| Case::new(peer, model, ring, name)));
         }
     }
     Ok(cases)
+}
+
+/// Whether an attack is made at a port of a kind that only linerate is measured with.
+fn is_own(attack: &str) -> bool {
+    attack.starts_with("memif-") || attack.starts_with("stream-")
 }
 
 /// The attacks that the guest knows.
