@@ -5,6 +5,8 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use lab::guest::hostile::{ATTACKS, Attack, find};
+use lab::traffic::rate::Rate;
 use port::virtio_user::RingKind;
 use std::path::PathBuf;
 use wire::MacAddress;
@@ -540,12 +542,39 @@ pub(crate) struct GuestArgs {
     /// Do not ask for mergeable receive buffers
     #[arg(long)]
     pub(crate) no_mergeable: bool,
-    /// Ring entries: a power of two on split rings
-    #[arg(long, default_value_t = 1024, value_parser = RangedU64ValueParser::<u16>::new().range(2..=32_768))]
-    pub(crate) queue_size: u16,
+    /// Ring entries: a power of two on split rings [default: 1024; of an attack, the largest that it has a use for]
+    #[arg(long, value_parser = RangedU64ValueParser::<u16>::new().range(2..=32_768))]
+    pub(crate) queue_size: Option<u16>,
+    #[command(flatten)]
+    pub(crate) attack: HostileArgs,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+/// How a guest attacks its switch.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HostileArgs {
+    /// Attack the switch. The first socket's device sends; a second socket's device, if there is one, receives what it
+    /// sends, and otherwise frames go to --peer
+    #[arg(long, value_name = "NAME", value_parser = attack(), conflicts_with = "packets")]
+    pub(crate) hostile: Option<&'static Attack>,
+    /// Attack also where the switch does not offer the features that the attack needs
+    #[arg(long, requires = "hostile")]
+    pub(crate) anyway: bool,
+    /// Sockets of two calm guests, the sender's and the receiver's: in turns with the attacker they send 64 B frames one
+    /// way, first as fast as the switch takes them and then at --rate
+    #[arg(long, value_name = "SOCKET", requires = "hostile")]
+    pub(crate) calm: Vec<PathBuf>,
+    /// Rate at which the calm guests' latency is measured
+    #[arg(long, default_value = "100kpps", requires = "calm", value_name = "RATE")]
+    pub(crate) rate: Rate,
+}
+
+/// The attacks with what each of them does.
+fn attack() -> impl TypedValueParser<Value = &'static Attack> {
+    let names = ATTACKS.iter().map(|attack| PossibleValue::new(attack.name).help(attack.about));
+    PossibleValuesParser::new(names).try_map(|name| find(&name).ok_or_else(|| format!("no attack `{name}`")))
 }
 
 /// Which side makes the connection.

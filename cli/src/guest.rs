@@ -3,6 +3,9 @@
 //! One process, one thread, one or more devices. A back end that goes away is waited for: a device is plugged in
 //! anew, with fresh rings, as often as it takes, so that a switch can be killed and started again under load.
 
+mod calm;
+mod hostile;
+
 use crate::args::{self, FrameSize, GuestArgs, GuestMode, Output};
 use crate::host::Host;
 use crate::trouble::Trouble;
@@ -21,6 +24,9 @@ use wire::MacAddress;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Looks at the queues between two looks at the clock.
 const STEPS: u32 = 4096;
+
+/// Entries of a ring for which no number is given.
+const QUEUE_SIZE: u16 = 1024;
 
 /// What a guest did, as printed.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,6 +74,9 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     let ending = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, ending.clone())?;
+    }
+    if let Some(attack) = args.attack.hostile {
+        return hostile::run(attack, args, &ending);
     }
     let mut seats = seats(args)?;
     while !ending.load(Ordering::Relaxed) && seats.iter().any(|seat| seat.device.is_none()) {
@@ -127,10 +136,7 @@ pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Trouble> {
 }
 
 fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Trouble> {
-    if !args.ring.is_packed() && !args.queue_size.is_power_of_two() {
-        let reason = format!("{} is no power of two, as split rings need", args.queue_size);
-        return Err(Trouble::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"));
-    }
+    judge_size(args)?;
     let connect = args.socket.connect.iter().map(|path| Ok(Door::Connect(path.clone())));
     let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
         Ok(listener) => Ok(Door::Listen(path.clone(), listener)),
@@ -139,6 +145,17 @@ fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Trouble> {
     let doors = connect.chain(listen).collect::<Result<Vec<_>, _>>()?;
     let count = doors.len();
     Ok(doors.into_iter().enumerate().map(|(n, door)| Seat::new(door, config(args, n, count))).collect())
+}
+
+/// Split rings have a power of two.
+fn judge_size(args: &GuestArgs) -> Result<(), Trouble> {
+    match args.queue_size {
+        Some(size) if !args.ring.is_packed() && !size.is_power_of_two() => {
+            let reason = format!("{size} is no power of two, as split rings need");
+            Err(Trouble::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
@@ -153,7 +170,7 @@ fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
         ring: args.ring,
         descriptors: descriptors(args.descriptors),
         mode: mode(args.mode),
-        queue_size: args.queue_size,
+        queue_size: args.queue_size.unwrap_or(QUEUE_SIZE),
         queue_pairs: args.queue_pairs,
         mergeable: !args.no_mergeable,
         mac: mac(n),

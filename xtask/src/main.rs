@@ -50,6 +50,8 @@ enum Bench {
     Scale(bench::ScaleArguments),
     /// Handing items from core to core, and buffers, beside crossbeam, rtrb and DPDK
     Rings(bench::RingsArguments),
+    /// Measures a calm pair of guests beside attackers, relative to an honest neighbour
+    Neighbours(bench::NeighboursArguments),
     /// Measures 64-byte frames over interfaces, beside Open vSwitch
     Sixtyfour(bench::SixtyFourArguments),
 }
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Guests(arguments)) => bench::guests(&arguments),
         Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
         Chore::Bench(Bench::Rings(arguments)) => bench::rings(&arguments),
+        Chore::Bench(Bench::Neighbours(arguments)) => bench::neighbours(&arguments),
         Chore::Bench(Bench::Sixtyfour(arguments)) => bench::sixtyfour(&arguments),
     };
     match result {

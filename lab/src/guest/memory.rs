@@ -19,16 +19,30 @@ pub(super) struct Memory {
     spec: RegionSpec,
 }
 
+/// From one region to the next, in either address space.
+const SPACING: u64 = 1 << 32;
+
 impl Memory {
     pub(super) fn new(len: u64) -> Result<Self, GuestError> {
+        Self::nth(0, len)
+    }
+
+    /// Region `n` of several: its addresses are `n` times [`Memory::distance`] above those of the first.
+    pub(super) fn nth(n: u8, len: u64) -> Result<Self, GuestError> {
         let failed = |what: &str, why: &dyn std::fmt::Display| GuestError::Memory(format!("{what}: {why}"));
         let file = memfd_create("linerate-guest", MemfdFlags::CLOEXEC).map_err(|e| failed("memfd", &e))?;
         let len = len.next_multiple_of(4096);
         ftruncate(&file, len).map_err(|e| failed("setting its size", &e))?;
-        let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
+        let spec =
+            RegionSpec { guest: GUEST + Self::distance(n), user: USER + Self::distance(n), len, offset: 0 };
         let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
         let map = Map::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
         Ok(Self { file, map: Arc::new(map), spec })
+    }
+
+    /// From the addresses of the first region to those of region `n`.
+    pub(super) fn distance(n: u8) -> u64 {
+        u64::from(n) * SPACING
     }
 
     /// As the front end shares it.

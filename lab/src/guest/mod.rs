@@ -7,6 +7,7 @@
 mod buffers;
 mod device;
 mod frames;
+pub mod hostile;
 mod memory;
 
 pub use device::{GuestDevice, GuestStats, plug_in};
@@ -83,6 +84,9 @@ pub enum GuestError {
     /// The back end lacks what ring kind or descriptors need.
     #[error("the back end does not offer {0}; choose another kind of ring or of descriptors")]
     Missing(&'static str),
+    /// The back end lacks what an attack needs.
+    #[error("the back end does not offer {0}, which this attack needs")]
+    NotOffered(&'static str),
     /// The back end has fewer queue pairs.
     #[error("the back end has {has} queue pairs but {wants} were asked for")]
     QueuePairs {

@@ -2,6 +2,7 @@
 //! same guest; only the ratio of two such readings means anything.
 
 mod guests;
+mod neighbours;
 mod net;
 mod own;
 mod picture;
@@ -23,6 +24,7 @@ use crate::command;
 use crate::hugepages::HugePages;
 use crate::packages;
 pub(crate) use guests::{GuestsArguments, guests};
+pub(crate) use neighbours::{NeighboursArguments, neighbours};
 pub(crate) use net::{NetArguments, net};
 use progress::Progress;
 use report::Row;

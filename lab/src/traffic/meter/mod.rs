@@ -24,6 +24,32 @@ pub struct Stream {
     pub delay: Delay,
     /// Bytes of the frames that came, without duplicates.
     pub bytes: u64,
+    silence: Silence,
+}
+
+/// The longest time without a frame.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    /// When the last frame came, or the measurement began; none before and behind it.
+    last: Option<u64>,
+    longest: u64,
+}
+
+impl Silence {
+    #[inline]
+    fn broken(&mut self, now: u64) {
+        if let Some(last) = &mut self.last {
+            self.longest = self.longest.max(now.saturating_sub(*last));
+            *last = now;
+        }
+    }
+}
+
+impl Stream {
+    /// The longest time without a frame between [`Meter::begin`] and [`Meter::end`], in nanoseconds.
+    pub fn longest_silence(&self) -> u64 {
+        self.silence.longest
+    }
 }
 
 /// Frames that belong to no stream's counts.
@@ -76,9 +102,25 @@ impl Meter {
             self.strangers.future += 1;
             return;
         }
+        stream.silence.broken(now);
         if matches!(stream.order.take(tag.sequence), Arrival::InOrder | Arrival::Reordered) {
             stream.bytes += len as u64;
             stream.delay.take(tag.sequence, delay);
+        }
+    }
+
+    /// From here on, time without frames counts as silence.
+    pub fn begin(&mut self, now: u64) {
+        for stream in &mut self.streams {
+            stream.silence = Silence { last: Some(now), longest: 0 };
+        }
+    }
+
+    /// From here on it does not count any more.
+    pub fn end(&mut self, now: u64) {
+        for stream in &mut self.streams {
+            stream.silence.broken(now);
+            stream.silence.last = None;
         }
     }
 
@@ -127,6 +169,20 @@ mod tests {
         meter.take(Some(&tail(0, 0, 100)), 60, 100);
         let expected = Strangers { warm_up: 1, untagged: 2, unknown: 1, future: 1 };
         assert_eq!((meter.strangers(), meter.received(), meter.taken()), (expected, 1, 6));
+    }
+
+    #[test]
+    fn silence_counts_from_the_beginning_to_the_end_and_not_outside() {
+        let mut meter = Meter::new(1, KEY);
+        meter.take(Some(&tail(0, 0, 0)), 60, 10);
+        meter.begin(1_000);
+        for (sequence, now) in [(1, 1_100), (2, 1_500), (3, 1_600)] {
+            meter.take(Some(&tail(0, sequence, now)), 60, now);
+        }
+        assert_eq!(meter.streams()[0].longest_silence(), 400);
+        meter.end(3_000);
+        meter.take(Some(&tail(0, 4, 9_000)), 60, 9_000);
+        assert_eq!(meter.streams()[0].longest_silence(), 1_400);
     }
 
     #[test]

@@ -72,6 +72,9 @@ pub struct StreamOutcome {
     pub jitter_max_ns: f64,
     /// The size of IPDV (RFC 3393), in nanoseconds.
     pub ipdv_ns: Summary,
+    /// The longest time without a frame while frames were sent, in nanoseconds.
+    #[serde(default)]
+    pub longest_silence_ns: u64,
     /// Latencies: the greatest of each range in nanoseconds, and how many frames had it.
     pub histogram: Vec<(u64, u64)>,
 }
@@ -186,9 +189,10 @@ impl Counted<'_> {
 
     fn stream(&self, i: usize) -> StreamOutcome {
         let (sent, rate) = (&self.sent[i], self.rates.get(i).copied().flatten());
-        let Some(Stream { order, delay, bytes }) = self.meter.streams().get(i) else {
+        let Some(stream) = self.meter.streams().get(i) else {
             return StreamOutcome::default();
         };
+        let Stream { order, delay, bytes, .. } = stream;
         let received = order.received();
         let lost = sent.frames.saturating_sub(received);
         StreamOutcome {
@@ -212,6 +216,7 @@ impl Counted<'_> {
             jitter_ns: delay.jitter(),
             jitter_max_ns: delay.most_jitter(),
             ipdv_ns: delay.variation().summary(),
+            longest_silence_ns: stream.longest_silence(),
             histogram: delay.latency().buckets().collect(),
         }
     }

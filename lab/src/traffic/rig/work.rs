@@ -158,8 +158,10 @@ impl Rig {
             return Err(RigError::Ended);
         }
         let before = (self.faults(), state.returned());
-        let began = Instant::now();
+        let (began, now) = (Instant::now(), nanoseconds(self.clock, self.origin));
+        state.meter.begin(now());
         let whole = self.phase::<K>(&mut state, false, watch);
+        state.meter.end(now());
         let seconds = if whole { self.timing.duration.as_secs_f64() } else { began.elapsed().as_secs_f64() };
         let sent: Vec<Sent> = self.source.sent().collect();
         self.drain::<K>(&mut state, watch);

@@ -1,0 +1,92 @@
+//! The memory that an attacker shares: one or more regions with the same content, and checked access to it.
+
+use super::super::GuestError;
+use super::super::memory::Memory;
+use core::sync::atomic::Ordering;
+use mem::{Map, Seg};
+use port::virtio_user::SharedRegion;
+use std::sync::Arc;
+
+/// Regions of equal length. Rings and receive buffers lie in the first one.
+pub(super) struct Arena(Vec<Memory>);
+
+/// A range of the first region. Every access is checked against its length.
+pub(super) struct Area {
+    seg: Seg,
+    _map: Arc<Map>,
+}
+
+impl Arena {
+    /// `regions` regions of `len` bytes each.
+    pub(super) fn new(regions: u8, len: u64) -> Result<Self, GuestError> {
+        (0..regions).map(|n| Memory::nth(n, len)).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// As the front end shares them.
+    pub(super) fn shared(&self) -> Vec<SharedRegion<'_>> {
+        self.0.iter().map(Memory::shared).collect()
+    }
+
+    /// `len` bytes from `offset` of the first region.
+    pub(super) fn area(&self, offset: u64, len: u64) -> Result<Area, GuestError> {
+        area(self.0.first(), 0, offset, len)
+    }
+
+    /// Writes `bytes` to `offset` of every region.
+    pub(super) fn fill(&self, offset: u64, bytes: &[u8]) -> Result<(), GuestError> {
+        for (n, memory) in (0..).zip(&self.0) {
+            area(Some(memory), n, offset, bytes.len() as u64)?.fill(bytes);
+        }
+        Ok(())
+    }
+
+    /// The guest-physical address of byte `offset` of region `n`; regions that do not exist wrap around.
+    pub(super) fn guest(&self, n: usize, offset: u64) -> u64 {
+        Memory::guest(offset) + Memory::distance((n % self.0.len().max(1)) as u8)
+    }
+}
+
+fn area(memory: Option<&Memory>, n: u8, offset: u64, len: u64) -> Result<Area, GuestError> {
+    let outside = || GuestError::Memory("a range lies outside the shared memory".into());
+    let memory = memory.ok_or_else(outside)?;
+    let len = u32::try_from(len).map_err(|_| outside())?;
+    let seg = memory.map.by_user(Memory::user(offset) + Memory::distance(n), len).ok_or_else(outside)?;
+    Ok(Area { seg, _map: memory.map.clone() })
+}
+
+macro_rules! access {
+    (loads { $($int:ident $load:ident $from:ident;)* } stores { $($word:ident $store:ident $to:ident;)* }) => { impl Area {
+        $(#[inline(always)]
+        pub(super) fn $load(&self, at: usize, order: Ordering) -> $int {
+            assert!(at + size_of::<$int>() <= self.seg.len() && at.is_multiple_of(size_of::<$int>()));
+            // SAFETY: the map is held by `self`; bounds and alignment were just checked (areas begin on 128 bytes).
+            unsafe { self.seg.$from(at, order) }
+        })*
+        $(#[inline(always)]
+        pub(super) fn $store(&self, at: usize, value: $word, order: Ordering) {
+            assert!(at + size_of::<$word>() <= self.seg.len() && at.is_multiple_of(size_of::<$word>()));
+            // SAFETY: as above.
+            unsafe { self.seg.$to(at, value, order) }
+        })*
+    } };
+}
+
+access! {
+    loads {
+        u16 load16 load_u16;
+        u32 load32 load_u32;
+        u64 load64 load_u64;
+    }
+    stores {
+        u16 store16 store_u16;
+        u64 store64 store_u64;
+    }
+}
+
+impl Area {
+    fn fill(&self, bytes: &[u8]) {
+        let len = bytes.len().min(self.seg.len());
+        // SAFETY: the map is held by `self`; the bytes were cut to the room.
+        unsafe { self.seg.copy_in::<mem::copy::Portable>(&bytes[..len]) };
+    }
+}

@@ -1,0 +1,258 @@
+//! The attacks: a name, what it does, and the plans of its devices.
+
+use super::frames::{HEADER, Header, TCP4, plain, tcp4, tcp6, tso4, tso6, uso};
+use super::other::Via;
+use super::plan::{Need, Piece, Plan, Receive, Target, one_byte_pieces, pages};
+use port::vhost_user::Features;
+
+const CSUM: Need = (Features::CSUM, "checksum offload");
+const TSO4: Need = (Features::HOST_TSO4, "TCP segmentation over IPv4");
+const TSO6: Need = (Features::HOST_TSO6, "TCP segmentation over IPv6");
+const USO: Need = (Features::HOST_USO, "UDP segmentation");
+const TABLES: Need = (Features::INDIRECT_DESC, "indirect descriptors");
+const MERGEABLE: Need = (Features::MRG_RXBUF, "mergeable receive buffers");
+
+/// The largest ring and the largest table.
+const MOST: u16 = 32_768;
+/// A TCP frame whose payload is 1016 segments of 64 bytes.
+const LONGEST: usize = TCP4 + SEGMENTS * SEGMENT;
+const SEGMENTS: usize = 1016;
+const SEGMENT: usize = 64;
+/// A long frame that is no segment to be cut.
+const LONG: usize = 65_000;
+const BROADCAST: [u8; 6] = [0xff; 6];
+
+/// What a switch is attacked with.
+#[derive(Clone, Copy, Debug)]
+pub struct Attack {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Whether it does nothing without a second device that receives.
+    pub needs_receiver: bool,
+    pub(super) send: fn(&Target) -> Plan,
+    pub(super) receive: fn(&Target) -> Plan,
+    /// Whether it only comes and goes.
+    pub(super) reconnects: bool,
+    pub(super) via: Via,
+}
+
+const fn attack(name: &'static str, about: &'static str, send: fn(&Target) -> Plan) -> Attack {
+    Attack { name, about, needs_receiver: false, send, receive: receiver, reconnects: false, via: Via::Vhost }
+}
+
+impl Attack {
+    /// Whether it concerns no other guest, so that it needs no address.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.name, "kicks" | "reconnect" | "mac-theft") || self.name.ends_with("-broadcast")
+    }
+
+    /// Whether it is made at a vhost-user port; otherwise its device can only connect.
+    pub fn is_vhost_user(&self) -> bool {
+        self.via == Via::Vhost
+    }
+
+    /// Whether it takes the address of another guest.
+    pub fn is_theft(&self) -> bool {
+        self.name == "mac-theft"
+    }
+}
+
+/// Every attack. The first one is what the others are compared with.
+pub static ATTACKS: &[Attack] = &[
+    attack(
+        "greedy",
+        "64 B frames as fast as the switch takes them: the honest neighbour, as a baseline",
+        greedy,
+    ),
+    attack("tso-pieces", "TSO frames of 64 KiB in as many one-byte buffers as the ring holds", tso_pieces),
+    attack("tso-pieces-broadcast", "The same, to the broadcast address", |t| tso_pieces(&everyone(t))),
+    attack("tso-segments", "TSO frames of 64 KiB that make 1016 segments of 64 B each", tso_segments),
+    attack("tso-segments-broadcast", "The same, to the broadcast address", |t| tso_segments(&everyone(t))),
+    attack("long-frames", "Plain frames of 65,000 B", long_frames),
+    attack("chains", "Chains of one-byte buffers as long as the ring, over 8 memory regions", chains),
+    attack(
+        "indirect",
+        "Indirect tables of as many one-byte buffers as the ring has entries, over 8 memory regions",
+        indirect,
+    ),
+    Attack {
+        receive: tiny_buffers,
+        needs_receiver: true,
+        ..attack(
+            "tiny-buffers",
+            "Frames of 65,000 B to a receiver with mergeable one-byte buffers",
+            long_frames,
+        )
+    },
+    Attack {
+        receive: holder,
+        needs_receiver: true,
+        ..attack("no-drain", "64 B frames to a receiver that never returns a buffer", greedy)
+    },
+    attack("mac-theft", "10 frames a second with the source address of another guest (--peer)", mac_theft),
+    attack("random-macs", "64 B frames, each with a random source address", random_macs),
+    attack(
+        "bad-mss",
+        "Offload headers that contradict themselves or their frames: MSS 65,535, 1 and 0",
+        bad_mss,
+    ),
+    attack("uso", "UDP frames of 64 KiB that make as many segments of 64 B as there are", uso_segments),
+    attack("kicks", "Kicks as fast as it can, without a packet", kicks),
+    Attack {
+        reconnects: true,
+        ..attack("reconnect", "Connects, shares memory and disconnects in a loop", |_| Plan::default())
+    },
+    Attack {
+        via: Via::Memif(128),
+        ..attack(
+            "memif-chains",
+            "Frames of 65,000 B in chains of 128 B buffers, at a memif port",
+            long_frames,
+        )
+    },
+    Attack {
+        via: Via::Memif(65_536),
+        ..attack("memif-long", "Frames of 65,000 B in one buffer each, at a memif port", long_frames)
+    },
+    Attack {
+        via: Via::Stream,
+        ..attack("stream-long", "Frames of 65,000 B, at a port of kind stream", long_frames)
+    },
+];
+
+/// The attack of that name.
+pub fn find(name: &str) -> Option<&'static Attack> {
+    ATTACKS.iter().find(|attack| attack.name == name)
+}
+
+fn everyone(target: &Target) -> Target {
+    Target { to: BROADCAST, ..*target }
+}
+
+fn entries(target: &Target, default: u16) -> u16 {
+    target.queue_size.unwrap_or(default)
+}
+
+/// Says where it is twice a second, so that frames to it are not flooded, and takes what comes.
+fn receiver(target: &Target) -> Plan {
+    let hello = plain(BROADCAST, target.to, 64, 0);
+    Plan { per_second: Some(2), needs: &[], ..Plan::of(vec![hello]) }
+}
+
+fn tiny_buffers(target: &Target) -> Plan {
+    let receive = Receive { entries: entries(target, MOST), bytes: 1, returns: true };
+    Plan { receive, needs: &[MERGEABLE], ..receiver(target) }
+}
+
+fn holder(target: &Target) -> Plan {
+    Plan { receive: Receive { returns: false, ..Receive::default() }, ..receiver(target) }
+}
+
+fn greedy(target: &Target) -> Plan {
+    Plan { entries: entries(target, 1024), ..Plan::of(vec![plain(target.to, target.own, 64, 1)]) }
+}
+
+fn tso_pieces(target: &Target) -> Plan {
+    let size = entries(target, MOST);
+    let frame = tso4(1448).before(&tcp4(target.to, target.own, LONGEST));
+    let plan = Plan::cut(vec![frame], |at, len| one_byte_pieces(at, len, TCP4, size));
+    Plan { entries: size, needs: &[CSUM, TSO4], ..plan }
+}
+
+fn tso_segments(target: &Target) -> Plan {
+    let frame = tso4(SEGMENT as u16).before(&tcp4(target.to, target.own, LONGEST));
+    let plan = Plan::cut(vec![frame], |at, len| pages(at, len, 4096));
+    Plan { entries: entries(target, 256), needs: &[CSUM, TSO4], ..plan }
+}
+
+fn uso_segments(target: &Target) -> Plan {
+    let frame = uso(SEGMENT as u16).before(&plain(target.to, target.own, LONGEST, 1)[HEADER..]);
+    let plan = Plan::cut(vec![frame], |at, len| pages(at, len, 4096));
+    Plan { entries: entries(target, 256), needs: &[CSUM, USO], ..plan }
+}
+
+fn long_frames(target: &Target) -> Plan {
+    let plan = Plan::cut(vec![plain(target.to, target.own, LONG, 1)], |at, len| pages(at, len, 4096));
+    Plan { entries: entries(target, 256), ..plan }
+}
+
+/// A plain frame of one-byte buffers, `count` of them with those of its header.
+fn single_bytes(target: &Target, count: u16) -> Plan {
+    let len = usize::from(count).saturating_sub(HEADER).max(SEGMENT);
+    let single = |at, len| (0..len).map(|k| Piece { at: at + k, len: 1 }).collect();
+    Plan { regions: 8, ..Plan::cut(vec![plain(target.to, target.own, len, 1)], single) }
+}
+
+fn chains(target: &Target) -> Plan {
+    let size = entries(target, MOST);
+    Plan { entries: size, ..single_bytes(target, size) }
+}
+
+/// A table may be as long as the ring has entries.
+fn indirect(target: &Target) -> Plan {
+    let size = entries(target, MOST);
+    Plan { entries: size, tables: true, needs: &[TABLES], ..single_bytes(target, size) }
+}
+
+fn mac_theft(target: &Target) -> Plan {
+    let victim = target.victim.unwrap_or(target.to);
+    Plan { per_second: Some(10), ..Plan::of(vec![plain(target.own, victim, 64, 1)]) }
+}
+
+fn random_macs(target: &Target) -> Plan {
+    let frames = (0..256).map(|flow| plain(target.to, target.own, 64, flow)).collect();
+    Plan { random_source: true, ..Plan::of(frames) }
+}
+
+fn bad_mss(target: &Target) -> Plan {
+    let &Target { own, to, .. } = target;
+    let (four, six) = (tcp4(to, own, LONGEST), tcp6(to, own, 65_550));
+    let headers = [tso4(1), tso4(0), tso4(65_535), Header { flags: 0, ..tso4(1448) }];
+    let far = Header { csum_start: 65_535, csum_offset: 65_535, ..tso4(1448) };
+    let inside = Header { hdr_len: 3, csum_start: 2, ..tso4(1448) };
+    let of_four = headers.into_iter().chain([far, inside, tso6(1448), uso(1), uso(0)]);
+    let mut frames: Vec<_> = of_four.map(|header| header.before(&four)).collect();
+    frames.extend([tso6(65_535), tso6(1), tso6(0), tso4(1448)].map(|header| header.before(&six)));
+    // Shorter than the headers that it claims to have; and an unknown kind.
+    frames.push(tso4(1448).before(&four[..TCP4 - 10]));
+    frames.push(Header { gso_type: 0x7f, ..tso4(1448) }.before(&four));
+    Plan { needs: &[CSUM, TSO4, TSO6], ..Plan::of(frames) }
+}
+
+fn kicks(_: &Target) -> Plan {
+    Plan { kicks: true, ..Plan::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target { own: [2, 0, 0, 0, 0, 1], to: [2, 0, 0, 0, 0, 2], victim: None, queue_size: None }
+    }
+
+    #[test]
+    fn names_are_distinct_and_every_chain_lies_in_its_image() {
+        for (n, attack) in ATTACKS.iter().enumerate() {
+            assert!(ATTACKS[..n].iter().all(|other| other.name != attack.name));
+            for plan in [(attack.send)(&target()), (attack.receive)(&target())] {
+                let ends = plan.variants.iter().flatten().map(|piece| piece.at + piece.len);
+                assert!(ends.max().unwrap_or(0) as usize <= plan.image.len(), "{}", attack.name);
+            }
+        }
+        assert!(find("greedy").is_some() && find("polite").is_none());
+    }
+
+    #[test]
+    fn chains_fill_the_ring_whatever_its_size() {
+        for size in [256, 1024, MOST] {
+            let target = Target { queue_size: Some(size), ..target() };
+            for plan in [tso_pieces(&target), chains(&target)] {
+                assert_eq!((plan.entries, plan.variants[0].len()), (size, usize::from(size)));
+            }
+        }
+        assert_eq!(indirect(&target()).variants[0].len(), usize::from(MOST));
+    }
+}

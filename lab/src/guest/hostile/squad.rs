@@ -1,0 +1,297 @@
+//! The devices of an attack. They are plugged in, and plugged in again after the switch has closed a connection, by
+//! threads of their own, so that stepping them never waits.
+
+use super::super::GuestError;
+use super::attacks::Attack;
+use super::device::{Counts, Device};
+use super::other::{self, Via};
+use super::plan::{Plan, Target};
+use port::virtio_user::{FrontEnd, FrontEndListener, RingKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+/// How long one answer of the switch may take.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Before a device whose connection was closed is plugged in again, and between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+const RETRY: Duration = Duration::from_millis(20);
+/// Between two connections of `reconnect`.
+const BREATH: Duration = Duration::from_millis(1);
+/// Turns between two looks at the connections.
+const LOOK: u32 = 4096;
+
+/// A device that is plugged in.
+pub(super) trait Unit: Send {
+    /// One turn, which never waits.
+    fn step(&mut self) -> Result<(), GuestError>;
+    /// What it did so far.
+    fn counts(&self) -> Counts;
+    /// Whether the switch has closed the connection, where a turn does not find that out.
+    fn is_closed(&self) -> bool {
+        false
+    }
+}
+
+/// Which side makes a device's connection.
+#[derive(Clone, Debug)]
+pub enum Socket {
+    /// The guest.
+    Connect(PathBuf),
+    /// The switch.
+    Listen(PathBuf, Arc<FrontEndListener>),
+}
+
+/// How an attack is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Orders {
+    /// The ring kind of every device.
+    pub ring: RingKind,
+    /// Whom it concerns.
+    pub target: Target,
+    /// Run it also where the switch lacks features that it needs.
+    pub anyway: bool,
+}
+
+/// What a device did, over all of its connections.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Its address.
+    pub mac: [u8; 6],
+    /// Connections that were made.
+    pub connects: u64,
+    /// Connections that the switch closed.
+    pub refused: u64,
+    /// What it sent and received.
+    pub counts: Counts,
+    /// Why the device was stopped by itself.
+    pub fault: Option<String>,
+}
+
+/// What plugging in takes, on whichever thread.
+#[derive(Clone)]
+struct Plug {
+    socket: Socket,
+    via: Via,
+    plan: Arc<Plan>,
+    ring: RingKind,
+    mac: [u8; 6],
+    anyway: bool,
+    ending: Arc<AtomicBool>,
+}
+
+struct Member {
+    plug: Plug,
+    device: Option<Box<dyn Unit>>,
+    coming: Option<Receiver<Result<Box<dyn Unit>, GuestError>>>,
+    loops: Option<Arc<AtomicU64>>,
+    account: Account,
+}
+
+/// All devices of an attack.
+pub struct Squad {
+    members: Vec<Member>,
+    ending: Arc<AtomicBool>,
+    turns: u32,
+}
+
+impl std::fmt::Debug for Squad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Squad").field("members", &self.members.len()).finish_non_exhaustive()
+    }
+}
+
+impl Socket {
+    fn path(&self) -> &PathBuf {
+        match self {
+            Self::Connect(path) | Self::Listen(path, _) => path,
+        }
+    }
+
+    fn open(&self) -> Result<FrontEnd, GuestError> {
+        Ok(match self {
+            Self::Connect(path) => FrontEnd::connect(path, TIMEOUT)?,
+            Self::Listen(_, listener) => listener.accept(TIMEOUT)?,
+        })
+    }
+}
+
+impl Plug {
+    fn once(&self) -> Result<Box<dyn Unit>, GuestError> {
+        let path = self.socket.path();
+        match self.via {
+            Via::Memif(buffer) => other::memif(path, buffer, self.plan.frame().to_vec(), TIMEOUT),
+            Via::Stream => other::stream(path, self.plan.frame()),
+            Via::Vhost => {
+                let front_end = self.socket.open()?;
+                Ok(Box::new(Device::plug_in(front_end, &self.plan, self.ring, self.mac, self.anyway)?))
+            }
+        }
+    }
+
+    /// Until it is plugged in, or never can be.
+    fn plug_in(&self) -> Result<Box<dyn Unit>, GuestError> {
+        loop {
+            match self.once() {
+                Err(GuestError::FrontEnd(_) | GuestError::Closed) if !self.ending.load(Ordering::Relaxed) => {
+                    std::thread::sleep(RETRY);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Connects and disconnects until the end.
+    fn come_and_go(&self, count: &AtomicU64) {
+        while !self.ending.load(Ordering::Relaxed) {
+            count.fetch_add(u64::from(self.once().is_ok()), Ordering::Relaxed);
+            std::thread::sleep(BREATH);
+        }
+    }
+}
+
+impl Member {
+    fn new(plug: Plug, reconnects: bool) -> Self {
+        let account = Account {
+            socket: plug.socket.path().clone(),
+            mac: plug.mac,
+            connects: 0,
+            refused: 0,
+            counts: Counts::default(),
+            fault: None,
+        };
+        let mut member = Self { plug, device: None, coming: None, loops: None, account };
+        if reconnects {
+            let (plug, count) = (member.plug.clone(), Arc::<AtomicU64>::default());
+            member.loops = Some(count.clone());
+            std::thread::spawn(move || plug.come_and_go(&count));
+        } else {
+            member.call(None);
+        }
+        member
+    }
+
+    /// Plugs in on another thread, after a pause where a device was there before.
+    fn call(&mut self, before: Option<Box<dyn Unit>>) {
+        let (send, receive) = channel();
+        let plug = self.plug.clone();
+        std::thread::spawn(move || {
+            if before.is_some() {
+                drop(before);
+                std::thread::sleep(PAUSE);
+            }
+            // Nobody waits for it any more when the attack is over.
+            let _ = send.send(plug.plug_in());
+        });
+        self.coming = Some(receive);
+    }
+
+    fn check(&mut self) -> Result<(), GuestError> {
+        if let Some(device) = self.device.take_if(|device| device.is_closed()) {
+            self.leave(device);
+        }
+        let Some(coming) = &self.coming else { return Ok(()) };
+        match coming.try_recv() {
+            Ok(device) => {
+                self.device = Some(device?);
+                self.account.connects += 1;
+                self.coming = None;
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => self.coming = None,
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, device: Box<dyn Unit>) {
+        self.account.refused += 1;
+        self.account.counts = sum(self.account.counts, device.counts());
+        self.call(Some(device));
+    }
+
+    #[inline]
+    fn step(&mut self) {
+        let Some(device) = &mut self.device else { return };
+        if let Err(error) = device.step() {
+            if !matches!(error, GuestError::Closed) {
+                self.account.fault = Some(error.to_string());
+            }
+            if let Some(device) = self.device.take() {
+                self.leave(device);
+            }
+        }
+    }
+
+    fn account(&self) -> Account {
+        let counts = self.device.as_ref().map_or(Counts::default(), |device| device.counts());
+        let loops = self.loops.as_ref().map_or(0, |loops| loops.load(Ordering::Relaxed));
+        let connects = self.account.connects + loops;
+        Account { counts: sum(self.account.counts, counts), connects, ..self.account.clone() }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.device.is_some() || self.loops.is_some()
+    }
+}
+
+impl Squad {
+    /// Begins to plug in: the first of `sockets` sends, the second, if there is one, receives.
+    pub fn new(attack: &Attack, orders: &Orders, sockets: Vec<Socket>) -> Self {
+        let ending = Arc::<AtomicBool>::default();
+        let target = &orders.target;
+        let roles = [((attack.send)(target), target.own), ((attack.receive)(target), target.to)];
+        let member = |(n, (socket, (plan, mac))): (usize, (Socket, (Plan, _)))| {
+            let (plan, ending) = (Arc::new(plan), ending.clone());
+            let via = if n == 0 { attack.via } else { Via::Vhost };
+            let plug = Plug { socket, via, plan, ring: orders.ring, mac, anyway: orders.anyway, ending };
+            Member::new(plug, attack.reconnects && n == 0)
+        };
+        let members = sockets.into_iter().zip(roles).enumerate().map(member).collect();
+        Self { members, ending, turns: 0 }
+    }
+
+    /// Whether every device is plugged in. An error where one never can be.
+    pub fn is_ready(&mut self) -> Result<bool, GuestError> {
+        self.members.iter_mut().try_for_each(Member::check)?;
+        Ok(self.members.iter().all(Member::is_ready))
+    }
+
+    /// A turn of each device.
+    #[inline]
+    pub fn step(&mut self) {
+        self.members.iter_mut().for_each(Member::step);
+        self.turns += 1;
+        if self.turns >= LOOK {
+            self.turns = 0;
+            for member in &mut self.members {
+                if let Err(error) = member.check() {
+                    member.account.fault = Some(error.to_string());
+                }
+            }
+        }
+    }
+
+    /// What each device did so far.
+    pub fn accounts(&self) -> Vec<Account> {
+        self.members.iter().map(Member::account).collect()
+    }
+}
+
+impl Drop for Squad {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+}
+
+fn sum(a: Counts, b: Counts) -> Counts {
+    Counts {
+        sent: a.sent + b.sent,
+        received: a.received + b.received,
+        foreign: a.foreign + b.foreign,
+        kicks: a.kicks + b.kicks,
+    }
+}
