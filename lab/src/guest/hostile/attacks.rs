@@ -108,8 +108,8 @@ pub static ATTACKS: &[Attack] = &[
         via: Via::Memif(128),
         ..attack(
             "memif-chains",
-            "Frames of 65,000 B in chains of 128 B buffers, at a memif port",
-            long_frames,
+            "Frames of 8,192 B in chains of 64 buffers of 128 B, at a memif port",
+            chained,
         )
     },
     Attack {
@@ -176,6 +176,11 @@ fn uso_segments(target: &Target) -> Plan {
 fn long_frames(target: &Target) -> Plan {
     let plan = Plan::cut(vec![plain(target.to, target.own, LONG, 1)], |at, len| pages(at, len, 4096));
     Plan { entries: entries(target, 256), ..plan }
+}
+
+/// As many buffers of 128 B as `port::memif::Endpoint` puts into a chain.
+fn chained(target: &Target) -> Plan {
+    Plan::of(vec![plain(target.to, target.own, 64 * 128, 1)])
 }
 
 /// A plain frame of one-byte buffers, `count` of them with those of its header.
