@@ -316,6 +316,7 @@ fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
         capacity: bridge.table as usize,
         ageing_seconds: bridge.ageing,
         forward_reserved: bridge.forward_reserved,
+        ..BridgeConfig::default()
     }
 }
 
@@ -323,9 +324,10 @@ fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
     let rate = |limit: Option<u32>| limit.and_then(NonZeroU32::new).map(Rate::per_second);
     PortConfig {
         vlan: vlan(port.vlan.as_ref()),
-        learn_limit: port.mac_limit.or(quota),
+        max_macs: port.mac_limit.or(quota),
         broadcast_limit: rate(port.broadcast_limit),
         unknown_limit: rate(port.unknown_limit),
+        ..PortConfig::default()
     }
 }
 

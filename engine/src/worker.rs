@@ -416,7 +416,7 @@ impl Worker {
         self.counters.ports[port.0 as usize].count_rx(&tally);
         let now = self.clock();
         self.outputs.clear();
-        self.pipeline.process(&mut self.bursts[index], port, now, &mut self.outputs);
+        self.pipeline.inject(&mut self.bursts[index], port, now, &mut self.outputs);
         self.send_all(index, from);
         self.notify();
     }

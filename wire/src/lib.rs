@@ -4,6 +4,7 @@
 //! here allocates on the way of a packet, keeps state between packets, or knows of ports, bursts or time.
 #![forbid(unsafe_code)]
 
+mod arp;
 pub mod checksum;
 mod ethernet;
 mod ipv4;
@@ -13,6 +14,7 @@ mod mac;
 pub mod toeplitz;
 mod vlan;
 
+pub use arp::{ARP_LEN, Arp};
 pub use ethernet::{EtherType, Ethernet, HEADER_LEN, TooShort};
 pub use ipv4::{IPV4_HEADER, Ipv4, rewrite_ipv4};
 pub use ipv6::{IPV6_HEADER, Ipv6, UpperLayer};

@@ -51,9 +51,9 @@ fn a_ports_own_limit_goes_before_its_bridges_and_absent_ones_are_absent() {
     let dir = tempfile::tempdir().unwrap();
     let plain = port(dir.path(), "a", None);
     let own = PortSettings { mac_limit: Some(0), ..plain.clone() };
-    assert_eq!(port_config(&plain, Some(7)).learn_limit, Some(7));
-    assert_eq!(port_config(&own, Some(7)).learn_limit, Some(0));
-    assert_eq!(port_config(&plain, None).learn_limit, None);
+    assert_eq!(port_config(&plain, Some(7)).max_macs, Some(7));
+    assert_eq!(port_config(&own, Some(7)).max_macs, Some(0));
+    assert_eq!(port_config(&plain, None).max_macs, None);
     assert_eq!(port_config(&plain, None).broadcast_limit, Rate::new(10, 64));
     assert_eq!(port_config(&plain, None).unknown_limit, None);
 }

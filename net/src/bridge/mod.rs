@@ -18,16 +18,18 @@ mod key;
 mod limit;
 mod listing;
 mod ports;
+mod refusals;
+mod share;
 mod switch;
 mod table;
 mod vlan;
 mod vlan_set;
 mod worker;
 
-pub use config::{BridgeConfig, PortConfig, Rate, Vlan};
+pub use config::{BridgeConfig, MacMoves, PortConfig, Rate, Vlan};
 pub use error::{
     AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
 };
-pub use listing::{BridgeStatistics, PortStatistics, Selection, Station};
+pub use listing::{BridgeStatistics, PortStatistics, RefusedMove, Selection, Station};
 pub use switch::Switch;
 pub use vlan_set::{ParseVlanSetError, VlanSet};

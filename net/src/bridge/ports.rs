@@ -7,9 +7,10 @@
 use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::fdb::Fdb;
 use super::limit::Limiter;
+use super::refusals::Refusals;
 use mem::line::Padded;
 use port::PortId;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A bridge: what does not change while it lives.
@@ -17,6 +18,7 @@ pub(super) struct Bridge {
     pub(super) name: String,
     pub(super) config: BridgeConfig,
     pub(super) fdb: Fdb,
+    pub(super) refusals: Refusals,
 }
 
 /// A bridge as of one table: with its ports.
@@ -33,6 +35,7 @@ pub(super) struct Member {
     /// The number of its bridge.
     pub(super) bridge: u16,
     pub(super) vlan: Vlan,
+    pub(super) trusted: bool,
     pub(super) broadcast: Option<Limiter>,
     pub(super) unknown: Option<Limiter>,
     pub(super) counters: Padded<Counters>,
@@ -44,13 +47,22 @@ pub(super) struct Counters {
     pub(super) refused: AtomicU64,
     pub(super) deferred: AtomicU64,
     pub(super) moves: AtomicU64,
+    pub(super) refused_moves: AtomicU64,
+    /// The second after the one in which a refused move was last reported.
+    pub(super) reported: AtomicU32,
 }
 
 impl Member {
+    /// Whether a refused move is to be reported: the first of each second.
+    pub(super) fn reports(&self, second: u32) -> bool {
+        self.counters.reported.swap(second + 1, Ordering::Relaxed) != second + 1
+    }
+
     pub(super) fn new(bridge: u16, config: &PortConfig) -> Self {
         Self {
             bridge,
             vlan: config.vlan.clone(),
+            trusted: config.trusted,
             broadcast: config.broadcast_limit.map(Limiter::new),
             unknown: config.unknown_limit.map(Limiter::new),
             counters: Padded(Counters::default()),

@@ -11,9 +11,10 @@ use super::fdb::Fdb;
 use super::key::Key;
 use super::listing::{BridgeStatistics, PortStatistics, Selection, Station};
 use super::ports::{Bridge, Member, PortTable, Published, View};
+use super::refusals::Refusals;
 use super::vlan::NO_VLAN;
 use super::worker::Worker;
-use engine::{Now, Pipeline, Pipelines};
+use engine::{Now, Pipeline, Pipelines, PortObserver};
 use port::PortId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,6 +41,12 @@ impl Switch {
         Self { published: Arc::default(), changing: Mutex::new(()), ports: ports.min(1 << 16) }
     }
 
+    /// The table of ports, for a worker.
+    #[cfg(test)]
+    pub(super) fn published(&self) -> Arc<Published> {
+        self.published.clone()
+    }
+
     fn change(&self) -> (MutexGuard<'_, ()>, PortTable) {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         (changing, PortTable::clone(&self.published.table()))
@@ -60,7 +67,7 @@ impl Switch {
             return Err(AddBridgeError::TooMany(name.to_owned()));
         }
         let fdb = Fdb::new(&config, self.ports);
-        let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb });
+        let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb, refusals: Refusals::default() });
         table.views.resize(table.views.len().max(free + 1), None);
         table.views[free] = Some(View { bridge, members: Vec::new(), vlan_aware: false });
         self.published.publish(table);
@@ -97,7 +104,8 @@ impl Switch {
         }
         let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
         let quarter = (view.bridge.config.capacity / 4) as u32;
-        view.bridge.fdb.open(port, config.learn_limit.unwrap_or(quarter));
+        let limit = if config.learn { config.max_macs.unwrap_or(quarter) } else { 0 };
+        view.bridge.fdb.open(port, limit, config.trusted);
         table.set(port, Some(Arc::new(Member::new(number, config))));
         self.published.publish(table);
         Ok(())
@@ -210,6 +218,22 @@ impl Pipelines for Switch {
     fn worker(&self, _index: usize) -> Box<dyn Pipeline> {
         Box::new(Worker::new(self.published.clone(), self.ports))
     }
+
+    fn observer(&self) -> Option<Box<dyn PortObserver>> {
+        Some(Box::new(Observer(self.published.clone())))
+    }
+}
+
+/// Releases the stations of ports that stop, so that they may move.
+struct Observer(Arc<Published>);
+
+impl PortObserver for Observer {
+    fn stopped(&mut self, port: PortId, now: Now) {
+        let table = self.0.table();
+        if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
+            view.bridge.fdb.release(port, (now.0 / 1_000_000_000) as u32);
+        }
+    }
 }
 
 fn check(name: &str, config: &BridgeConfig) -> Result<(), AddBridgeError> {
@@ -239,7 +263,7 @@ fn static_vlan(
 }
 
 fn bridge_statistics(table: &PortTable, view: &View) -> BridgeStatistics {
-    let Bridge { name, config, fdb } = &*view.bridge;
+    let Bridge { name, config, fdb, .. } = &*view.bridge;
     let (stations, static_entries) = fdb.len();
     let ports =
         view.members.iter().filter_map(|port| Some(port_statistics(fdb, *port, table.member(*port)?)));
@@ -252,6 +276,7 @@ fn bridge_statistics(table: &PortTable, view: &View) -> BridgeStatistics {
         static_entries,
         memory_bytes: fdb.bytes(),
         ports: ports.collect(),
+        refused_moves: view.bridge.refusals.list(),
     }
 }
 
@@ -262,9 +287,10 @@ fn port_statistics(fdb: &Fdb, port: PortId, member: &Member) -> PortStatistics {
         port: port.0,
         learned: share.learned,
         static_entries: share.pinned,
-        learn_limit: share.limit,
+        max_macs: share.limit,
         refused: read(&member.counters.refused),
         deferred: read(&member.counters.deferred),
         moves: read(&member.counters.moves),
+        refused_moves: read(&member.counters.refused_moves),
     }
 }

@@ -2,7 +2,7 @@
 
 use engine::{Now, Outputs, Pipeline, Pipelines};
 use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig, Vlan};
+use net::bridge::{BridgeConfig, MacMoves, PortConfig, Vlan};
 use port::{Burst, DropReason, PortId};
 use std::collections::BTreeMap;
 use wire::{MacAddress, VlanId};
@@ -52,6 +52,24 @@ pub(crate) fn raw_frame(source: MacAddress, destination: MacAddress, tag: Option
     frame
 }
 
+/// A reverse ARP in which `station` announces itself (RFC 903), as switches expect it after a migration.
+pub(crate) fn rarp(station: u64) -> Vec<u8> {
+    let own = mac(station).octets();
+    let mut frame = [&[0xff; 6][..], &own, &[0x80, 0x35, 0, 1, 8, 0, 6, 4, 0, 3]].concat();
+    frame.extend([&own[..], &[0; 4], &own, &[0; 4]].concat());
+    frame.resize(60, 0);
+    frame
+}
+
+/// An ARP in which `station` announces an IPv4 address to all (RFC 5227).
+pub(crate) fn gratuitous_arp(station: u64, ip: [u8; 4]) -> Vec<u8> {
+    let own = mac(station).octets();
+    let mut frame = [&[0xff; 6][..], &own, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
+    frame.extend([&own[..], &ip, &[0; 6], &ip].concat());
+    frame.resize(60, 0);
+    frame
+}
+
 impl Lab {
     /// A bridge `br0` with these ports.
     pub(crate) fn with(ports: impl IntoIterator<Item = (u16, PortConfig)>) -> Self {
@@ -76,6 +94,18 @@ impl Lab {
         Self::with((0..ports).map(|port| (port, PortConfig::default())))
     }
 
+    /// The same, and stations move at once.
+    pub(crate) fn free(ports: u16) -> Self {
+        let config = BridgeConfig { mac_moves: MacMoves::Free, ..BridgeConfig::default() };
+        Self::configured(config, (0..ports).map(|port| (port, PortConfig::default())))
+    }
+
+    /// Says that the last queue of a port has stopped.
+    pub(crate) fn stop(&mut self, port: u16) {
+        let mut observer = self.switch.observer().expect("a bridge follows its ports");
+        observer.stopped(PortId(port), Now(self.now));
+    }
+
     /// Sends a burst through worker 0.
     pub(crate) fn send(&mut self, from: u16, frames: &[Vec<u8>]) -> Fate {
         self.send_by(0, from, frames)
@@ -93,10 +123,30 @@ impl Lab {
     }
 
     pub(crate) fn send_by(&mut self, worker: usize, from: u16, frames: &[Vec<u8>]) -> Fate {
+        self.process(worker, from, frames, |pipeline, burst, from, now, out| {
+            pipeline.process(burst, from, now, out);
+        })
+    }
+
+    /// A frame that the switch makes on behalf of a port's front end.
+    pub(crate) fn inject(&mut self, worker: usize, from: u16, frame: Vec<u8>) -> Fate {
+        self.process(worker, from, &[frame], |pipeline, burst, from, now, out| {
+            pipeline.inject(burst, from, now, out);
+        })
+    }
+
+    fn process(
+        &mut self,
+        worker: usize,
+        from: u16,
+        frames: &[Vec<u8>],
+        process: impl FnOnce(&mut dyn Pipeline, &mut Burst, PortId, Now, &mut Outputs),
+    ) -> Fate {
         self.burst.begin(0);
         assert!(frames.iter().all(|frame| self.burst.push_own(frame)), "the frames do not fit a burst");
         self.out.clear();
-        self.workers[worker].process(&mut self.burst, PortId(from), Now(self.now), &mut self.out);
+        let pipeline = self.workers[worker].as_mut();
+        process(pipeline, &mut self.burst, PortId(from), Now(self.now), &mut self.out);
         let mut fate = Fate { sent: vec![BTreeMap::new(); frames.len()], ..Fate::default() };
         for to in self.out.ports().to_vec() {
             self.deliver(worker, to, &mut fate);

@@ -4,5 +4,6 @@ mod attack;
 mod forwarding;
 mod harness;
 mod model;
+mod theft;
 mod threads;
 mod vlan;
