@@ -16,6 +16,8 @@ pub struct Arp<'a>(&'a [u8; ARP_LEN]);
 impl<'a> Arp<'a> {
     /// Operation of a request.
     pub const REQUEST: u16 = 1;
+    /// Operation of an answer.
+    pub const REPLY: u16 = 2;
 
     /// Checks length and types. Bytes behind the packet are padding.
     pub fn new(packet: &'a [u8]) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! Neighbor discovery for IPv6 (RFC 4861 section 4): five ICMPv6 messages and the addresses in their options.
+//! Neighbor discovery for IPv6 (RFC 4861 section 4): five messages of ICMP and the addresses in their options.
 
 use crate::MacAddress;
 use std::net::Ipv6Addr;
@@ -24,7 +24,7 @@ pub enum NdKind {
 }
 
 impl NdKind {
-    /// The message of this ICMPv6 type, if it is one of neighbor discovery.
+    /// The message of this ICMP type, if it is one of neighbor discovery.
     pub const fn of(icmp_type: u8) -> Option<Self> {
         match icmp_type {
             133 => Some(Self::RouterSolicitation),
@@ -55,7 +55,7 @@ pub struct Nd<'a> {
 }
 
 impl<'a> Nd<'a> {
-    /// Checks type, length and every option. `message` begins with the ICMPv6 type and ends with the packet.
+    /// Checks type, length and every option. `message` begins with the ICMP type and ends with the packet.
     pub fn new(message: &'a [u8]) -> Option<Self> {
         let kind = NdKind::of(*message.first()?)?;
         let mut options = message.get(kind.header_len()..)?;

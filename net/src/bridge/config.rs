@@ -1,8 +1,8 @@
 //! What an operator chooses for a bridge and for each of its ports. Plain values.
 
-use super::VlanSet;
+use super::{AllowedSource, VlanSet};
 use std::num::NonZeroU32;
-use wire::VlanId;
+use wire::{MacAddress, VlanId};
 
 /// A bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub struct BridgeConfig {
     pub forward_reserved: bool,
     /// When a known station may move to another port.
     pub mac_moves: MacMoves,
+    /// Whether DHCP is followed: messages of servers come from trusted ports only, and what they lease is recorded for
+    /// the ports whose sources include [`AllowedSource::Dhcp`].
+    pub dhcp_snooping: bool,
 }
 
 /// When a known station may move to another port.
@@ -42,7 +45,13 @@ impl BridgeConfig {
 impl Default for BridgeConfig {
     /// 65,536 stations, 300 seconds, reserved groups not forwarded, moves guarded.
     fn default() -> Self {
-        Self { capacity: 65_536, ageing_seconds: 300, forward_reserved: false, mac_moves: MacMoves::Guarded }
+        Self {
+            capacity: 65_536,
+            ageing_seconds: 300,
+            forward_reserved: false,
+            mac_moves: MacMoves::Guarded,
+            dhcp_snooping: false,
+        }
     }
 }
 
@@ -59,10 +68,20 @@ pub struct PortConfig {
     /// Most stations that are learned from this port; without it a quarter of the bridge's capacity. At the limit
     /// new stations are not learned: frames to them are flooded.
     pub max_macs: Option<u32>,
+    /// The only source addresses that are allowed; empty: all. They are static entries of this port, and no other port
+    /// may use them. At most 64.
+    pub macs: Vec<MacAddress>,
+    /// The only IP source addresses that are allowed, also within ARP and neighbor discovery; `None`: all. At most 64.
+    pub sources: Option<Vec<AllowedSource>>,
     /// Most broadcast and multicast packets that are taken from this port.
     pub broadcast_limit: Option<Rate>,
     /// Most packets to unknown stations that are taken from this port.
     pub unknown_limit: Option<Rate>,
+}
+
+impl PortConfig {
+    /// Most entries of [`PortConfig::macs`] and of [`PortConfig::sources`]: each is compared with every packet.
+    pub const LONGEST_LIST: usize = 64;
 }
 
 impl Default for PortConfig {
@@ -73,6 +92,8 @@ impl Default for PortConfig {
             trusted: false,
             learn: true,
             max_macs: None,
+            macs: Vec::new(),
+            sources: None,
             broadcast_limit: None,
             unknown_limit: None,
         }

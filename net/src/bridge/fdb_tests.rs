@@ -243,12 +243,13 @@ fn an_announced_station_moves_unless_it_is_pinned_or_reserved() {
     let fdb = guarded();
     (1..4).for_each(|mac| _ = teach(&fdb, mac, 1, 0));
     assert!(fdb.pin(key(2), PortId(1)));
-    fdb.reserve(key(3).mac(), PortId(1)).unwrap();
+    let reserve = |port| fdb.reserve_all(&[key(3).mac()], PortId(port));
+    reserve(1).unwrap();
     let announce = |mac| fdb.announce(key(mac), PortId(2), 0, &mut 1);
     assert_eq!([1, 2, 3].map(announce), [Source::Moved, Source::Elsewhere, Source::Elsewhere]);
-    assert_eq!(fdb.reserve(key(3).mac(), PortId(2)), Err(PortId(1)));
+    assert_eq!(reserve(2), Err((key(3).mac(), PortId(1))));
     fdb.close(PortId(1));
-    assert_eq!((fdb.reserve(key(3).mac(), PortId(2)), announce(3)), (Ok(()), Source::Learned));
+    assert_eq!((reserve(2), announce(3)), (Ok(()), Source::Learned));
 }
 
 #[test]

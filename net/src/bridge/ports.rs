@@ -6,6 +6,7 @@
 
 use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::fdb::Fdb;
+use super::guard::Guard;
 use super::limit::Limiter;
 use super::refusals::Refusals;
 use mem::line::Padded;
@@ -36,6 +37,8 @@ pub(super) struct Member {
     pub(super) bridge: u16,
     pub(super) vlan: Vlan,
     pub(super) trusted: bool,
+    /// Port security; `None` if any packet is allowed.
+    pub(super) guard: Option<Box<Guard>>,
     pub(super) broadcast: Option<Limiter>,
     pub(super) unknown: Option<Limiter>,
     pub(super) counters: Padded<Counters>,
@@ -58,11 +61,12 @@ impl Member {
         self.counters.reported.swap(second + 1, Ordering::Relaxed) != second + 1
     }
 
-    pub(super) fn new(bridge: u16, config: &PortConfig) -> Self {
+    pub(super) fn new(bridge: u16, settings: &BridgeConfig, config: &PortConfig) -> Self {
         Self {
             bridge,
             vlan: config.vlan.clone(),
             trusted: config.trusted,
+            guard: Guard::of(settings, config),
             broadcast: config.broadcast_limit.map(Limiter::new),
             unknown: config.unknown_limit.map(Limiter::new),
             counters: Padded(Counters::default()),

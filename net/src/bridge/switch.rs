@@ -3,7 +3,8 @@
 //! Everything here may wait for other control operations, and never for a worker longer than the worker holds a
 //! table's lock to learn one station.
 
-use super::config::{BridgeConfig, PortConfig};
+use super::allowed::AllowedSource;
+use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::error::{
     AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
 };
@@ -19,6 +20,9 @@ use port::PortId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::{MacAddress, VlanId};
+
+/// Most VLANs of a trunk in which a port's own addresses are static entries.
+const MOST_PINNED_VLANS: usize = 64;
 
 /// All bridges of the process and the ports on them. Shared by the control side and, as [`Pipelines`], by the
 /// workers.
@@ -103,12 +107,26 @@ impl Switch {
             return Err(AddPortError::Member { port, bridge: view.bridge.name.clone() });
         }
         let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        check_port(port, &view.bridge, config)?;
+        let home = view.bridge.clone();
+        home.fdb.reserve_all(&config.macs, port).map_err(|(mac, owner)| AddPortError::MacTaken {
+            port,
+            mac,
+            owner,
+        })?;
         let quarter = (view.bridge.config.capacity / 4) as u32;
         let limit = if config.learn { config.max_macs.unwrap_or(quarter) } else { 0 };
         view.bridge.fdb.open(port, limit, config.trusted);
-        table.set(port, Some(Arc::new(Member::new(number, config))));
+        let mut without = table.clone();
+        table.set(port, Some(Arc::new(Member::new(number, &home.config, config))));
         self.published.publish(table);
-        Ok(())
+        if home.fdb.own(&config.macs, &vlans(&config.vlan), port) {
+            return Ok(());
+        }
+        without.set(port, None);
+        self.published.publish(without);
+        home.fdb.close(port);
+        Err(AddPortError::Full { port, bridge: bridge.to_owned() })
     }
 
     /// Takes a port off its bridge and forgets every station there, static entries too.
@@ -146,6 +164,9 @@ impl Switch {
             return Err(StaticError::NoStation(mac));
         }
         let vlan = static_vlan(view, member, mac, vlan, port)?;
+        if let Some(owner) = view.bridge.fdb.owner(mac).filter(|owner| *owner != port) {
+            return Err(StaticError::Reserved { port, mac, owner });
+        }
         let pinned = view.bridge.fdb.pin(Key::new(mac, vlan), port);
         if pinned { Ok(()) } else { Err(StaticError::Full(bridge.to_owned())) }
     }
@@ -245,6 +266,36 @@ fn check(name: &str, config: &BridgeConfig) -> Result<(), AddBridgeError> {
         return Err(AddBridgeError::Ageing { name: name.to_owned(), seconds });
     }
     Ok(())
+}
+
+fn check_port(port: PortId, bridge: &Bridge, config: &PortConfig) -> Result<(), AddPortError> {
+    let sources = config.sources.as_deref().unwrap_or_default();
+    let (entries, most) = (config.macs.len().max(sources.len()), PortConfig::LONGEST_LIST);
+    if entries > most {
+        return Err(AddPortError::TooLong { port, entries, most });
+    }
+    if let Some(mac) = config.macs.iter().find(|mac| mac.is_group() || mac.is_zero()) {
+        return Err(AddPortError::NoStation { port, mac: *mac });
+    }
+    if sources.contains(&AllowedSource::Dhcp) && !bridge.config.dhcp_snooping {
+        return Err(AddPortError::NoSnooping { port, bridge: bridge.name.clone() });
+    }
+    Ok(())
+}
+
+/// The VLANs in which a port's own addresses are static entries. In the others of a wide trunk they are learned, and at
+/// this port only.
+fn vlans(vlan: &Vlan) -> Vec<u16> {
+    let tagged = match vlan {
+        Vlan::Trunk { allowed, .. } if allowed.iter().count() <= MOST_PINNED_VLANS => {
+            allowed.iter().map(VlanId::get).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut all: Vec<u16> = vlan.classify(None).into_iter().chain(tagged).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The VLAN that a static entry at `member` is in.

@@ -5,6 +5,7 @@
 
 mod pass;
 
+use super::guard::LONGEST;
 use super::ports::{PortTable, Published, View};
 use super::vlan::Form;
 use engine::{Now, Outputs, Pipeline};
@@ -25,6 +26,7 @@ pub(super) struct Worker {
     sweeps: Vec<Sweep>,
     plans: Box<[Plan; BURST]>,
     forms: Box<[Form; BURST]>,
+    scratch: Box<[u8; LONGEST]>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -43,6 +45,7 @@ impl Worker {
             sweeps: Vec::new(),
             plans: Box::new([Plan::default(); BURST]),
             forms: Box::new([Form::default(); BURST]),
+            scratch: Box::new([0; LONGEST]),
         };
         worker.follow_ports();
         worker
@@ -104,12 +107,14 @@ impl Worker {
             plans: &mut self.plans,
             forms: &mut self.forms,
             out,
+            scratch: &mut self.scratch,
             events: Events::default(),
         };
-        if view.vlan_aware {
-            pass.run::<true>();
-        } else {
-            pass.run::<false>();
+        match (view.vlan_aware, member.guard.is_some()) {
+            (false, false) => pass.run::<false, false>(),
+            (true, false) => pass.run::<true, false>(),
+            (false, true) => pass.run::<false, true>(),
+            (true, true) => pass.run::<true, true>(),
         }
         pass.events.count(member);
         self.sweeps[member.bridge as usize].run(view, second);

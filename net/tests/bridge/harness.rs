@@ -1,10 +1,13 @@
 //! A switch with two workers, and one packet's fate at a time.
 
 use engine::{Now, Outputs, Pipeline, Pipelines};
+use mem::copy::Portable;
+use mem::{Map, Region};
 use net::Switch;
 use net::bridge::{BridgeConfig, MacMoves, PortConfig, Vlan};
-use port::{Burst, DropReason, PortId};
+use port::{Burst, DropReason, HEAD, PortId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wire::{MacAddress, VlanId};
 
 pub(crate) const PORTS: usize = 16;
@@ -142,8 +145,7 @@ impl Lab {
         frames: &[Vec<u8>],
         process: impl FnOnce(&mut dyn Pipeline, &mut Burst, PortId, Now, &mut Outputs),
     ) -> Fate {
-        self.burst.begin(0);
-        assert!(frames.iter().all(|frame| self.burst.push_own(frame)), "the frames do not fit a burst");
+        self.fill(frames);
         self.out.clear();
         let pipeline = self.workers[worker].as_mut();
         process(pipeline, &mut self.burst, PortId(from), Now(self.now), &mut self.out);
@@ -159,6 +161,24 @@ impl Lab {
         fate
     }
 
+    /// Frames of which one is longer than a private head lie in memory, as a guest's do.
+    fn fill(&mut self, frames: &[Vec<u8>]) {
+        self.burst.begin(0);
+        if frames.iter().all(|frame| frame.len() <= HEAD) {
+            assert!(frames.iter().all(|frame| self.burst.push_own(frame)), "the frames do not fit a burst");
+            return;
+        }
+        let region = Arc::new(Region::of_bytes(frames.concat().into()).expect("memory for a burst"));
+        self.burst.pin(&Arc::new(Map::new(vec![region.clone()]).expect("one region")));
+        let mut at = 0;
+        for frame in frames {
+            let seg = region.seg(at, frame.len() as u32).expect("frames lie behind each other");
+            assert!(self.burst.push_kept(seg));
+            at += frame.len() as u64;
+        }
+        self.burst.load_heads::<Portable>();
+    }
+
     fn deliver(&mut self, worker: usize, to: PortId, fate: &mut Fate) {
         let picks = self.out.picks(to).as_slice().to_vec();
         assert!(picks.windows(2).all(|pair| pair[0] < pair[1]), "packets keep their order: {picks:?}");
@@ -166,8 +186,9 @@ impl Lab {
             self.workers[worker].egress(&mut self.burst, to, &picks);
         }
         for i in picks {
-            assert_eq!(self.burst.head(i as usize).len(), self.burst.frame_len(i as usize));
-            fate.sent[i as usize].insert(to.0, self.burst.head(i as usize).to_vec());
+            let mut frame = vec![0; self.burst.frame_len(i as usize)];
+            assert_eq!(self.burst.frame(i as usize).copy_to::<Portable>(&mut frame), frame.len());
+            fate.sent[i as usize].insert(to.0, frame);
         }
     }
 

@@ -249,10 +249,8 @@ fn apply(lab: &mut Lab, model: &mut Model, step: Step) {
         }
         Step::Announce { worker, station, port, injected } => {
             let frame = rarp(station);
-            let fate = match injected {
-                true => lab.inject(worker, port, frame),
-                false => lab.send_by(worker, port, &[frame]),
-            };
+            let fate =
+                if injected { lab.inject(worker, port, frame) } else { lab.send_by(worker, port, &[frame]) };
             model.learns = LEARNS;
             let expected = model.packet(port, (station, BROADCAST, None), injected || is_trusted(port));
             let ports = expected.as_ref().map(|sent| sent.keys().copied().collect()).unwrap_or_default();

@@ -30,7 +30,9 @@ fn until(guest: &mut Guest<Split>, peers: &[u8], done: impl Fn() -> bool) {
 #[test]
 fn a_guests_address_is_anothers_once_it_has_disconnected_and_not_before() {
     let rig = Rig::new();
-    ["victim", "calm", "thief"].iter().for_each(|name| _ = rig.add(name));
+    for name in ["victim", "calm", "thief"] {
+        rig.add(name);
+    }
     let mut calm = plug_in(&rig, "calm", 1);
     let mut victim = plug_in(&rig, "victim", 0);
     let arrived = |name| rig.port(name).map_or(0, |port| port.tx_packets);

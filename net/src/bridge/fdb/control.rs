@@ -6,6 +6,7 @@ use super::{Fdb, Key};
 use crate::bridge::bucket::Entry;
 use crate::bridge::share::ShareCount;
 use port::PortId;
+use std::collections::HashMap;
 use wire::MacAddress;
 
 /// Buckets that are cleared under one hold of the lock.
@@ -35,10 +36,40 @@ impl Fdb {
         }
     }
 
-    /// Keeps `mac` for `port` in every VLAN: it is learned at no other port. `Err` names the port that has it.
-    pub(in crate::bridge) fn reserve(&self, mac: MacAddress, port: PortId) -> Result<(), PortId> {
-        let owner = *self.lock().reserved.entry(mac).or_insert(port);
-        if owner == port { Ok(()) } else { Err(owner) }
+    /// Keeps `macs` for `port` in every VLAN: they are learned at no other port. `Err` names one that another port has,
+    /// as its own or in a static entry, and nothing is kept.
+    pub(in crate::bridge) fn reserve_all(
+        &self,
+        macs: &[MacAddress],
+        port: PortId,
+    ) -> Result<(), (MacAddress, PortId)> {
+        if macs.is_empty() {
+            return Ok(());
+        }
+        let pinned = self.stations(0).into_iter().filter(|entry| entry.pinned && entry.port != port);
+        let pinned: HashMap<_, _> = pinned.map(|entry| (entry.key.mac(), entry.port)).collect();
+        let mut writer = self.lock();
+        let other = |mac: &MacAddress| writer.reserved.get(mac).or_else(|| pinned.get(mac)).copied();
+        let taken = macs.iter().find_map(|mac| Some((*mac, other(mac).filter(|owner| *owner != port)?)));
+        if let Some(taken) = taken {
+            return Err(taken);
+        }
+        writer.reserved.extend(macs.iter().map(|mac| (*mac, port)));
+        Ok(())
+    }
+
+    /// The port that `mac` is kept for.
+    pub(in crate::bridge) fn owner(&self, mac: MacAddress) -> Option<PortId> {
+        self.lock().reserved.get(&mac).copied()
+    }
+
+    /// Forgets where else `macs` were learned, and pins them to `port` in these VLANs. `false` if the table is full.
+    pub(in crate::bridge) fn own(&self, macs: &[MacAddress], vlans: &[u16], port: PortId) -> bool {
+        if !macs.is_empty() {
+            self.flush(|entry| entry.port != port && macs.contains(&entry.key.mac()));
+        }
+        let mut keys = macs.iter().flat_map(|mac| vlans.iter().map(|vlan| Key::new(*mac, *vlan)));
+        keys.all(|key| self.pin(key, port))
     }
 
     /// Forgets every learned station that `doomed` names, and returns how many. One that is learned anew meanwhile

@@ -7,6 +7,7 @@
 //! Each packet ends in exactly one of send, flood and drop. Nothing here waits, allocates or keeps a packet.
 
 use crate::bridge::fdb::{Fdb, Source};
+use crate::bridge::guard::{Inspected, LONGEST, Reply};
 use crate::bridge::hash::Places;
 use crate::bridge::key::Key;
 use crate::bridge::listing::RefusedMove;
@@ -14,6 +15,7 @@ use crate::bridge::ports::{Member, PortTable, View};
 use crate::bridge::table::Spot;
 use crate::bridge::vlan::{Form, NO_VLAN};
 use engine::{Now, Outputs};
+use mem::copy::Portable;
 use port::{BURST, Burst, DropReason, PortId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Arp, EtherType, Ethernet};
@@ -123,28 +125,30 @@ pub(super) struct Pass<'a> {
     pub(super) plans: &'a mut [Plan; BURST],
     pub(super) forms: &'a mut [Form; BURST],
     pub(super) out: &'a mut Outputs,
+    /// Where a guard copies what it looks into.
+    pub(super) scratch: &'a mut [u8; LONGEST],
     pub(super) events: Events,
 }
 
 impl Pass<'_> {
     #[inline(always)]
-    pub(super) fn run<const TAGGED: bool>(&mut self) {
-        let done = self.follow_memo::<TAGGED>();
+    pub(super) fn run<const TAGGED: bool, const GUARDED: bool>(&mut self) {
+        let done = self.follow_memo::<TAGGED, GUARDED>();
         if done < self.burst.len() {
-            self.plan::<TAGGED>(done);
+            self.plan::<TAGGED, GUARDED>(done);
             self.decide::<TAGGED>(done);
         }
     }
 
     /// Sends packets for as long as they are like the remembered one. Returns how many.
     #[inline(always)]
-    fn follow_memo<const TAGGED: bool>(&mut self) -> usize {
+    fn follow_memo<const TAGGED: bool, const GUARDED: bool>(&mut self) -> usize {
         let Some(memo) = *self.memo else { return 0 };
         if !memo.holds(&self.view.bridge.fdb, self.changes, self.second) {
             return 0;
         }
         for i in 0..self.burst.len() {
-            if self.read::<TAGGED>(i) != Ok(memo.flow) {
+            if self.read::<TAGGED, GUARDED>(i) != Ok(memo.flow) {
                 return i;
             }
             self.out.send(i, memo.to);
@@ -154,23 +158,62 @@ impl Pass<'_> {
 
     /// The addresses of packet `i`, within its VLAN.
     #[inline(always)]
-    fn read<const TAGGED: bool>(&mut self, i: usize) -> Result<Flow, DropReason> {
+    fn read<const TAGGED: bool, const GUARDED: bool>(&mut self, i: usize) -> Result<Flow, DropReason> {
         let frame = Ethernet::new(self.burst.head(i)).map_err(|_| DropReason::TooShort)?;
         let mut vlan = NO_VLAN;
         if TAGGED {
             self.forms[i] = Form::of(&frame, &self.member.vlan)?;
             vlan = self.forms[i].vlan();
         }
-        Ok(Flow { source: Key::new(frame.source(), vlan), destination: Key::new(frame.destination(), vlan) })
+        let flow =
+            Flow { source: Key::new(frame.source(), vlan), destination: Key::new(frame.destination(), vlan) };
+        if GUARDED { self.guard(i, flow) } else { Ok(flow) }
+    }
+
+    /// Port security, for packet `i` of a guarded port.
+    #[inline(never)]
+    fn guard(&mut self, i: usize, flow: Flow) -> Result<Flow, DropReason> {
+        let Some(guard) = &self.member.guard else { return Ok(flow) };
+        let burst = self.burst;
+        let copy = |to: &mut [u8]| {
+            burst.frame(i).copy_to::<Portable>(to);
+            burst.frame_len(i)
+        };
+        let (source, second, scratch) = (flow.source.mac(), self.second, &mut *self.scratch);
+        let reply =
+            guard.inspect(&mut Inspected { source, head: burst.head(i), second, copy: &copy, scratch })?;
+        let recorded = reply.is_none_or(|reply| self.record(&reply, flow.source.vlan()));
+        // A reply that is lost is asked for again; one that is not recorded would lead to a client that cannot send.
+        if recorded { Ok(flow) } else { Err(DropReason::DhcpViolation) }
+    }
+
+    /// Records what a DHCP server has leased: at its client's port, if leases are wanted there, and no longer at any
+    /// other. `false` if another worker is writing there.
+    #[cold]
+    fn record(&self, reply: &Reply, vlan: u16) -> bool {
+        let (key, fdb) = (Key::new(reply.client, vlan), &self.view.bridge.fdb);
+        let guarded = |port: PortId| {
+            let guard = self.table.member(port).and_then(|member| member.guard.as_deref());
+            guard.filter(|guard| guard.has_leases())
+        };
+        let Some((at, _)) = fdb.destination(key, fdb.places(key), self.second) else { return true };
+        let Some(guard) = guarded(at) else { return true };
+        let others =
+            || self.view.members.iter().filter(|port| **port != at).filter_map(|port| guarded(*port));
+        reply.leases.iter().all(|&(ip, seconds)| {
+            // A lease that is renewed was at no other port.
+            let alone = guard.holds(ip, self.second) || others().all(|guard| guard.release(ip));
+            alone && guard.bind(ip, self.second, seconds)
+        })
     }
 
     /// Reads the packets' addresses and asks for the table's lines.
     #[inline(always)]
-    fn plan<const TAGGED: bool>(&mut self, from: usize) {
+    fn plan<const TAGGED: bool, const GUARDED: bool>(&mut self, from: usize) {
         // Nobody has the address zero, so the empty plan stands for no packet that is looked up.
         let mut last = Plan::default();
         for i in from..self.burst.len() {
-            let read = self.read::<TAGGED>(i).and_then(|flow| self.judge(flow));
+            let read = self.read::<TAGGED, GUARDED>(i).and_then(|flow| self.judge(flow));
             last = match read {
                 Ok(flow) => self.plan_flow(flow, last),
                 Err(reason) => Plan { lost: Some(reason), ..Plan::default() },
@@ -256,7 +299,7 @@ impl Pass<'_> {
     fn confirm(&mut self, i: usize, plan: &Plan) -> Source {
         let (key, fdb) = (plan.flow.source, &self.view.bridge.fdb);
         let source = fdb.confirm(key, plan.source, self.from, self.second, &mut self.budget);
-        if source != Source::Known { self.unconfirmed(i, key, source) } else { source }
+        if source == Source::Known { source } else { self.unconfirmed(i, key, source) }
     }
 
     /// Counts what became of a source that was not known here.

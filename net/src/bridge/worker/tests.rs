@@ -21,8 +21,9 @@ fn mac(station: u64) -> [u8; 6] {
 impl Lab {
     fn new() -> Self {
         let switch = Switch::new(4);
-        switch.add_bridge("br0", BridgeConfig::default()).unwrap();
-        (0..3).for_each(|port| switch.add_port(PortId(port), "br0", &PortConfig::default()).unwrap());
+        switch.add_bridge("br0", BridgeConfig::default()).expect("a new bridge");
+        let add = |port| switch.add_port(PortId(port), "br0", &PortConfig::default());
+        (0..3).for_each(|port| add(port).expect("a new port"));
         let worker = Worker::new(switch.published(), 4);
         let other = switch.worker(1);
         Self { switch, worker, other, burst: Burst::new(), out: Outputs::new(4) }
@@ -45,7 +46,7 @@ impl Lab {
     /// Packets of the burst that would be answered from memory.
     fn remembered(&mut self, from: u16, source: u64, destination: u64) -> usize {
         self.fill([(source, destination); 4].into_iter());
-        let view = self.worker.table.view(0).unwrap();
+        let view = self.worker.table.view(0).expect("the bridge is there");
         let memo = self.worker.memos[from as usize];
         let valid = memo.is_some_and(|memo| memo.is_valid(&view.bridge.fdb, PortId(from), 0));
         if valid { self.burst.len() } else { 0 }
