@@ -124,7 +124,7 @@ fn bridge(stations: Stations, extras: &Extras) -> Result<Switch> {
     let switch = Switch::new(stations.ports);
     let capacity = (stations.count() * 5 / 4).max(65_536);
     switch.add_bridge("br0", BridgeConfig { capacity, ..BridgeConfig::default() })?;
-    let config = PortConfig { learn_limit: Some(capacity as u32), ..PortConfig::default() };
+    let config = PortConfig { max_macs: Some(capacity as u32), ..PortConfig::default() };
     for port in 0..stations.ports {
         let vlan = extras.vlan.map_or(Vlan::Transparent, |vlan| membership(port, vlan));
         switch.add_port(PortId(port as u16), "br0", &PortConfig { vlan, ..config.clone() })?;

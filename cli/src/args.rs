@@ -51,6 +51,9 @@ pub(crate) enum Command {
     /// Show, add and remove ports
     #[command(subcommand)]
     Ports(PortsCommand),
+    /// Show bridges: what their ports have learned, and which moves of addresses were refused
+    #[command(subcommand)]
+    Bridges(BridgesCommand),
     /// Show and change the forwarding tables
     #[command(subcommand)]
     Fdb(FdbCommand),
@@ -257,7 +260,27 @@ pub(crate) struct PortsAddArgs {
     pub(crate) unknown_limit: Option<u32>,
     /// Most addresses learned from this port
     #[arg(long, value_name = "N")]
-    pub(crate) mac_limit: Option<u32>,
+    pub(crate) max_macs: Option<u32>,
+    /// The network behind this port is trusted, as an uplink is: its announcements move addresses, and DHCP servers and
+    /// routers are accepted from it
+    #[arg(long)]
+    pub(crate) trusted: bool,
+    /// The only source addresses that are allowed from this port, separated by commas
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub(crate) macs: Vec<String>,
+    /// Whether addresses are learned from this port
+    #[arg(long, value_name = "true|false")]
+    pub(crate) learn: Option<bool>,
+    /// The only IP source addresses that are allowed from this port, separated by commas: addresses, networks, or dhcp
+    #[arg(long, value_name = "SOURCES", value_delimiter = ',')]
+    pub(crate) sources: Vec<String>,
+}
+
+/// What to do with bridges.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BridgesCommand {
+    /// Show bridges with their ports' counters and the latest refused moves
+    Show(ShowArgs),
 }
 
 /// What to do with forwarding tables.

@@ -21,6 +21,7 @@ mod placement;
 mod plant;
 mod run;
 mod section;
+mod security;
 mod show;
 mod snippet;
 mod switch;
@@ -34,7 +35,7 @@ mod wrappers;
 mod written;
 
 use api::client::Client;
-use args::{CheckArgs, Cli, Command, Output};
+use args::{BridgesCommand, CheckArgs, Cli, Command, Output};
 use clap::Parser;
 use std::path::Path;
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
+        Command::Bridges(BridgesCommand::Show(args)) => verbs::bridges(&client(), args.output),
         Command::Fdb(command) => verbs::fdb(&client(), command),
         Command::Workers(command) => verbs::workers(&client(), command),
         Command::Placement(command) => verbs::placement(&client(), command),

@@ -2,7 +2,7 @@
 //!
 //! Calls may wait for a burst boundary of every worker, never longer; none of them is made by a worker.
 
-use crate::api::model::{FdbEntry, FdbFilter, Snapshot};
+use crate::api::model::{BridgeReport, FdbEntry, FdbFilter, Snapshot};
 use crate::kinds::Loaded;
 use crate::model::Role;
 use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
@@ -37,6 +37,8 @@ pub(crate) trait Plant: Send + Sync {
     fn snapshot(&self) -> Snapshot;
     /// Every address of every bridge, static ones too.
     fn fdb(&self) -> Vec<FdbEntry>;
+    /// Every bridge with what its ports have learned and were refused.
+    fn bridges(&self) -> Vec<BridgeReport>;
     /// How many addresses a bridge holds.
     fn addresses(&self, bridge: &str) -> usize;
     /// Starts a port on its bridge, which plays what was `loaded`.

@@ -3,7 +3,7 @@
 //! This is where words of the configuration become values of the rooms to the left. A port is known to its bridge
 //! before its first packet can come in, and leaves the engine before its bridge forgets it.
 
-use crate::api::model::{FdbEntry, FdbFilter, Origin, Snapshot};
+use crate::api::model::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin, Snapshot};
 use crate::kinds::{self, Loaded, Loading};
 use crate::model::{Role, SpreadIn};
 use crate::placement::{Placement, Rebalance};
@@ -14,7 +14,9 @@ use crate::topology::{
 use crate::trouble::Trouble;
 use engine::balance::{Balance, QueueLoad, Rebalancing};
 use engine::{Engine, EngineConfig, EngineError, Now, Spread, WorkerConfig};
-use net::bridge::{BridgeConfig, PortConfig, Rate, Selection};
+use net::bridge::{
+    BridgeConfig, BridgeStatistics, MacMoves, PortConfig, PortStatistics, Rate, RefusedMove, Selection,
+};
 use port::awaited::Awaited;
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
@@ -68,7 +70,7 @@ impl Switch {
         );
         let remedy = "correct what is said of workers, or give this process more threads and descriptors";
         let engine = engine.map_err(|e| Trouble::failed("workers", e, remedy))?;
-        let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.macs_per_port));
+        let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let spread_in = topology.model.spread_in;
         let switch = Self { engine, bridges, quotas: quotas.collect(), spread_in, members: Mutex::default() };
         switch
@@ -117,6 +119,11 @@ impl Switch {
     /// A panic elsewhere leaves the list as it was: it changes in one step.
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names of the ports that run, by number.
+    fn names(&self) -> BTreeMap<u16, String> {
+        self.members().iter().map(|member| (member.id.0, member.name.clone())).collect()
     }
 
     /// Hands `control` to the engine, with a number that its bridge knows already.
@@ -170,7 +177,7 @@ impl Plant for Switch {
     }
 
     fn fdb(&self) -> Vec<FdbEntry> {
-        let names: BTreeMap<u16, String> = self.members().iter().map(|m| (m.id.0, m.name.clone())).collect();
+        let names = self.names();
         let entry = |bridge: &str, station: net::bridge::Station| FdbEntry {
             bridge: bridge.to_owned(),
             mac: station.mac,
@@ -181,6 +188,12 @@ impl Plant for Switch {
         };
         let bridges = self.quotas.keys();
         bridges.flat_map(|bridge| self.stations(bridge).into_iter().map(move |s| entry(bridge, s))).collect()
+    }
+
+    fn bridges(&self) -> Vec<BridgeReport> {
+        let second = (self.engine.snapshot().uptime_ns / 1_000_000_000) as u32;
+        let names = self.names();
+        self.bridges.statistics().into_iter().map(|bridge| bridge_report(bridge, &names, second)).collect()
     }
 
     fn addresses(&self, bridge: &str) -> usize {
@@ -242,6 +255,35 @@ impl Plant for Switch {
 
     fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, PlantError> {
         self.engine.rebalance(over, threshold, moves).map_err(PlantError::said)
+    }
+}
+
+/// A bridge with its ports by name. A port that was removed has none.
+fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second: u32) -> BridgeReport {
+    let name = |number: u16| names.get(&number).cloned().unwrap_or_default();
+    let port = |port: PortStatistics| BridgePort {
+        port: name(port.port),
+        learned: port.learned,
+        max_macs: port.max_macs,
+        pinned: port.static_entries,
+        not_learned: port.refused,
+        deferred: port.deferred,
+        moves: port.moves,
+        refused_moves: port.refused_moves,
+    };
+    let event = |refused: RefusedMove| MoveEvent {
+        mac: refused.mac,
+        vlan: refused.vlan,
+        old_port: name(refused.old_port),
+        new_port: name(refused.new_port),
+        age: second.saturating_sub(refused.second),
+    };
+    BridgeReport {
+        name: bridge.name,
+        addresses: bridge.stations,
+        table: bridge.capacity,
+        ports: bridge.ports.into_iter().map(port).collect(),
+        refused_moves: bridge.refused_moves.into_iter().map(event).collect(),
     }
 }
 
@@ -326,14 +368,24 @@ fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
         capacity: bridge.table as usize,
         ageing_seconds: bridge.ageing,
         forward_reserved: bridge.forward_reserved,
+        mac_moves: match bridge.mac_moves {
+            topology::MacMoves::Guarded => MacMoves::Guarded,
+            topology::MacMoves::Free => MacMoves::Free,
+        },
+        dhcp_snooping: bridge.dhcp_snooping,
     }
 }
 
 fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
+    let security = &port.security;
     let rate = |limit: Option<u32>| limit.and_then(NonZeroU32::new).map(Rate::per_second);
     PortConfig {
         vlan: vlan(port.vlan.as_ref()),
-        learn_limit: port.mac_limit.or(quota),
+        trusted: security.trusted,
+        learn: security.learn,
+        max_macs: security.max_macs.or(quota),
+        macs: security.macs.clone(),
+        sources: (!security.sources.is_empty()).then(|| security.sources.clone()),
         broadcast_limit: rate(port.broadcast_limit),
         unknown_limit: rate(port.unknown_limit),
     }

@@ -5,6 +5,7 @@
 use crate::kinds::PortKind;
 use crate::model::{ModelKind, ModelSettings, RoleSettings, SpreadIn};
 use crate::placement::Placement;
+use crate::security::Security;
 use crate::wrappers::Wrappers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -86,6 +87,17 @@ pub(crate) struct WorkerSettings {
     pub(crate) roles: RoleSettings,
 }
 
+/// When a known address may move to another port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MacMoves {
+    /// When it has aged, its port has stopped, or a trusted side announces it.
+    #[default]
+    Guarded,
+    /// With any frame.
+    Free,
+}
+
 /// `[[bridge]]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BridgeSettings {
@@ -94,10 +106,13 @@ pub(crate) struct BridgeSettings {
     pub(crate) ageing: u32,
     /// Addresses that it can hold.
     pub(crate) table: u32,
-    /// Most addresses learned from one port, unless the port has a `mac_limit` of its own.
-    pub(crate) macs_per_port: Option<u32>,
+    /// Most addresses learned from one port, unless the port has a `max_macs` of its own.
+    pub(crate) max_macs_per_port: Option<u32>,
     /// Whether frames to the groups of spanning tree, LACP and LLDP are flooded like others.
     pub(crate) forward_reserved: bool,
+    pub(crate) mac_moves: MacMoves,
+    /// Whether DHCP servers are expected behind trusted ports only, and their leases are recorded.
+    pub(crate) dhcp_snooping: bool,
     #[serde(rename = "static")]
     pub(crate) statics: Vec<StaticEntry>,
 }
@@ -109,8 +124,10 @@ impl BridgeSettings {
             name: name.to_owned(),
             ageing: 300,
             table: 65_536,
-            macs_per_port: None,
+            max_macs_per_port: None,
             forward_reserved: false,
+            mac_moves: MacMoves::default(),
+            dhcp_snooping: false,
             statics: Vec::new(),
         }
     }
@@ -162,9 +179,8 @@ pub(crate) struct PortSettings {
     /// Packets a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unknown_limit: Option<u32>,
-    /// Addresses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) mac_limit: Option<u32>,
+    #[serde(flatten)]
+    pub(crate) security: Security,
     /// Where packets are divided among workers; `None`: as `[worker]` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spread_in: Option<SpreadIn>,
@@ -185,7 +201,7 @@ impl PortSettings {
             vlan: None,
             broadcast_limit: None,
             unknown_limit: None,
-            mac_limit: None,
+            security: Security::default(),
             spread_in: None,
             wrappers: Wrappers::default(),
         }
@@ -275,10 +291,12 @@ impl fmt::Display for BridgeSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bridge {}: {} addresses", self.name, self.table)?;
         write!(f, ", forgotten after {} s", self.ageing)?;
-        if let Some(most) = self.macs_per_port {
+        if let Some(most) = self.max_macs_per_port {
             write!(f, ", at most {most} a port")?;
         }
-        f.write_str(if self.forward_reserved { ", reserved groups forwarded" } else { "" })
+        f.write_str(if self.forward_reserved { ", reserved groups forwarded" } else { "" })?;
+        f.write_str(if self.mac_moves == MacMoves::Free { ", addresses move freely" } else { "" })?;
+        f.write_str(if self.dhcp_snooping { ", DHCP followed" } else { "" })
     }
 }
 
@@ -313,14 +331,11 @@ impl fmt::Display for PortSettings {
         if let Some(vlan) = &self.vlan {
             write!(f, ", {vlan}")?;
         }
-        let limits = [
-            (self.broadcast_limit, "broadcasts/s"),
-            (self.unknown_limit, "unknown unicasts/s"),
-            (self.mac_limit, "addresses"),
-        ];
+        let limits = [(self.broadcast_limit, "broadcasts/s"), (self.unknown_limit, "unknown unicasts/s")];
         for (limit, what) in limits.iter().filter_map(|(limit, what)| Some((limit.as_ref()?, what))) {
             write!(f, ", at most {limit} {what}")?;
         }
+        self.security.fmt(f)?;
         f.write_str(match self.spread_in {
             None => "",
             Some(SpreadIn::Queues) => ", spread by queues",

@@ -2,8 +2,8 @@
 
 use crate::api::client::{Client, quote};
 use crate::api::model::{
-    FdbEntry, FdbReport, Flushed, Origin, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded,
-    WorkersReport,
+    BridgeReport, FdbEntry, FdbReport, Flushed, Origin, PlacementReport, PortReport, RebalanceRequest,
+    Status, WorkerAdded, WorkersReport,
 };
 use crate::args::{
     FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, Output, PlacementCommand, PortsAddArgs, PortsCommand,
@@ -24,6 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// `linerate status`
 pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
     show::print(&client.get::<Status>("/v1/status")?, output, tables::status)
+}
+
+/// `linerate bridges show`
+pub(crate) fn bridges(client: &Client, output: Output) -> anyhow::Result<()> {
+    let bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
+    show::print(&bridges, output, |bridges| tables::bridges(bridges))
 }
 
 /// `linerate workers ...`
@@ -105,7 +111,11 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
         ("vlan", vlan),
         ("broadcast_limit", json!(args.broadcast_limit)),
         ("unknown_limit", json!(args.unknown_limit)),
-        ("mac_limit", json!(args.mac_limit)),
+        ("trusted", args.trusted.then_some(true).into()),
+        ("macs", listed(&args.macs)),
+        ("learn", json!(args.learn)),
+        ("max_macs", json!(args.max_macs)),
+        ("sources", listed(&args.sources)),
     ];
     let given = fields.into_iter().filter(|(_, value)| !value.is_null());
     let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
@@ -121,6 +131,11 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
         }
     }
     Ok(body.into())
+}
+
+/// A list that was given; nothing where none was.
+fn listed(list: &[String]) -> Value {
+    if list.is_empty() { Value::Null } else { json!(list) }
 }
 
 /// Whether `text` begins as a quoted string of a file and does not end as one.

@@ -39,6 +39,8 @@ pub(crate) struct Placement {
     /// Starts that were not stopped yet.
     running: HashSet<Serial>,
     starts: u64,
+    /// How often the last queue of a port was stopped.
+    stops: HashMap<PortId, u64>,
     /// What a port still waits for: workers and their commands.
     open: HashMap<PortId, Vec<(usize, u64)>>,
     pub(crate) layout: Layout,
@@ -64,6 +66,7 @@ impl Placement {
             told: HashMap::new(),
             running: HashSet::new(),
             starts: 0,
+            stops: HashMap::new(),
             open: HashMap::new(),
         }
     }
@@ -115,6 +118,18 @@ impl Placement {
         mut command: impl FnMut() -> Command,
     ) -> Vec<(usize, u64)> {
         workers.iter().map(|&worker| (worker, self.links[worker].post(command()))).collect()
+    }
+
+    /// How often the last queue of `port` was stopped so far.
+    pub(crate) fn stops(&self, port: PortId) -> u64 {
+        self.stops.get(&port).copied().unwrap_or_default()
+    }
+
+    /// Notes that a queue of `port` was stopped.
+    fn note_stop(&mut self, port: PortId) {
+        if !self.has_queues(port) {
+            *self.stops.entry(port).or_default() += 1;
+        }
     }
 
     fn has_queues(&self, port: PortId) -> bool {
@@ -177,6 +192,7 @@ impl Attach for Attachment<'_> {
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
         let key = self.key(pair);
         let Placed { worker, serial, .. } = self.placement.rx.remove(&key)?;
+        self.placement.note_stop(self.port);
         self.placement.running.remove(&serial);
         if self.placement.layout.steals {
             return self.unshare(key);
@@ -225,6 +241,7 @@ impl Attach for Attachment<'_> {
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
         let key = self.key(pair);
         let serial = self.placement.tx.remove(&key)?;
+        self.placement.note_stop(self.port);
         self.placement.running.remove(&serial);
         self.leave_outlet(key);
         let workers = self.placement.layout.outlets.clone();

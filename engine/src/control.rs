@@ -10,6 +10,7 @@ pub(crate) use balancing::Latest;
 use crate::attachment::{Attachment, Placement};
 use crate::balance::{Rebalancing, Sample};
 use crate::command::{Event, QueueKey};
+use crate::config::PortObserver;
 use crate::link::{Bell, Link};
 use crate::model::Role;
 use crate::placement::Seats;
@@ -54,6 +55,8 @@ pub(crate) struct Control {
     pub(crate) joiner: Option<Joiner>,
     pub(crate) balancing: Option<Balancing>,
     pub(crate) latest: Arc<Latest>,
+    /// Where the pipelines depend on which ports run.
+    pub(crate) observer: Option<Box<dyn PortObserver>>,
 }
 
 impl Control {
@@ -120,7 +123,11 @@ impl Control {
 
     fn with_port(&mut self, port: PortId, act: impl FnOnce(&mut dyn PortControl, &mut Attachment<'_>)) {
         let Some(control) = self.ports.get_mut(&port) else { return };
+        let stops = self.placement.stops(port);
         act(control.as_mut(), &mut Attachment::new(&mut self.placement, port));
+        if let Some(observer) = self.observer.as_mut().filter(|_| self.placement.stops(port) != stops) {
+            observer.stopped(port, self.placement.clock().now());
+        }
         self.registry.update(port, control.status(), control.details());
     }
 

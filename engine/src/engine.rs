@@ -149,6 +149,7 @@ impl Engine {
             joiner,
             balancing: None,
             latest: engine.latest.clone(),
+            observer: pipelines.observer(),
         };
         engine.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);
         Ok(engine)

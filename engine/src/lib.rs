@@ -33,7 +33,7 @@ mod stage;
 mod stall;
 mod worker;
 
-pub use config::{EngineConfig, EngineError, Pipelines, Polling, QueueFull, WorkerConfig};
+pub use config::{EngineConfig, EngineError, Pipelines, Polling, PortObserver, QueueFull, WorkerConfig};
 pub use engine::Engine;
 pub use merged::Merged;
 pub use model::{HopConfig, Model, Order, PipelineConfig, Role, Roles};

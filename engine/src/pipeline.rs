@@ -11,6 +11,12 @@ pub trait Pipeline: Send {
     /// Judges every packet of `burst`, which came in by port `from`.
     fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs);
 
+    /// As [`Pipeline::process`], for a frame that the switch made on behalf of the front end of port `from`. It was not
+    /// sent by the guest, so a pipeline may trust it further.
+    fn inject(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
+        self.process(burst, from, now, out);
+    }
+
     /// Whether `process` looks at packets. One that does not finds heads empty, and outputs take packets whole from where they
     /// lie.
     fn looks(&self) -> bool {

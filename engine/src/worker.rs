@@ -440,7 +440,7 @@ impl Worker {
         self.counters.ports[port.0 as usize].count_rx(&tally);
         self.now = self.clock();
         let burst = &mut self.bursts[index];
-        self.classifier.decide(burst, port, self.now);
+        self.classifier.inject(burst, port, self.now);
         if !self.out.send_all(burst, &mut self.classifier, from) {
             self.send_whole(index, from);
         }

@@ -8,5 +8,6 @@
 pub mod device;
 pub mod driver;
 pub mod frames;
+pub mod neighbors;
 pub mod queues;
 pub mod race;

@@ -22,6 +22,18 @@ pub enum DropReason {
     UnknownLimit,
     /// Sent from an address that is pinned to another port.
     StaticElsewhere,
+    /// Sent from an address that is in use at another port, and may not move.
+    MacMoveRefused,
+    /// Sent from an address that is not among the port's allowed addresses.
+    MacViolation,
+    /// Its IP source address is not one of the port's, or its headers cannot be read on a port with a source guard.
+    SourceViolation,
+    /// An ARP packet whose sender is not one of the port's addresses.
+    ArpViolation,
+    /// A neighbor discovery message that the port may not send.
+    NdViolation,
+    /// A DHCP message that the port may not send, or whose lease could not be recorded.
+    DhcpViolation,
     /// In more pieces than a frame may have ([`ring::MAX_PIECES`]).
     TooManyPieces,
     /// Its source was stopped before it was sent everywhere.
@@ -46,7 +58,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 18] = [
+    pub const ALL: [DropReason; 24] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::BadSource,
@@ -55,6 +67,12 @@ impl DropReason {
         DropReason::BroadcastLimit,
         DropReason::UnknownLimit,
         DropReason::StaticElsewhere,
+        DropReason::MacMoveRefused,
+        DropReason::MacViolation,
+        DropReason::SourceViolation,
+        DropReason::ArpViolation,
+        DropReason::NdViolation,
+        DropReason::DhcpViolation,
         DropReason::TooManyPieces,
         DropReason::SourceStopped,
         DropReason::BadOffload,
@@ -81,6 +99,12 @@ impl DropReason {
             DropReason::BroadcastLimit => "broadcast-limit",
             DropReason::UnknownLimit => "unknown-limit",
             DropReason::StaticElsewhere => "static-elsewhere",
+            DropReason::MacMoveRefused => "mac-move-refused",
+            DropReason::MacViolation => "mac-violation",
+            DropReason::SourceViolation => "source-violation",
+            DropReason::ArpViolation => "arp-violation",
+            DropReason::NdViolation => "nd-violation",
+            DropReason::DhcpViolation => "dhcp-violation",
             DropReason::TooManyPieces => "too-many-pieces",
             DropReason::SourceStopped => "source-stopped",
             DropReason::BadOffload => "bad-offload",

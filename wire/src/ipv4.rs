@@ -45,6 +45,11 @@ impl<'a> Ipv4<'a> {
         self.word(6) & 0x3fff != 0
     }
 
+    /// Where this fragment's payload begins in the packet's, in units of eight bytes; 0 for the first or only one.
+    pub fn fragment_offset(&self) -> u16 {
+        self.word(6) & 0x1fff
+    }
+
     /// The payload's protocol, as IANA numbers it.
     pub fn protocol(&self) -> u8 {
         self.header[9]

@@ -27,6 +27,8 @@ pub struct UpperLayer {
     pub at: usize,
     /// Whether a fragment header stands in front of it.
     pub is_fragment: bool,
+    /// Whether this is a fragment other than the first: `at` is the fragment's payload, not the upper layer's header.
+    pub continues: bool,
 }
 
 impl<'a> Ipv6<'a> {
@@ -55,14 +57,20 @@ impl<'a> Ipv6<'a> {
 
     /// Follows the extension headers; `None` where they are cut off or there are too many.
     pub fn upper_layer(&self) -> Option<UpperLayer> {
-        let (mut protocol, mut at, mut is_fragment) = (self.header[6], 0, false);
+        let (mut protocol, mut at, mut is_fragment, mut continues) = (self.header[6], 0, false, false);
         for _ in 0..MOST_EXTENSIONS {
             let len = match protocol {
+                _ if continues => {
+                    return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment, continues });
+                }
                 HOP_BY_HOP | ROUTING | DESTINATION => 8 + usize::from(*self.after.get(at + 1)?) * 8,
                 FRAGMENT => 8,
-                _ => return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment }),
+                _ => return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment, continues }),
             };
-            is_fragment |= protocol == FRAGMENT;
+            if protocol == FRAGMENT {
+                is_fragment = true;
+                continues = u16::from_be_bytes([*self.after.get(at + 2)?, *self.after.get(at + 3)?]) >= 8;
+            }
             protocol = *self.after.get(at)?;
             at += len;
         }
@@ -87,7 +95,10 @@ mod tests {
     fn without_extensions_the_payload_follows_the_header() {
         let bytes = packet(6, &[0; 20]);
         let view = Ipv6::new(&bytes).unwrap();
-        assert_eq!(view.upper_layer(), Some(UpperLayer { protocol: 6, at: 40, is_fragment: false }));
+        assert_eq!(
+            view.upper_layer(),
+            Some(UpperLayer { protocol: 6, at: 40, is_fragment: false, continues: false })
+        );
         assert_eq!(view.payload_len(), 20);
         assert_eq!(view.source_and_destination().1.to_string(), "fe80::2");
     }
@@ -98,8 +109,18 @@ mod tests {
         after.extend([17, 0, 0, 0, 0, 0, 0, 0]);
         let bytes = packet(HOP_BY_HOP, &after);
         let upper = Ipv6::new(&bytes).unwrap().upper_layer();
-        assert_eq!(upper, Some(UpperLayer { protocol: 17, at: 64, is_fragment: true }));
+        assert_eq!(upper, Some(UpperLayer { protocol: 17, at: 64, is_fragment: true, continues: false }));
         assert_eq!(Ipv6::new(&bytes[..41]).unwrap().upper_layer(), None, "cut off");
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_header_of_its_upper_layer() {
+        let bytes = packet(FRAGMENT, &[DESTINATION, 0, 0, 8, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0]);
+        let upper = Ipv6::new(&bytes).unwrap().upper_layer();
+        assert_eq!(
+            upper,
+            Some(UpperLayer { protocol: DESTINATION, at: 48, is_fragment: true, continues: true })
+        );
     }
 
     proptest! {

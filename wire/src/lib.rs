@@ -4,18 +4,26 @@
 //! here allocates on the way of a packet, keeps state between packets, or knows of ports, bursts or time.
 #![forbid(unsafe_code)]
 
+mod arp;
 pub mod checksum;
+mod dhcp;
+mod dhcpv6;
 mod ethernet;
 mod ipv4;
 mod ipv6;
 mod layers;
 mod mac;
+mod nd;
 pub mod toeplitz;
 mod vlan;
 
+pub use arp::{ARP_LEN, Arp};
+pub use dhcp::{DHCP_HEADER, Dhcp};
+pub use dhcpv6::Dhcpv6;
 pub use ethernet::{EtherType, Ethernet, HEADER_LEN, TooShort};
 pub use ipv4::{IPV4_HEADER, Ipv4, rewrite_ipv4};
 pub use ipv6::{IPV6_HEADER, Ipv6, UpperLayer};
 pub use layers::{Layers, Version};
 pub use mac::{MacAddress, ParseMacError};
+pub use nd::{Nd, NdKind};
 pub use vlan::{ParseVlanError, TAG_LEN, Tag, VlanId, insert_tag, remove_tag, write_tag};

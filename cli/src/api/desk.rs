@@ -4,8 +4,8 @@
 //! never judge against the same past. What the plant has done is in the topology even if an error is left to tell.
 
 use super::model::{
-    BridgeStatus, FdbEntry, FdbFilter, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest,
-    Refusal, Snapshot, Status, Traffic, WorkerAdded, WorkersReport,
+    BridgeReport, BridgeStatus, FdbEntry, FdbFilter, FdbReport, Flushed, PlacementReport, PortReport,
+    RebalanceRequest, Refusal, Snapshot, Status, Traffic, WorkerAdded, WorkersReport,
 };
 use crate::config::{self, Mistakes};
 use crate::host::Host;
@@ -114,6 +114,11 @@ impl Desk {
     /// `GET /v1/snapshot`: every counter, read at one moment.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.plant.snapshot()
+    }
+
+    /// `GET /v1/bridges`
+    pub(crate) fn bridges(&self) -> Vec<BridgeReport> {
+        self.plant.bridges()
     }
 
     /// `GET /v1/ports`

@@ -1,7 +1,9 @@
 //! A plant for tests: it moves nothing and remembers what it was told. A port named [`HELD`] is held by a worker that
 //! hangs, one named [`STAYS`] is not removed.
 
-use crate::api::model::{FdbEntry, FdbFilter, Origin, PortSnapshot, Snapshot, WorkerSnapshot};
+use crate::api::model::{
+    BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin, PortSnapshot, Snapshot, WorkerSnapshot,
+};
 use crate::kinds::Loaded;
 use crate::model::Role;
 use crate::plant::{Plant, PlantError};
@@ -49,6 +51,18 @@ impl Plant for Fake {
             age: None,
         };
         self.pinned.lock().unwrap().iter().map(entry).collect()
+    }
+
+    fn bridges(&self) -> Vec<BridgeReport> {
+        let refused = MoveEvent {
+            mac: MacAddress::new([2, 0, 0, 0, 0, 1]),
+            vlan: 0,
+            old_port: "a".into(),
+            new_port: "b".into(),
+            age: 3,
+        };
+        let (name, addresses) = ("main".into(), self.fdb().len());
+        vec![BridgeReport { name, addresses, table: 16, ports: Vec::new(), refused_moves: vec![refused] }]
     }
 
     fn addresses(&self, _bridge: &str) -> usize {

@@ -56,6 +56,46 @@ impl BridgeStatus {
     }
 }
 
+/// One bridge of `GET /v1/bridges`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BridgeReport {
+    pub(crate) name: String,
+    /// Addresses in its table, and as many as it holds.
+    pub(crate) addresses: usize,
+    pub(crate) table: usize,
+    pub(crate) ports: Vec<BridgePort>,
+    /// The latest refused moves, at most one per port and second, oldest first.
+    pub(crate) refused_moves: Vec<MoveEvent>,
+}
+
+/// One port of a [`BridgeReport`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BridgePort {
+    pub(crate) port: String,
+    pub(crate) learned: u32,
+    pub(crate) max_macs: u32,
+    #[serde(rename = "static")]
+    pub(crate) pinned: u32,
+    /// Packets whose source was not learned: at a limit, or put off because the table was being changed.
+    pub(crate) not_learned: u64,
+    pub(crate) deferred: u64,
+    /// Addresses that moved to this port, and packets that were dropped because theirs may not.
+    pub(crate) moves: u64,
+    pub(crate) refused_moves: u64,
+}
+
+/// An address that was in use at `old_port` and sent from `new_port`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MoveEvent {
+    pub(crate) mac: MacAddress,
+    /// 0: no VLAN.
+    pub(crate) vlan: u16,
+    pub(crate) old_port: String,
+    pub(crate) new_port: String,
+    /// Seconds since then.
+    pub(crate) age: u32,
+}
+
 /// Sums over all ports since the start: what came in and was replicated is what went out and was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Traffic {

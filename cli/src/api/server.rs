@@ -169,6 +169,7 @@ type Answer<T> = Result<Json<T>, No>;
 fn router(desk: Arc<Desk>) -> Router {
     Router::new()
         .route("/v1/status", get(async |State(desk): State<Arc<Desk>>| Json(desk.status())))
+        .route("/v1/bridges", get(async |State(desk): State<Arc<Desk>>| Json(desk.bridges())))
         .route("/v1/ports", get(async |State(desk): State<Arc<Desk>>| Json(desk.ports())).post(add_port))
         .route("/v1/ports/{name}", get(port).delete(remove_port))
         .route("/v1/fdb", get(fdb).post(pin).delete(flush))

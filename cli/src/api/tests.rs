@@ -4,7 +4,7 @@ use super::client::Client;
 use super::desk::Desk;
 use super::fake::{Fake, HELD, STAYS};
 use super::model::{
-    FdbEntry, FdbReport, Flushed, PlacementReport, PortReport, Snapshot, Status, WorkersReport,
+    BridgeReport, FdbEntry, FdbReport, Flushed, PlacementReport, PortReport, Snapshot, Status, WorkersReport,
 };
 use super::server;
 use crate::plant::Plant;
@@ -55,6 +55,20 @@ impl Running {
         let body = json!({ "name": name, "socket": self.socket(name), "mode": "client" });
         self.client.post("/v1/ports", &body).unwrap()
     }
+}
+
+#[test]
+fn refused_moves_are_told_with_both_ports() {
+    let running = running();
+    let bridges: Vec<BridgeReport> = running.client.get("/v1/bridges").unwrap();
+    let refused = &bridges[0].refused_moves[0];
+    assert_eq!((refused.old_port.as_str(), refused.new_port.as_str(), refused.age), ("a", "b", 3));
+    let text = crate::show::tables::bridges(&bridges);
+    assert!(
+        text.ends_with(
+            "3 s ago: 02:00:00:00:00:01 sent from port b while in use at port a; it was not moved"
+        )
+    );
 }
 
 #[test]

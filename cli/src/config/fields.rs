@@ -112,6 +112,41 @@ impl<'a, 'n> Fields<'a, 'n> {
         })
     }
 
+    /// A list of at least one text, each read by `read`, which says what is wrong with one; empty where the key is not
+    /// written. `example` is such a list.
+    pub(crate) fn list<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&str) -> Result<T, String>,
+        example: &str,
+    ) -> Vec<T> {
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let remedy = format!("write a list such as {key} = {example}");
+        let nodes = match &node.value {
+            Value::List(nodes) if !nodes.is_empty() => nodes,
+            Value::List(_) => {
+                self.wrong::<()>(key, format!("`{key}` is an empty list"), format!("{remedy}, or remove it"));
+                return Vec::new();
+            }
+            _ => {
+                self.not::<()>(key, node, &format!("a list such as {example}"));
+                return Vec::new();
+            }
+        };
+        let mut found = Vec::new();
+        for node in nodes {
+            let entry = match &node.value {
+                Value::Text(text) => read(text),
+                _ => Err(format!("`{key}` lists {}, not a string", node.kind())),
+            };
+            match entry {
+                Ok(entry) => found.push(entry),
+                Err(reason) => self.notes.wrong_at(self.section, node.line, reason, remedy.clone()),
+            }
+        }
+        found
+    }
+
     /// An integer within `range`.
     pub(crate) fn number<T: TryFrom<i128>>(
         &mut self,

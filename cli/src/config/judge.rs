@@ -6,6 +6,7 @@ use crate::control::lock_path;
 use crate::host::Host;
 use crate::kinds::{self, Claim};
 use crate::model::{ModelKind, SpreadIn};
+use crate::security::Security;
 use crate::switch::MOST_PORTS;
 use crate::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, Vlan};
 use std::collections::HashMap;
@@ -77,6 +78,7 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
         not_control(section, &claims[index], control, notes);
     }
     membership(topology, index, notes);
+    Security::judge(&mut Judging { topology, index, notes });
     spread(topology, section, port, notes);
     vlan(section, port, notes);
 }

@@ -6,8 +6,10 @@ use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::kinds;
 use crate::model::SpreadIn;
+use crate::security::Security;
 use crate::topology::{
-    BridgeSettings, PortSettings, Spread, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
+    BridgeSettings, MacMoves, PortSettings, Spread, StaticEntry, SwitchSettings, Topology, Vlan,
+    WorkerSettings,
 };
 use crate::wrappers::Wrappers;
 use std::ops::RangeInclusive;
@@ -100,9 +102,11 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
     let default = BridgeSettings::named(&name);
     let table = fields.number("table", TABLE, "addresses").unwrap_or(default.table);
     let ageing = fields.number("ageing", AGEING, "seconds").unwrap_or(default.ageing);
-    let macs_per_port =
-        fields.number("macs_per_port", 1..=i128::from(table), "addresses, no more than the table holds");
+    let max_macs_per_port =
+        fields.number("max_macs_per_port", 1..=i128::from(table), "addresses, no more than the table holds");
     let forward_reserved = fields.flag("forward_reserved").unwrap_or(default.forward_reserved);
+    let mac_moves = fields.choice("mac_moves", &[("guarded", MacMoves::Guarded), ("free", MacMoves::Free)]);
+    let dhcp_snooping = fields.flag("dhcp_snooping").unwrap_or(default.dhcp_snooping);
     let statics = sections(&mut fields, "static");
     fields.finish();
     let section = |i| Section::Static(index, i);
@@ -112,7 +116,17 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
         read_static(node, section(i), notes)
     });
     let statics = statics.collect();
-    BridgeSettings { name, ageing, table, macs_per_port, forward_reserved, statics }
+    let mac_moves = mac_moves.unwrap_or_default();
+    BridgeSettings {
+        name,
+        ageing,
+        table,
+        max_macs_per_port,
+        forward_reserved,
+        mac_moves,
+        dhcp_snooping,
+        statics,
+    }
 }
 
 /// Opens a section that people call by its name.
@@ -173,7 +187,7 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
         vlan: read_vlan(&mut fields),
         broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
         unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
-        mac_limit: fields.number("mac_limit", 0..=*TABLE.end(), "addresses"),
+        security: Security::read(&mut fields),
         spread_in: fields
             .choice("spread_in", &[("queues", SpreadIn::Queues), ("software", SpreadIn::Software)]),
         wrappers: Wrappers::read(&mut fields),

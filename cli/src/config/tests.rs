@@ -43,7 +43,7 @@ fn a_full_file_becomes_a_topology() {
         name = "red"
         ageing = 60
         table = 1_000_000
-        macs_per_port = 10
+        max_macs_per_port = 10
         forward_reserved = true
         static = [{ mac = "02:00:00:00:00:01", port = "a", vlan = 10 }]
         [[bridge]]
@@ -59,7 +59,7 @@ fn a_full_file_becomes_a_topology() {
         vlan = { trunk = [10, 20], native = 1 }
         broadcast_limit = 1000
         unknown_limit = 2000
-        mac_limit = 5
+        max_macs = 5
         [[port]]
         name = "b"
         socket = "/tmp/lr-b.sock"
@@ -70,14 +70,14 @@ fn a_full_file_becomes_a_topology() {
     let (worker, red, a) = (&topology.workers[0], &topology.bridges[0], &topology.ports[0]);
     assert_eq!((worker.cpu, worker.polling, worker.queue_full), (Some(1), Polling::Busy, QueueFull::Wait));
     assert_eq!(
-        (red.ageing, red.table, red.macs_per_port, red.forward_reserved),
+        (red.ageing, red.table, red.max_macs_per_port, red.forward_reserved),
         (60, 1_000_000, Some(10), true)
     );
     assert_eq!((red.statics[0].port.as_str(), red.statics[0].vlan), ("a", 10));
     assert_eq!(a.kind.to_string(), "vhost-user client at /tmp/lr-a.sock");
     assert_eq!((a.queue_pairs, a.mtu), (2, Some(9000)));
     assert_eq!(a.vlan, Some(Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
-    assert_eq!((a.broadcast_limit, a.unknown_limit, a.mac_limit), (Some(1000), Some(2000), Some(5)));
+    assert_eq!((a.broadcast_limit, a.unknown_limit, a.security.max_macs), (Some(1000), Some(2000), Some(5)));
     assert_eq!(topology.ports[1].vlan, Some(Vlan::Access(7)));
 }
 
@@ -166,7 +166,7 @@ switch linerate
 #[test]
 fn the_tree_shows_every_bridge_with_its_ports_limits_and_static_entries() {
     let text = format!(
-        "{PORT}bridge = \"red\"\nvlan = 5\nbroadcast_limit = 10\nmac_limit = 3\n[[bridge]]\nname = \"red\"\n\
+        "{PORT}bridge = \"red\"\nvlan = 5\nbroadcast_limit = 10\nmax_macs = 3\n[[bridge]]\nname = \"red\"\n\
          static = [{{ mac = \"02:00:00:00:00:01\", port = \"a\", vlan = 5 }}]\n[[bridge]]\nname = \"blue\"\n"
     );
     let expected = "\
@@ -213,7 +213,7 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     only("[swich]\n", "1: unknown key `swich` (did you mean `switch`?)");
     port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
     let all = "name, kind, socket, mode, offloads, queue_pairs, mtu, bridge, vlan, broadcast_limit, \
-         unknown_limit, mac_limit, spread_in, \
+         unknown_limit, trusted, macs, learn, max_macs, sources, spread_in, \
          capture, trace, fault, transmit";
     let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
     port_line("colour = 2", &expected);
@@ -349,8 +349,8 @@ fn numbers_have_ranges() {
         &format!("4: port \"a\": `unknown_limit` is -1, which is out of range ({range})"),
     );
     let expected =
-        "4: port \"a\": `mac_limit` is 99999999, which is out of range (give 0 to 16777216 addresses)";
-    port_line("mac_limit = 99999999", expected);
+        "4: port \"a\": `max_macs` is 99999999, which is out of range (give 1 to 16777216 addresses)";
+    port_line("max_macs = 99999999", expected);
     let bridge = |line: &str, expected: &str| only(&format!("[[bridge]]\nname = \"x\"\n{line}\n"), expected);
     bridge(
         "ageing = 1",
@@ -361,8 +361,8 @@ fn numbers_have_ranges() {
         "3: bridge \"x\": `table` is 3, which is out of range (give 16 to 16777216 addresses)",
     );
     let limit = "give 1 to 100 addresses, no more than the table holds";
-    let expected = format!("3: bridge \"x\": `macs_per_port` is 101, which is out of range ({limit})");
-    bridge("macs_per_port = 101\ntable = 100", &expected);
+    let expected = format!("3: bridge \"x\": `max_macs_per_port` is 101, which is out of range ({limit})");
+    bridge("max_macs_per_port = 101\ntable = 100", &expected);
 }
 
 #[test]
@@ -482,4 +482,67 @@ fn printed_mistakes_begin_with_file_and_line() {
     let mistakes = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
     let printed = Mistakes { file: Some("s.toml".to_owned()), mistakes }.to_string();
     assert_eq!(printed, "s.toml:2: switch: unknown key `nam`\n    remedy: did you mean `name`?");
+}
+
+#[test]
+fn port_security_is_read_and_printed() {
+    let text = format!(
+        "{PORT}trusted = true\nmacs = [\"52:54:00:00:00:01\"]\nlearn = false\n\
+         sources = [\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]\n\
+         [[bridge]]\nname = \"main\"\nmac_moves = \"free\"\ndhcp_snooping = true\n"
+    );
+    let topology = parse(&text, &host(), None).unwrap();
+    let (port, bridge) = (&topology.ports[0], &topology.bridges[0]);
+    let expected = "1 queue pair, only from 52:54:00:00:00:01, IP sources 10.0.0.5, 10.1.0.0/24, fd00::5, dhcp, \
+         learns nothing, trusted";
+    assert!(port.to_string().ends_with(expected), "{port}");
+    assert!(bridge.to_string().ends_with(", addresses move freely, DHCP followed"), "{bridge}");
+    let plain = parse(PORT, &host(), None).unwrap();
+    assert_eq!(plain.ports[0].security, crate::security::Security::default());
+    assert_eq!(plain.bridges[0].mac_moves, crate::topology::MacMoves::Guarded);
+}
+
+#[test]
+fn what_is_no_address_or_source_is_named_with_what_may_be_written() {
+    let macs = "(write a list such as macs = [\"52:54:00:00:00:01\"])";
+    for text in ["01:00:5e:00:00:01", "00:00:00:00:00:00", "52:54"] {
+        let expected =
+            format!("4: port \"a\": `macs` lists \"{text}\", which is no station's address {macs}");
+        port_line(&format!("macs = [\"{text}\"]"), &expected);
+    }
+    let sources = "write a list such as sources = [\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]";
+    port_line(
+        "sources = [\"10.0.0.5/24\"]",
+        &format!(
+            "4: port \"a\": `sources`: invalid source \"10.0.0.5/24\": the address has bits behind its prefix; expected \
+             \"10.0.0.0/24\" ({sources})"
+        ),
+    );
+    port_line(
+        "sources = []",
+        &format!("4: port \"a\": `sources` is an empty list ({sources}, or remove it)"),
+    );
+    port_line("macs = [7]", &format!("4: port \"a\": `macs` lists an integer, not a string {macs}"));
+    let remedy = "remove one of the two";
+    let expected = format!("5: port \"a\": `max_macs` limits nothing: `learn` is false ({remedy})");
+    only(&format!("{PORT}learn = false\nmax_macs = 5\n"), &expected);
+}
+
+#[test]
+fn an_address_belongs_to_one_port_and_leases_need_a_bridge_that_follows_dhcp() {
+    let b = PORT.replace("\"a\"", "\"b\"").replace("lr-a", "lr-b");
+    let own = "macs = [\"52:54:00:00:00:01\"]\n";
+    let expected = "8: port \"b\": `macs` lists 52:54:00:00:00:01, which is port \"a\"'s already (give each address to one port)";
+    only(&format!("{PORT}{own}{b}{own}"), expected);
+    let twice = "macs = [\"52:54:00:00:00:01\", \"52:54:00:00:00:01\"]";
+    port_line(twice, "4: port \"a\": `macs` lists 52:54:00:00:00:01 twice (list it once)");
+    let expected = "4: port \"a\": `sources` lists \"dhcp\", and bridge \"main\" does not follow DHCP \
+         (write dhcp_snooping = true in the [[bridge]] section)";
+    port_line("sources = [\"dhcp\"]", expected);
+    let bridge = "[[bridge]]\nname = \"main\"\nstatic = [{ mac = \"52:54:00:00:00:01\", port = \"b\" }]\n";
+    let expected = "4: port \"a\": `macs` lists 52:54:00:00:00:01, which a static entry pins to port \"b\" (remove one of the two)";
+    only(&format!("{PORT}{own}{b}{bridge}"), expected);
+    let expected =
+        "3: bridge \"x\": `mac_moves` is \"fast\", which it cannot be (write \"guarded\" or \"free\")";
+    only("[[bridge]]\nname = \"x\"\nmac_moves = \"fast\"\n", expected);
 }

@@ -2,7 +2,10 @@
 
 use super::table;
 use super::units::{bytes, count, duration, percent, ratio};
-use crate::api::model::{FdbReport, Origin, PortReport, PortSnapshot, Status, Traffic, WorkersReport};
+use crate::api::model::{
+    BridgePort, BridgeReport, FdbReport, MoveEvent, Origin, PortReport, PortSnapshot, Status, Traffic,
+    WorkersReport,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -104,6 +107,38 @@ fn live(live: &PortSnapshot) -> Vec<String> {
 
 fn features(live: &PortSnapshot) -> String {
     if live.features.is_empty() { "none agreed on".to_owned() } else { live.features.join(" ") }
+}
+
+/// `linerate bridges show`
+pub(crate) fn bridges(bridges: &[BridgeReport]) -> String {
+    let titles = [
+        "BRIDGE",
+        "PORT",
+        ">LEARNED",
+        ">MOST",
+        ">STATIC",
+        ">NOT LEARNED",
+        ">DEFERRED",
+        ">MOVES",
+        ">REFUSED MOVES",
+    ];
+    let row = |bridge: &BridgeReport, port: &BridgePort| {
+        let numbers = [u64::from(port.learned), port.max_macs.into(), port.pinned.into(), port.not_learned];
+        let events = [port.deferred, port.moves, port.refused_moves];
+        let numbers = numbers.into_iter().chain(events).map(count);
+        [bridge.name.clone(), port.port.clone()].into_iter().chain(numbers).collect()
+    };
+    let rows = bridges.iter().flat_map(|bridge| bridge.ports.iter().map(|port| row(bridge, port)));
+    let events = bridges.iter().flat_map(|bridge| bridge.refused_moves.iter().map(refused_move));
+    std::iter::once(table(&titles, rows)).chain(events).collect::<Vec<_>>().join("\n")
+}
+
+fn refused_move(event: &MoveEvent) -> String {
+    let MoveEvent { mac, vlan, old_port, new_port, age } = event;
+    let vlan = if *vlan == 0 { String::new() } else { format!(" in VLAN {vlan}") };
+    format!(
+        "{age} s ago: {mac}{vlan} sent from port {new_port} while in use at port {old_port}; it was not moved"
+    )
 }
 
 /// `linerate workers show`

@@ -1,6 +1,7 @@
 use super::*;
 use crate::kinds::vhost_user::VhostUser;
 use crate::kinds::{Mode, PortKind, SocketSettings};
+use crate::security::Security;
 use crate::topology::SwitchSettings;
 use std::path::Path;
 
@@ -22,7 +23,11 @@ fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch,
         model: crate::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
-        bridges: vec![BridgeSettings { statics, macs_per_port: Some(7), ..BridgeSettings::named("main") }],
+        bridges: vec![BridgeSettings {
+            statics,
+            max_macs_per_port: Some(7),
+            ..BridgeSettings::named("main")
+        }],
         ports,
     })
 }
@@ -50,10 +55,11 @@ fn ports_and_static_entries_of_the_topology_run_and_their_sockets_go_with_the_sw
 fn a_ports_own_limit_goes_before_its_bridges_and_absent_ones_are_absent() {
     let dir = tempfile::tempdir().unwrap();
     let plain = port(dir.path(), "a", None);
-    let own = PortSettings { mac_limit: Some(0), ..plain.clone() };
-    assert_eq!(port_config(&plain, Some(7)).learn_limit, Some(7));
-    assert_eq!(port_config(&own, Some(7)).learn_limit, Some(0));
-    assert_eq!(port_config(&plain, None).learn_limit, None);
+    let security = Security { max_macs: Some(3), ..Security::default() };
+    let own = PortSettings { security, ..plain.clone() };
+    assert_eq!(port_config(&plain, Some(7)).max_macs, Some(7));
+    assert_eq!(port_config(&own, Some(7)).max_macs, Some(3));
+    assert_eq!(port_config(&plain, None).max_macs, None);
     assert_eq!(port_config(&plain, None).broadcast_limit, Rate::new(10, 64));
     assert_eq!(port_config(&plain, None).unknown_limit, None);
 }

@@ -13,8 +13,18 @@ use std::fmt::Display;
 use std::path::Path;
 
 /// Keys of a port that only a switch has.
-const OF_A_SWITCH: [&str; 6] =
-    ["bridge", "vlan", "broadcast_limit", "unknown_limit", "mac_limit", "spread_in"];
+const OF_A_SWITCH: [&str; 10] = [
+    "bridge",
+    "vlan",
+    "broadcast_limit",
+    "unknown_limit",
+    "trusted",
+    "macs",
+    "learn",
+    "max_macs",
+    "sources",
+    "spread_in",
+];
 /// Where each port stands: two ends of a pair may not meet on one bridge.
 const ENDS: [&str; 2] = ["send", "receive"];
 

@@ -31,12 +31,13 @@ impl Classifier {
         } else {
             burst.leave_heads();
         }
-        self.decide(burst, from, burst.now());
+        self.outputs.clear();
+        self.pipeline.process(burst, from, burst.now(), &mut self.outputs);
     }
 
-    /// The same for a burst whose heads are loaded.
-    pub(super) fn decide(&mut self, burst: &mut Burst, from: PortId, now: Now) {
+    /// The same for a burst of the switch's own, which is as if port `from` had sent it and was to be believed.
+    pub(super) fn inject(&mut self, burst: &mut Burst, from: PortId, now: Now) {
         self.outputs.clear();
-        self.pipeline.process(burst, from, now, &mut self.outputs);
+        self.pipeline.inject(burst, from, now, &mut self.outputs);
     }
 }

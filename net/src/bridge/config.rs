@@ -1,8 +1,8 @@
 //! What an operator chooses for a bridge and for each of its ports. Plain values.
 
-use super::VlanSet;
+use super::{AllowedSource, VlanSet};
 use std::num::NonZeroU32;
-use wire::VlanId;
+use wire::{MacAddress, VlanId};
 
 /// A bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,23 @@ pub struct BridgeConfig {
     /// Whether frames to `01:80:c2:00:00:00` to `0f` (spanning tree, LACP, LLDP, ...) are flooded like any other
     /// multicast. A bridge that follows IEEE 802.1Q does not forward them; they count as `no-destination`.
     pub forward_reserved: bool,
+    /// When a known station may move to another port.
+    pub mac_moves: MacMoves,
+    /// Whether DHCP is followed: messages of servers come from trusted ports only, and what they lease is recorded for
+    /// the ports whose sources include [`AllowedSource::Dhcp`].
+    pub dhcp_snooping: bool,
+}
+
+/// When a known station may move to another port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MacMoves {
+    /// Once it has aged; once its port has stopped or was removed; between two trusted ports; or when a reverse ARP
+    /// announces it, from a trusted port or from a port's front end. Other frames from it are dropped as
+    /// `mac-move-refused`.
+    #[default]
+    Guarded,
+    /// At once, with any frame.
+    Free,
 }
 
 impl BridgeConfig {
@@ -26,24 +43,61 @@ impl BridgeConfig {
 }
 
 impl Default for BridgeConfig {
-    /// 65,536 stations, 300 seconds, reserved groups not forwarded.
+    /// 65,536 stations, 300 seconds, reserved groups not forwarded, moves guarded.
     fn default() -> Self {
-        Self { capacity: 65_536, ageing_seconds: 300, forward_reserved: false }
+        Self {
+            capacity: 65_536,
+            ageing_seconds: 300,
+            forward_reserved: false,
+            mac_moves: MacMoves::Guarded,
+            dhcp_snooping: false,
+        }
     }
 }
 
 /// A port of a bridge.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
     /// Which VLANs it carries, and how.
     pub vlan: Vlan,
+    /// Whether the network behind this port is trusted, as an uplink is: its reverse ARP moves stations, and stations
+    /// move freely between trusted ports.
+    pub trusted: bool,
+    /// Whether stations are learned from this port. Without it, frames to them are flooded.
+    pub learn: bool,
     /// Most stations that are learned from this port; without it a quarter of the bridge's capacity. At the limit
-    /// new stations are not learned: frames to them are flooded. Zero turns learning off.
-    pub learn_limit: Option<u32>,
+    /// new stations are not learned: frames to them are flooded.
+    pub max_macs: Option<u32>,
+    /// The only source addresses that are allowed; empty: all. They are static entries of this port, and no other port
+    /// may use them. At most 64.
+    pub macs: Vec<MacAddress>,
+    /// The only IP source addresses that are allowed, also within ARP and neighbor discovery; `None`: all. At most 64.
+    pub sources: Option<Vec<AllowedSource>>,
     /// Most broadcast and multicast packets that are taken from this port.
     pub broadcast_limit: Option<Rate>,
     /// Most packets to unknown stations that are taken from this port.
     pub unknown_limit: Option<Rate>,
+}
+
+impl PortConfig {
+    /// Most entries of [`PortConfig::macs`] and of [`PortConfig::sources`]: each is compared with every packet.
+    pub const LONGEST_LIST: usize = 64;
+}
+
+impl Default for PortConfig {
+    /// Every VLAN, not trusted, learning, without limits.
+    fn default() -> Self {
+        Self {
+            vlan: Vlan::default(),
+            trusted: false,
+            learn: true,
+            max_macs: None,
+            macs: Vec::new(),
+            sources: None,
+            broadcast_limit: None,
+            unknown_limit: None,
+        }
+    }
 }
 
 /// Which VLANs a port carries. A bridge looks at tags only if at least one of its ports is not

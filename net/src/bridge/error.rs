@@ -82,6 +82,50 @@ pub enum AddPortError {
         /// How many ports the switch was made for.
         ports: usize,
     },
+    /// An address of it is another port's.
+    #[error("port {} was not added: {mac} belongs to port {} already; give it to one of them", port.0, owner.0)]
+    MacTaken {
+        /// The port.
+        port: PortId,
+        /// The address.
+        mac: MacAddress,
+        /// The port that has it.
+        owner: PortId,
+    },
+    /// An address of it is a group address or zero.
+    #[error("port {} was not added: {mac} is a group address or zero, which no station has", port.0)]
+    NoStation {
+        /// The port.
+        port: PortId,
+        /// The address.
+        mac: MacAddress,
+    },
+    /// A list of addresses is too long.
+    #[error("port {} was not added: it lists {entries} addresses, and at most {most} are allowed", port.0)]
+    TooLong {
+        /// The port.
+        port: PortId,
+        /// How many.
+        entries: usize,
+        /// Most of them.
+        most: usize,
+    },
+    /// Leases are wanted, and nothing records them.
+    #[error("port {} was not added: its sources include dhcp, and bridge `{bridge}` does not follow DHCP; turn on dhcp_snooping there", port.0)]
+    NoSnooping {
+        /// The port.
+        port: PortId,
+        /// The bridge.
+        bridge: String,
+    },
+    /// There is no room for its addresses.
+    #[error("port {} was not added: the table of bridge `{bridge}` is full; flush it or give the bridge a larger capacity", port.0)]
+    Full {
+        /// The port.
+        port: PortId,
+        /// The bridge.
+        bridge: String,
+    },
 }
 
 /// Why a port was not removed from its bridge.
@@ -109,6 +153,16 @@ pub enum StaticError {
     /// No station has such an address.
     #[error("{0} is a group address or zero and cannot be pinned to one port")]
     NoStation(MacAddress),
+    /// The address is among the allowed ones of another port.
+    #[error("{mac} belongs to port {}, so it was not pinned to port {}", owner.0, port.0)]
+    Reserved {
+        /// The port.
+        port: PortId,
+        /// The address.
+        mac: MacAddress,
+        /// The port that has it.
+        owner: PortId,
+    },
     /// The port does not carry the VLAN.
     #[error("port {} does not carry VLAN {vlan}, so {mac} was not pinned to it", port.0)]
     VlanDenied {

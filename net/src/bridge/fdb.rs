@@ -3,24 +3,30 @@
 //! Reading is lock-free. Everything that changes which port a station is at happens under one lock. A worker only
 //! ever tries that lock; the control side waits for it, and holds it for some microseconds at a time.
 //!
-//! `changes` counts every change that can make a remembered answer wrong (a move, a removal, a static entry).
-//! It is bumped after the change with Release and read with Acquire before a look-up, so an answer remembered
-//! together with an older count is thrown away. A new station makes no answer wrong, because only what is
-//! known is remembered.
+//! Each port has a counter of the changes that can make a remembered answer wrong: a station left the port, by a move,
+//! a removal or a static entry. It is increased after the change with Release and read with Acquire before a look-up,
+//! so an answer remembered together with an older count is discarded. A new station makes no answer wrong, because only
+//! known stations are remembered: a port that learns does not invalidate the answers of others.
+//!
+//! A known station moves to another port only under the rules of [`MacMoves`]. A refused move takes no lock.
 //!
 //! One port's stations never push out another's: each port has a limit, and at its limit, or when the whole table
 //! is full, nothing is learned. Beyond the capacity there is a reserve for the first few stations of every port,
 //! so that ports which fill the table together keep nobody from being learned at all.
 
+mod control;
+
 use super::bucket::Entry;
-use super::config::BridgeConfig;
+use super::config::{BridgeConfig, MacMoves};
 use super::hash::Places;
 use super::key::Key;
-use super::table::{Hit, Search, Table};
+use super::share::Share;
+use super::table::{Hit, Search, Spot, Table};
 use mem::line::Padded;
 use port::PortId;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use wire::MacAddress;
 
 /// How often a worker tries the lock before it leaves learning to a later packet.
 const LOCK_TRIES: usize = 32;
@@ -28,8 +34,6 @@ const LOCK_TRIES: usize = 32;
 const SWEEP_SLICE: u32 = 64;
 /// Stations of a port that may use the reserve.
 const FIRST_STATIONS: u32 = 16;
-/// Buckets that the control side clears under one hold of the lock.
-const PURGE_SLICE: u32 = 1024;
 
 /// What is known about the source of a packet, now that it has been seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,21 +50,8 @@ pub(super) enum Source {
     Deferred,
     /// It is pinned to another port.
     Elsewhere,
-}
-
-/// A port's share of the table. Written under the lock only, so that plain stores do.
-#[derive(Default)]
-struct Share {
-    limit: AtomicU32,
-    learned: AtomicU32,
-    pinned: AtomicU32,
-}
-
-/// A port's share, for people.
-pub(super) struct ShareCount {
-    pub(super) limit: u32,
-    pub(super) learned: u32,
-    pub(super) pinned: u32,
+    /// It is in use at this other port, and may not move.
+    Contested(PortId),
 }
 
 struct Writer {
@@ -69,36 +60,38 @@ struct Writer {
     pinned: usize,
     /// The bucket that is swept next, how many are due, and the second in which that was found out.
     sweep: (u32, u32, u32),
+    /// Addresses that only one port may use, in every VLAN.
+    reserved: HashMap<MacAddress, PortId>,
 }
 
 pub(super) struct Fdb {
     table: Table,
-    changes: Padded<AtomicU64>,
     writer: Padded<Mutex<Writer>>,
     shares: Box<[Share]>,
     capacity: usize,
     ageing: u32,
+    guarded: bool,
 }
 
 impl Fdb {
     /// An empty database for ports `0..ports`, none of which may teach it anything yet.
     pub(super) fn new(config: &BridgeConfig, ports: usize) -> Self {
-        let writer = Writer { search: Search::new(), stations: 0, pinned: 0, sweep: (0, 0, 0) };
+        let (search, reserved) = (Search::new(), HashMap::new());
+        let writer = Writer { search, stations: 0, pinned: 0, sweep: (0, 0, 0), reserved };
         Self {
             table: Table::new(config.capacity + reserve(config.capacity)),
-            changes: Padded(AtomicU64::new(0)),
             writer: Padded(Mutex::new(writer)),
             shares: (0..ports).map(|_| Share::default()).collect(),
             capacity: config.capacity,
             ageing: config.ageing_seconds,
+            guarded: config.mac_moves == MacMoves::Guarded,
         }
     }
 
-    /// The number to remember answers with. Read it before the look-up.
+    /// The number to remember answers with that involve `port`. Must be read before the look-up.
     #[inline(always)]
-    pub(super) fn changes(&self) -> u64 {
-        // Pairs with the Release in `changed`.
-        self.changes.load(Ordering::Acquire)
+    pub(super) fn changes(&self, port: PortId) -> u64 {
+        self.shares.get(port.0 as usize).map_or(0, Share::changes)
     }
 
     /// Where `key` can be.
@@ -113,16 +106,31 @@ impl Fdb {
         self.table.prefetch(places);
     }
 
-    /// The port of a destination, unless it is unknown or too old.
+    /// The port of a destination and its place in the table, unless it is unknown or too old.
     #[inline(always)]
-    pub(super) fn destination(&self, key: Key, places: Places, second: u32) -> Option<PortId> {
-        let entry = self.table.look_up(key, places)?.entry;
-        (!self.aged(&entry, second)).then_some(entry.port)
+    pub(super) fn destination(&self, key: Key, places: Places, second: u32) -> Option<(PortId, Spot)> {
+        let Hit { spot, entry } = self.table.look_up(key, places)?;
+        (!self.aged(&entry, second)).then_some((entry.port, spot))
     }
 
-    /// Learns from a packet that `key` sent to `port` in this second.
+    /// Whether `key` is still at `port` and `spot`. After [`Fdb::changes`] this confirms that the count is not newer
+    /// than the answer.
     #[inline(always)]
-    pub(super) fn confirm(&self, key: Key, places: Places, port: PortId, second: u32) -> Source {
+    pub(super) fn is_at(&self, key: Key, port: PortId, spot: Spot) -> bool {
+        self.table.is_at(key, port, spot)
+    }
+
+    /// Learns from a packet that `key` sent to `port` in this second. Takes the lock at most `budget` times, which it
+    /// reduces.
+    #[inline(always)]
+    pub(super) fn confirm(
+        &self,
+        key: Key,
+        places: Places,
+        port: PortId,
+        second: u32,
+        budget: &mut u32,
+    ) -> Source {
         match self.table.look_up(key, places) {
             Some(Hit { spot, entry }) if entry.port == port => {
                 if entry.stamp != second && !entry.pinned {
@@ -130,24 +138,52 @@ impl Fdb {
                 }
                 Source::Known
             }
-            Some(Hit { entry, .. }) if entry.pinned => Source::Elsewhere,
-            _ => self.learn(key, places, port, second),
+            found => {
+                let elsewhere = found.map(|hit| hit.entry);
+                self.learn(Entry { key, port, stamp: second, pinned: false }, elsewhere, budget)
+            }
         }
     }
 
+    /// `found` is where the station was a moment ago.
     #[cold]
     #[inline(never)]
-    fn learn(&self, key: Key, places: Places, port: PortId, second: u32) -> Source {
-        // Before the lock, so that a port at its limit costs the others nothing.
-        if self.at_limit(port) {
+    fn learn(&self, entry: Entry, found: Option<Entry>, budget: &mut u32) -> Source {
+        // Before the lock, so that neither a forged address nor a port at its limit costs the others anything.
+        if let Some(old) = found {
+            if old.pinned {
+                return Source::Elsewhere;
+            }
+            if !self.may_move(&old, &entry) {
+                return Source::Contested(old.port);
+            }
+        }
+        self.write(entry, budget, false)
+    }
+
+    /// Moves a station to the port where it announced itself, or learns it there.
+    #[cold]
+    pub(super) fn announce(&self, key: Key, port: PortId, second: u32, budget: &mut u32) -> Source {
+        self.write(Entry { key, port, stamp: second, pinned: false }, budget, true)
+    }
+
+    fn write(&self, entry: Entry, budget: &mut u32, announced: bool) -> Source {
+        if self.at_limit(entry.port) {
             return Source::Refused;
         }
+        let Some(left) = budget.checked_sub(1) else { return Source::Deferred };
+        *budget = left;
         let Some(mut writer) = self.try_lock() else { return Source::Deferred };
-        let entry = Entry { key, port, stamp: second, pinned: false };
-        match self.table.look_up(key, places) {
-            Some(hit) if hit.entry.port == port => Source::Known,
+        let found = self.table.look_up(entry.key, self.table.places(entry.key));
+        let reserved = writer.reserved.get(&entry.key.mac()).is_some_and(|owner| *owner != entry.port);
+        match found {
+            Some(hit) if hit.entry.port == entry.port => Source::Known,
             Some(hit) if hit.entry.pinned => Source::Elsewhere,
-            _ if self.at_limit(port) => Source::Refused,
+            _ if reserved => Source::Elsewhere,
+            Some(hit) if !announced && !self.may_move(&hit.entry, &entry) => {
+                Source::Contested(hit.entry.port)
+            }
+            _ if self.at_limit(entry.port) => Source::Refused,
             Some(hit) => {
                 self.overwrite(&mut writer, hit, entry);
                 Source::Moved
@@ -157,14 +193,22 @@ impl Fdb {
         }
     }
 
+    /// Whether the learned station `old` may become `new`, at another port.
+    fn may_move(&self, old: &Entry, new: &Entry) -> bool {
+        let (from, to) = (&self.shares[old.port.0 as usize], &self.shares[new.port.0 as usize]);
+        !self.guarded
+            || self.aged(old, new.stamp)
+            || from.has_released(old)
+            || from.is_trusted() && to.is_trusted()
+    }
+
     fn aged(&self, entry: &Entry, second: u32) -> bool {
         // A station may have been seen by a worker whose clock reading is a little later than ours.
         !entry.pinned && second.saturating_sub(entry.stamp) >= self.ageing
     }
 
     fn at_limit(&self, port: PortId) -> bool {
-        let Some(share) = self.shares.get(port.0 as usize) else { return true };
-        share.learned.load(Ordering::Relaxed) >= share.limit.load(Ordering::Relaxed)
+        self.shares.get(port.0 as usize).is_none_or(Share::at_limit)
     }
 
     fn try_lock(&self) -> Option<MutexGuard<'_, Writer>> {
@@ -182,12 +226,6 @@ impl Fdb {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes every remembered answer be asked for again.
-    fn changed(&self) {
-        // Pairs with the Acquire in `changes`.
-        self.changes.fetch_add(1, Ordering::Release);
-    }
-
     fn add(&self, writer: &mut Writer, entry: Entry) -> bool {
         let added = self.has_room(writer, &entry) && self.table.insert(&mut writer.search, entry);
         if added {
@@ -197,7 +235,7 @@ impl Fdb {
     }
 
     fn has_room(&self, writer: &Writer, entry: &Entry) -> bool {
-        let first = || self.shares[entry.port.0 as usize].learned.load(Ordering::Relaxed) < FIRST_STATIONS;
+        let first = || self.shares[entry.port.0 as usize].learned() < FIRST_STATIONS;
         let reserved = || entry.pinned || first();
         writer.stations < self.capacity
             || writer.stations < self.capacity + reserve(self.capacity) && reserved()
@@ -207,25 +245,21 @@ impl Fdb {
         self.table.replace(old.spot, new);
         self.count(writer, &old.entry, -1);
         self.count(writer, &new, 1);
-        self.changed();
+        self.shares[old.entry.port.0 as usize].changed();
     }
 
-    /// The caller calls `changed` when it is done removing.
     fn remove(&self, writer: &mut Writer, old: Hit) {
         self.table.remove(old.spot);
         self.count(writer, &old.entry, -1);
+        self.shares[old.entry.port.0 as usize].changed();
     }
 
     fn count(&self, writer: &mut Writer, entry: &Entry, by: i32) {
         writer.stations = writer.stations.wrapping_add_signed(by as isize);
-        let share = &self.shares[entry.port.0 as usize];
-        let counter = if entry.pinned {
+        if entry.pinned {
             writer.pinned = writer.pinned.wrapping_add_signed(by as isize);
-            &share.pinned
-        } else {
-            &share.learned
-        };
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
+        }
+        self.shares[entry.port.0 as usize].count(entry, by);
     }
 }
 
@@ -263,124 +297,7 @@ impl Fdb {
             self.remove(writer, hit);
             removed += 1;
         }
-        if removed > 0 {
-            self.changed();
-        }
         removed
-    }
-}
-
-/// What the control side does.
-impl Fdb {
-    /// Lets `port` teach the database up to `limit` stations.
-    pub(super) fn open(&self, port: PortId, limit: u32) {
-        let _writer = self.lock();
-        self.shares[port.0 as usize].limit.store(limit, Ordering::Relaxed);
-    }
-
-    /// Lets `port` teach it nothing more, and forgets everything about that port, static entries too.
-    pub(super) fn close(&self, port: PortId) {
-        self.open(port, 0);
-        let share = &self.shares[port.0 as usize];
-        let left = || share.learned.load(Ordering::Relaxed) + share.pinned.load(Ordering::Relaxed);
-        // A station that is moved to make room for another can slip past one pass.
-        while left() > 0 {
-            self.purge(|entry| entry.port == port);
-        }
-    }
-
-    /// Forgets every learned station that `doomed` names, and returns how many. One that is learned anew meanwhile
-    /// may stay.
-    pub(super) fn flush(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
-        let mut flushed = 0;
-        for _ in 0..4 {
-            let displaced = self.table.displaced();
-            flushed += self.purge(|entry| !entry.pinned && doomed(entry));
-            if self.table.displaced() == displaced {
-                break;
-            }
-        }
-        flushed
-    }
-
-    /// One pass over the table. Returns how many it removed.
-    fn purge(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
-        let (buckets, mut purged) = (self.table.buckets(), 0);
-        for start in (0..buckets).step_by(PURGE_SLICE as usize) {
-            let mut writer = self.lock();
-            for bucket in start..buckets.min(start.saturating_add(PURGE_SLICE)) {
-                purged += self.remove_if(&mut writer, bucket, &doomed);
-            }
-        }
-        purged
-    }
-
-    /// Pins `key` to `port`, wherever it was. `false` when the table is full.
-    pub(super) fn pin(&self, key: Key, port: PortId) -> bool {
-        let mut writer = self.lock();
-        let entry = Entry { key, port, stamp: 0, pinned: true };
-        match self.table.look_up(key, self.table.places(key)) {
-            Some(old) => {
-                self.overwrite(&mut writer, old, entry);
-                true
-            }
-            None => self.add(&mut writer, entry),
-        }
-    }
-
-    /// Forgets a static entry. `false` when there is none.
-    pub(super) fn unpin(&self, key: Key) -> bool {
-        self.forget(key, |entry| entry.pinned)
-    }
-
-    /// Forgets a station, learned or static, that `doomed` agrees to. `false` when there is none.
-    pub(super) fn forget(&self, key: Key, doomed: impl Fn(&Entry) -> bool) -> bool {
-        let mut writer = self.lock();
-        let found = self.table.look_up(key, self.table.places(key));
-        let Some(old) = found.filter(|hit| doomed(&hit.entry)) else { return false };
-        self.remove(&mut writer, old);
-        self.changed();
-        true
-    }
-
-    /// Every station that has not aged, by address. Exact when nothing is moved to make room meanwhile; after
-    /// three tries of that it holds the lock, and learning waits.
-    pub(super) fn stations(&self, second: u32) -> Vec<Entry> {
-        for _ in 0..3 {
-            let displaced = self.table.displaced();
-            let found = self.collect(second);
-            if self.table.displaced() == displaced {
-                return found;
-            }
-        }
-        let _writer = self.lock();
-        self.collect(second)
-    }
-
-    fn collect(&self, second: u32) -> Vec<Entry> {
-        let all = (0..self.table.buckets()).flat_map(|bucket| self.table.snapshot(bucket));
-        let mut found: Vec<Entry> = all.flatten().filter(|entry| !self.aged(entry, second)).collect();
-        found.sort_unstable_by_key(|entry| (entry.key.mac(), entry.key.vlan()));
-        found.dedup_by_key(|entry| entry.key);
-        found
-    }
-
-    /// Stations in the table, and static entries among them.
-    pub(super) fn len(&self) -> (usize, usize) {
-        let writer = self.lock();
-        (writer.stations, writer.pinned)
-    }
-
-    /// A port's share.
-    pub(super) fn share(&self, port: PortId) -> ShareCount {
-        let share = &self.shares[port.0 as usize];
-        let read = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
-        ShareCount { limit: read(&share.limit), learned: read(&share.learned), pinned: read(&share.pinned) }
-    }
-
-    /// Bytes of the table.
-    pub(super) fn bytes(&self) -> usize {
-        self.table.bytes()
     }
 }
 

@@ -1,12 +1,19 @@
 //! The database alone: its size, its limits, and several threads at once.
 
 use super::*;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use wire::MacAddress;
 
 fn database(capacity: usize) -> Fdb {
-    Fdb::new(&BridgeConfig { capacity, ..BridgeConfig::default() }, 16)
+    Fdb::new(&BridgeConfig { capacity, mac_moves: MacMoves::Free, ..BridgeConfig::default() }, 16)
+}
+
+/// As [`database`], with ports 0 to 3 open and moves guarded.
+fn guarded() -> Fdb {
+    let fdb = Fdb::new(&BridgeConfig { capacity: 1000, ..BridgeConfig::default() }, 16);
+    (0..4).for_each(|port| fdb.open(PortId(port), 100, false));
+    fdb
 }
 
 fn key(mac: u64) -> Key {
@@ -14,18 +21,18 @@ fn key(mac: u64) -> Key {
 }
 
 fn teach(fdb: &Fdb, mac: u64, port: u16, second: u32) -> Source {
-    fdb.confirm(key(mac), fdb.places(key(mac)), PortId(port), second)
+    fdb.confirm(key(mac), fdb.places(key(mac)), PortId(port), second, &mut 1)
 }
 
 fn find(fdb: &Fdb, mac: u64, second: u32) -> Option<u16> {
-    fdb.destination(key(mac), fdb.places(key(mac)), second).map(|port| port.0)
+    fdb.destination(key(mac), fdb.places(key(mac)), second).map(|(port, _)| port.0)
 }
 
 #[test]
 fn a_million_stations_are_learned_and_found() {
     const STATIONS: u64 = 1_000_000;
     let fdb = database(STATIONS as usize);
-    fdb.open(PortId(1), STATIONS as u32);
+    fdb.open(PortId(1), STATIONS as u32, false);
     let start = Instant::now();
     assert!((0..STATIONS).all(|mac| teach(&fdb, mac, 1, 5) == Source::Learned));
     let learned = start.elapsed();
@@ -48,21 +55,21 @@ fn a_million_stations_are_learned_and_found() {
 #[test]
 fn a_station_that_is_silent_for_the_ageing_time_is_unknown_and_then_swept() {
     let fdb = database(1000);
-    fdb.open(PortId(1), 1000);
+    fdb.open(PortId(1), 1000, false);
     (0..100).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 10), Source::Learned));
     assert_eq!(teach(&fdb, 7, 1, 200), Source::Known);
     assert_eq!((find(&fdb, 3, 309), find(&fdb, 3, 310), find(&fdb, 7, 499)), (Some(1), None, Some(1)));
     assert_eq!((fdb.len().0, fdb.stations(310).len()), (100, 1));
-    let before = fdb.changes();
+    let before = fdb.changes(PortId(1));
     while fdb.sweep(310) {}
     assert_eq!(fdb.len().0, 1);
-    assert!(fdb.changes() > before, "remembered answers must be asked for again");
+    assert!(fdb.changes(PortId(1)) > before, "remembered answers must be asked for again");
 }
 
 #[test]
 fn an_aged_station_that_speaks_again_is_known_again() {
     let fdb = database(100);
-    fdb.open(PortId(1), 100);
+    fdb.open(PortId(1), 100, false);
     teach(&fdb, 1, 1, 0);
     assert_eq!(find(&fdb, 1, 300), None);
     assert_eq!(teach(&fdb, 1, 1, 300), Source::Known);
@@ -72,7 +79,7 @@ fn an_aged_station_that_speaks_again_is_known_again() {
 #[test]
 fn the_sweep_passes_the_whole_table_four_times_in_an_ageing_time() {
     let fdb = database(50_000);
-    fdb.open(PortId(1), 50_000);
+    fdb.open(PortId(1), 50_000, false);
     (0..50_000).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 0), Source::Learned));
     for second in 300..=375 {
         while fdb.sweep(second) {}
@@ -83,8 +90,8 @@ fn the_sweep_passes_the_whole_table_four_times_in_an_ageing_time() {
 #[test]
 fn a_move_needs_room_at_the_new_port_and_frees_it_at_the_old_one() {
     let fdb = database(100);
-    fdb.open(PortId(1), 10);
-    fdb.open(PortId(2), 1);
+    fdb.open(PortId(1), 10, false);
+    fdb.open(PortId(2), 1, false);
     (0..10).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 0), Source::Learned));
     assert_eq!(teach(&fdb, 10, 1, 0), Source::Refused);
     assert_eq!(teach(&fdb, 0, 2, 0), Source::Moved);
@@ -97,8 +104,8 @@ fn a_move_needs_room_at_the_new_port_and_frees_it_at_the_old_one() {
 #[test]
 fn a_pinned_station_neither_moves_nor_ages_nor_counts_as_learned() {
     let fdb = database(100);
-    fdb.open(PortId(1), 1);
-    fdb.open(PortId(2), 1);
+    fdb.open(PortId(1), 1, false);
+    fdb.open(PortId(2), 1, false);
     assert_eq!(teach(&fdb, 1, 1, 0), Source::Learned);
     assert!(fdb.pin(key(1), PortId(2)));
     assert_eq!(teach(&fdb, 1, 1, 0), Source::Elsewhere);
@@ -113,8 +120,8 @@ fn a_pinned_station_neither_moves_nor_ages_nor_counts_as_learned() {
 #[test]
 fn a_closed_port_teaches_nothing_and_is_forgotten() {
     let fdb = database(5000);
-    fdb.open(PortId(1), 5000);
-    fdb.open(PortId(2), 5000);
+    fdb.open(PortId(1), 5000, false);
+    fdb.open(PortId(2), 5000, false);
     (0..2000).for_each(|mac| assert_eq!(teach(&fdb, mac, 1 + (mac % 2) as u16, 0), Source::Learned));
     assert!(fdb.pin(key(9000), PortId(1)));
     fdb.close(PortId(1));
@@ -129,7 +136,7 @@ fn a_closed_port_teaches_nothing_and_is_forgotten() {
 fn a_look_up_never_names_a_port_where_the_station_never_was() {
     const STATIONS: u64 = 900;
     let fdb = database(1000);
-    (0..8).for_each(|port| fdb.open(PortId(port), 1000));
+    (0..8).for_each(|port| fdb.open(PortId(port), 1000, false));
     let done = AtomicBool::new(false);
     let found = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -165,7 +172,7 @@ fn a_look_up_never_names_a_port_where_the_station_never_was() {
 #[test]
 fn counts_agree_with_the_table_after_several_writers() {
     let fdb = database(1000);
-    (0..4).for_each(|port| fdb.open(PortId(port), 400));
+    (0..4).for_each(|port| fdb.open(PortId(port), 400, false));
     std::thread::scope(|scope| {
         for port in 0..2 {
             let fdb = &fdb;
@@ -189,4 +196,83 @@ fn counts_agree_with_the_table_after_several_writers() {
         assert_eq!((here, share.pinned), (share.learned as usize, 0), "port {port}");
         assert!(here <= 400);
     }
+}
+
+#[test]
+fn a_station_in_use_stays_until_it_has_aged() {
+    let fdb = guarded();
+    assert_eq!(teach(&fdb, 1, 1, 10), Source::Learned);
+    assert_eq!(teach(&fdb, 1, 2, 309), Source::Contested(PortId(1)));
+    assert_eq!(find(&fdb, 1, 309), Some(1));
+    assert_eq!(teach(&fdb, 1, 2, 310), Source::Moved);
+}
+
+#[test]
+fn a_port_that_stops_releases_what_it_had_and_not_what_comes_after_it() {
+    let fdb = guarded();
+    (1..3).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 10), Source::Learned));
+    fdb.release(PortId(1), 10);
+    assert_eq!(teach(&fdb, 1, 2, 10), Source::Moved);
+    assert_eq!(teach(&fdb, 2, 1, 11), Source::Known, "a peer came back to the old port and speaks there");
+    assert_eq!(teach(&fdb, 2, 2, 11), Source::Contested(PortId(1)));
+}
+
+#[test]
+fn stations_move_between_trusted_ports_and_not_from_or_to_one() {
+    let fdb = guarded();
+    (0..2).for_each(|port| fdb.open(PortId(port), 100, true));
+    assert_eq!((teach(&fdb, 1, 0, 0), teach(&fdb, 1, 1, 0)), (Source::Learned, Source::Moved));
+    assert_eq!(teach(&fdb, 1, 2, 0), Source::Contested(PortId(1)));
+    assert_eq!((teach(&fdb, 2, 2, 0), teach(&fdb, 2, 0, 0)), (Source::Learned, Source::Contested(PortId(2))));
+}
+
+#[test]
+fn a_refused_move_costs_no_budget_and_holds_at_a_ports_limit_too() {
+    let fdb = guarded();
+    teach(&fdb, 1, 1, 0);
+    fdb.open(PortId(2), 0, false);
+    let mut budget = 0;
+    let seen = fdb.confirm(key(1), fdb.places(key(1)), PortId(2), 0, &mut budget);
+    assert_eq!(seen, Source::Contested(PortId(1)));
+    let seen = fdb.confirm(key(9), fdb.places(key(9)), PortId(1), 0, &mut budget);
+    assert_eq!(seen, Source::Deferred, "a new station takes the lock");
+}
+
+#[test]
+fn an_announced_station_moves_unless_it_is_pinned_or_reserved() {
+    let fdb = guarded();
+    (1..4).for_each(|mac| _ = teach(&fdb, mac, 1, 0));
+    assert!(fdb.pin(key(2), PortId(1)));
+    let reserve = |port| fdb.reserve_all(&[key(3).mac()], PortId(port));
+    reserve(1).unwrap();
+    let announce = |mac| fdb.announce(key(mac), PortId(2), 0, &mut 1);
+    assert_eq!([1, 2, 3].map(announce), [Source::Moved, Source::Elsewhere, Source::Elsewhere]);
+    assert_eq!(reserve(2), Err((key(3).mac(), PortId(1))));
+    fdb.close(PortId(1));
+    assert_eq!((reserve(2), announce(3)), (Ok(()), Source::Learned));
+}
+
+#[test]
+fn what_a_port_learns_or_loses_leaves_the_answers_of_other_ports_valid() {
+    let fdb = guarded();
+    (1..3).for_each(|port| _ = teach(&fdb, u64::from(port), port, 0));
+    let others = || [1, 2].map(|port| fdb.changes(PortId(port)));
+    let before = others();
+    (100..250).for_each(|mac| _ = teach(&fdb, mac, 3, 0));
+    fdb.flush(|entry| entry.port == PortId(3));
+    assert_eq!(others(), before);
+    assert!(fdb.changes(PortId(3)) >= 100);
+    fdb.forget(key(1), |_| true);
+    assert_eq!(others(), [before[0] + 1, before[1]]);
+}
+
+#[test]
+fn an_answer_is_confirmed_where_it_was_found_and_nowhere_else() {
+    let fdb = database(100);
+    (1..3).for_each(|port| fdb.open(PortId(port), 10, false));
+    teach(&fdb, 1, 1, 0);
+    let (port, spot) = fdb.destination(key(1), fdb.places(key(1)), 0).unwrap();
+    assert!(fdb.is_at(key(1), port, spot) && !fdb.is_at(key(2), port, spot));
+    teach(&fdb, 1, 2, 0);
+    assert!(!fdb.is_at(key(1), port, spot));
 }

@@ -55,6 +55,23 @@ pub struct BridgeStatistics {
     pub memory_bytes: usize,
     /// Its ports, by number.
     pub ports: Vec<PortStatistics>,
+    /// The latest moves that were refused, at most one per port and second, oldest first.
+    pub refused_moves: Vec<RefusedMove>,
+}
+
+/// A station that was in use at one port sent from another, and was not moved there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedMove {
+    /// Its address.
+    pub mac: MacAddress,
+    /// Its VLAN; 0 stands for frames without one.
+    pub vlan: u16,
+    /// The number of the port that it stays at.
+    pub old_port: u16,
+    /// The number of the port that the frame came from.
+    pub new_port: u16,
+    /// The second since the start in which that happened.
+    pub second: u32,
 }
 
 /// A port of a bridge in numbers.
@@ -67,11 +84,14 @@ pub struct PortStatistics {
     /// Static entries that point to it.
     pub static_entries: u32,
     /// Most stations that are learned from it.
-    pub learn_limit: u32,
+    pub max_macs: u32,
     /// Packets whose station was not learned because the port or the table was at its limit.
     pub refused: u64,
-    /// Packets whose station was not learned because another worker or the control side was changing the table.
+    /// Packets whose station was not learned because the table was being changed, or the burst
+    /// had brought as many new stations as are learned from one burst.
     pub deferred: u64,
     /// Stations that moved to this port from another one.
     pub moves: u64,
+    /// Packets from stations in use at another port, which were dropped.
+    pub refused_moves: u64,
 }

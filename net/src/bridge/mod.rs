@@ -9,25 +9,30 @@
 //! Workers never wait: they read the table without locks, take its lock only when a station is new or has
 //! moved, and then only if it is free; whatever cannot be learned now is learned from a later packet.
 
+mod allowed;
 mod bucket;
 mod config;
 mod error;
 mod fdb;
+mod guard;
 mod hash;
 mod key;
 mod limit;
 mod listing;
 mod ports;
+mod refusals;
+mod share;
 mod switch;
 mod table;
 mod vlan;
 mod vlan_set;
 mod worker;
 
-pub use config::{BridgeConfig, PortConfig, Rate, Vlan};
+pub use allowed::{AllowedSource, ParseSourceError};
+pub use config::{BridgeConfig, MacMoves, PortConfig, Rate, Vlan};
 pub use error::{
     AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
 };
-pub use listing::{BridgeStatistics, PortStatistics, Selection, Station};
+pub use listing::{BridgeStatistics, PortStatistics, RefusedMove, Selection, Station};
 pub use switch::Switch;
 pub use vlan_set::{ParseVlanSetError, VlanSet};

@@ -6,10 +6,12 @@
 
 use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::fdb::Fdb;
+use super::guard::Guard;
 use super::limit::Limiter;
+use super::refusals::Refusals;
 use mem::line::Padded;
 use port::PortId;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A bridge: what does not change while it lives.
@@ -17,6 +19,7 @@ pub(super) struct Bridge {
     pub(super) name: String,
     pub(super) config: BridgeConfig,
     pub(super) fdb: Fdb,
+    pub(super) refusals: Refusals,
 }
 
 /// A bridge as of one table: with its ports.
@@ -33,6 +36,9 @@ pub(super) struct Member {
     /// The number of its bridge.
     pub(super) bridge: u16,
     pub(super) vlan: Vlan,
+    pub(super) trusted: bool,
+    /// Port security; `None` if any packet is allowed.
+    pub(super) guard: Option<Box<Guard>>,
     pub(super) broadcast: Option<Limiter>,
     pub(super) unknown: Option<Limiter>,
     pub(super) counters: Padded<Counters>,
@@ -44,13 +50,23 @@ pub(super) struct Counters {
     pub(super) refused: AtomicU64,
     pub(super) deferred: AtomicU64,
     pub(super) moves: AtomicU64,
+    pub(super) refused_moves: AtomicU64,
+    /// The second after the one in which a refused move was last reported.
+    pub(super) reported: AtomicU32,
 }
 
 impl Member {
-    pub(super) fn new(bridge: u16, config: &PortConfig) -> Self {
+    /// Whether a refused move is to be reported: the first of each second.
+    pub(super) fn reports(&self, second: u32) -> bool {
+        self.counters.reported.swap(second + 1, Ordering::Relaxed) != second + 1
+    }
+
+    pub(super) fn new(bridge: u16, settings: &BridgeConfig, config: &PortConfig) -> Self {
         Self {
             bridge,
             vlan: config.vlan.clone(),
+            trusted: config.trusted,
+            guard: Guard::of(settings, config),
             broadcast: config.broadcast_limit.map(Limiter::new),
             unknown: config.unknown_limit.map(Limiter::new),
             counters: Padded(Counters::default()),

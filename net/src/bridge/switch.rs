@@ -3,7 +3,8 @@
 //! Everything here may wait for other control operations, and never for a worker longer than the worker holds a
 //! table's lock to learn one station.
 
-use super::config::{BridgeConfig, PortConfig};
+use super::allowed::AllowedSource;
+use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::error::{
     AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
 };
@@ -11,13 +12,17 @@ use super::fdb::Fdb;
 use super::key::Key;
 use super::listing::{BridgeStatistics, PortStatistics, Selection, Station};
 use super::ports::{Bridge, Member, PortTable, Published, View};
+use super::refusals::Refusals;
 use super::vlan::NO_VLAN;
 use super::worker::Worker;
-use engine::{Now, Pipeline, Pipelines};
+use engine::{Now, Pipeline, Pipelines, PortObserver};
 use port::PortId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::{MacAddress, VlanId};
+
+/// Most VLANs of a trunk in which a port's own addresses are static entries.
+const MOST_PINNED_VLANS: usize = 64;
 
 /// All bridges of the process and the ports on them. Shared by the control side and, as [`Pipelines`], by the
 /// workers.
@@ -40,6 +45,12 @@ impl Switch {
         Self { published: Arc::default(), changing: Mutex::new(()), ports: ports.min(1 << 16) }
     }
 
+    /// The table of ports, for a worker.
+    #[cfg(test)]
+    pub(super) fn published(&self) -> Arc<Published> {
+        self.published.clone()
+    }
+
     fn change(&self) -> (MutexGuard<'_, ()>, PortTable) {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         (changing, PortTable::clone(&self.published.table()))
@@ -60,7 +71,7 @@ impl Switch {
             return Err(AddBridgeError::TooMany(name.to_owned()));
         }
         let fdb = Fdb::new(&config, self.ports);
-        let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb });
+        let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb, refusals: Refusals::default() });
         table.views.resize(table.views.len().max(free + 1), None);
         table.views[free] = Some(View { bridge, members: Vec::new(), vlan_aware: false });
         self.published.publish(table);
@@ -96,11 +107,26 @@ impl Switch {
             return Err(AddPortError::Member { port, bridge: view.bridge.name.clone() });
         }
         let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        check_port(port, &view.bridge, config)?;
+        let home = view.bridge.clone();
+        home.fdb.reserve_all(&config.macs, port).map_err(|(mac, owner)| AddPortError::MacTaken {
+            port,
+            mac,
+            owner,
+        })?;
         let quarter = (view.bridge.config.capacity / 4) as u32;
-        view.bridge.fdb.open(port, config.learn_limit.unwrap_or(quarter));
-        table.set(port, Some(Arc::new(Member::new(number, config))));
+        let limit = if config.learn { config.max_macs.unwrap_or(quarter) } else { 0 };
+        view.bridge.fdb.open(port, limit, config.trusted);
+        let mut without = table.clone();
+        table.set(port, Some(Arc::new(Member::new(number, &home.config, config))));
         self.published.publish(table);
-        Ok(())
+        if home.fdb.own(&config.macs, &vlans(&config.vlan), port) {
+            return Ok(());
+        }
+        without.set(port, None);
+        self.published.publish(without);
+        home.fdb.close(port);
+        Err(AddPortError::Full { port, bridge: bridge.to_owned() })
     }
 
     /// Takes a port off its bridge and forgets every station there, static entries too.
@@ -138,6 +164,9 @@ impl Switch {
             return Err(StaticError::NoStation(mac));
         }
         let vlan = static_vlan(view, member, mac, vlan, port)?;
+        if let Some(owner) = view.bridge.fdb.owner(mac).filter(|owner| *owner != port) {
+            return Err(StaticError::Reserved { port, mac, owner });
+        }
         let pinned = view.bridge.fdb.pin(Key::new(mac, vlan), port);
         if pinned { Ok(()) } else { Err(StaticError::Full(bridge.to_owned())) }
     }
@@ -210,6 +239,22 @@ impl Pipelines for Switch {
     fn worker(&self, _index: usize) -> Box<dyn Pipeline> {
         Box::new(Worker::new(self.published.clone(), self.ports))
     }
+
+    fn observer(&self) -> Option<Box<dyn PortObserver>> {
+        Some(Box::new(Observer(self.published.clone())))
+    }
+}
+
+/// Releases the stations of ports that stop, so that they may move.
+struct Observer(Arc<Published>);
+
+impl PortObserver for Observer {
+    fn stopped(&mut self, port: PortId, now: Now) {
+        let table = self.0.table();
+        if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
+            view.bridge.fdb.release(port, (now.0 / 1_000_000_000) as u32);
+        }
+    }
 }
 
 fn check(name: &str, config: &BridgeConfig) -> Result<(), AddBridgeError> {
@@ -221,6 +266,36 @@ fn check(name: &str, config: &BridgeConfig) -> Result<(), AddBridgeError> {
         return Err(AddBridgeError::Ageing { name: name.to_owned(), seconds });
     }
     Ok(())
+}
+
+fn check_port(port: PortId, bridge: &Bridge, config: &PortConfig) -> Result<(), AddPortError> {
+    let sources = config.sources.as_deref().unwrap_or_default();
+    let (entries, most) = (config.macs.len().max(sources.len()), PortConfig::LONGEST_LIST);
+    if entries > most {
+        return Err(AddPortError::TooLong { port, entries, most });
+    }
+    if let Some(mac) = config.macs.iter().find(|mac| mac.is_group() || mac.is_zero()) {
+        return Err(AddPortError::NoStation { port, mac: *mac });
+    }
+    if sources.contains(&AllowedSource::Dhcp) && !bridge.config.dhcp_snooping {
+        return Err(AddPortError::NoSnooping { port, bridge: bridge.name.clone() });
+    }
+    Ok(())
+}
+
+/// The VLANs in which a port's own addresses are static entries. In the others of a wide trunk they are learned, and at
+/// this port only.
+fn vlans(vlan: &Vlan) -> Vec<u16> {
+    let tagged = match vlan {
+        Vlan::Trunk { allowed, .. } if allowed.iter().count() <= MOST_PINNED_VLANS => {
+            allowed.iter().map(VlanId::get).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut all: Vec<u16> = vlan.classify(None).into_iter().chain(tagged).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The VLAN that a static entry at `member` is in.
@@ -239,7 +314,7 @@ fn static_vlan(
 }
 
 fn bridge_statistics(table: &PortTable, view: &View) -> BridgeStatistics {
-    let Bridge { name, config, fdb } = &*view.bridge;
+    let Bridge { name, config, fdb, .. } = &*view.bridge;
     let (stations, static_entries) = fdb.len();
     let ports =
         view.members.iter().filter_map(|port| Some(port_statistics(fdb, *port, table.member(*port)?)));
@@ -252,6 +327,7 @@ fn bridge_statistics(table: &PortTable, view: &View) -> BridgeStatistics {
         static_entries,
         memory_bytes: fdb.bytes(),
         ports: ports.collect(),
+        refused_moves: view.bridge.refusals.list(),
     }
 }
 
@@ -262,9 +338,10 @@ fn port_statistics(fdb: &Fdb, port: PortId, member: &Member) -> PortStatistics {
         port: port.0,
         learned: share.learned,
         static_entries: share.pinned,
-        learn_limit: share.limit,
+        max_macs: share.limit,
         refused: read(&member.counters.refused),
         deferred: read(&member.counters.deferred),
         moves: read(&member.counters.moves),
+        refused_moves: read(&member.counters.refused_moves),
     }
 }

@@ -58,7 +58,7 @@ fn reserved_groups_are_flooded_where_the_operator_wants_it() {
 
 #[test]
 fn a_station_that_moves_is_followed_at_once_even_while_answers_are_remembered() {
-    let mut lab = Lab::plain(3);
+    let mut lab = Lab::free(3);
     lab.send(1, &[frame(2, 1, None)]);
     lab.send(0, &[frame(1, 2, None)]);
     assert_eq!(lab.ports(0, frame(1, 2, None)), [1]);
@@ -69,7 +69,7 @@ fn a_station_that_moves_is_followed_at_once_even_while_answers_are_remembered() 
 
 #[test]
 fn a_station_that_moves_to_the_sender_within_a_burst_is_followed_within_it() {
-    let mut lab = Lab::plain(3);
+    let mut lab = Lab::free(3);
     lab.send(1, &[frame(2, BROADCAST, None)]);
     let fate = lab.send(0, &[frame(1, 2, None), frame(2, BROADCAST, None), frame(1, 2, None)]);
     let ports: Vec<usize> = fate.sent.iter().map(BTreeMap::len).collect();

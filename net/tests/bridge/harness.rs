@@ -1,10 +1,13 @@
 //! A switch with two workers, and one packet's fate at a time.
 
 use engine::{Now, Outputs, Pipeline, Pipelines};
+use mem::copy::Portable;
+use mem::{Map, Region};
 use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig, Vlan};
-use port::{Burst, DropReason, PortId};
+use net::bridge::{BridgeConfig, MacMoves, PortConfig, Vlan};
+use port::{Burst, DropReason, HEAD, PortId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wire::{MacAddress, VlanId};
 
 pub(crate) const PORTS: usize = 16;
@@ -52,6 +55,24 @@ pub(crate) fn raw_frame(source: MacAddress, destination: MacAddress, tag: Option
     frame
 }
 
+/// A reverse ARP in which `station` announces itself (RFC 903), as switches expect it after a migration.
+pub(crate) fn rarp(station: u64) -> Vec<u8> {
+    let own = mac(station).octets();
+    let mut frame = [&[0xff; 6][..], &own, &[0x80, 0x35, 0, 1, 8, 0, 6, 4, 0, 3]].concat();
+    frame.extend([&own[..], &[0; 4], &own, &[0; 4]].concat());
+    frame.resize(60, 0);
+    frame
+}
+
+/// An ARP in which `station` announces an IPv4 address to all (RFC 5227).
+pub(crate) fn gratuitous_arp(station: u64, ip: [u8; 4]) -> Vec<u8> {
+    let own = mac(station).octets();
+    let mut frame = [&[0xff; 6][..], &own, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
+    frame.extend([&own[..], &ip, &[0; 6], &ip].concat());
+    frame.resize(60, 0);
+    frame
+}
+
 impl Lab {
     /// A bridge `br0` with these ports.
     pub(crate) fn with(ports: impl IntoIterator<Item = (u16, PortConfig)>) -> Self {
@@ -76,6 +97,18 @@ impl Lab {
         Self::with((0..ports).map(|port| (port, PortConfig::default())))
     }
 
+    /// The same, and stations move at once.
+    pub(crate) fn free(ports: u16) -> Self {
+        let config = BridgeConfig { mac_moves: MacMoves::Free, ..BridgeConfig::default() };
+        Self::configured(config, (0..ports).map(|port| (port, PortConfig::default())))
+    }
+
+    /// Says that the last queue of a port has stopped.
+    pub(crate) fn stop(&mut self, port: u16) {
+        let mut observer = self.switch.observer().expect("a bridge follows its ports");
+        observer.stopped(PortId(port), Now(self.now));
+    }
+
     /// Sends a burst through worker 0.
     pub(crate) fn send(&mut self, from: u16, frames: &[Vec<u8>]) -> Fate {
         self.send_by(0, from, frames)
@@ -93,10 +126,29 @@ impl Lab {
     }
 
     pub(crate) fn send_by(&mut self, worker: usize, from: u16, frames: &[Vec<u8>]) -> Fate {
-        self.burst.begin(0);
-        assert!(frames.iter().all(|frame| self.burst.push_own(frame)), "the frames do not fit a burst");
+        self.process(worker, from, frames, |pipeline, burst, from, now, out| {
+            pipeline.process(burst, from, now, out);
+        })
+    }
+
+    /// A frame that the switch makes on behalf of a port's front end.
+    pub(crate) fn inject(&mut self, worker: usize, from: u16, frame: Vec<u8>) -> Fate {
+        self.process(worker, from, &[frame], |pipeline, burst, from, now, out| {
+            pipeline.inject(burst, from, now, out);
+        })
+    }
+
+    fn process(
+        &mut self,
+        worker: usize,
+        from: u16,
+        frames: &[Vec<u8>],
+        process: impl FnOnce(&mut dyn Pipeline, &mut Burst, PortId, Now, &mut Outputs),
+    ) -> Fate {
+        self.fill(frames);
         self.out.clear();
-        self.workers[worker].process(&mut self.burst, PortId(from), Now(self.now), &mut self.out);
+        let pipeline = self.workers[worker].as_mut();
+        process(pipeline, &mut self.burst, PortId(from), Now(self.now), &mut self.out);
         let mut fate = Fate { sent: vec![BTreeMap::new(); frames.len()], ..Fate::default() };
         for to in self.out.ports().to_vec() {
             self.deliver(worker, to, &mut fate);
@@ -109,6 +161,24 @@ impl Lab {
         fate
     }
 
+    /// Frames of which one is longer than a private head lie in memory, as a guest's do.
+    fn fill(&mut self, frames: &[Vec<u8>]) {
+        self.burst.begin(0);
+        if frames.iter().all(|frame| frame.len() <= HEAD) {
+            assert!(frames.iter().all(|frame| self.burst.push_own(frame)), "the frames do not fit a burst");
+            return;
+        }
+        let region = Arc::new(Region::of_bytes(frames.concat().into()).expect("memory for a burst"));
+        self.burst.pin(&Arc::new(Map::new(vec![region.clone()]).expect("one region")));
+        let mut at = 0;
+        for frame in frames {
+            let seg = region.seg(at, frame.len() as u32).expect("frames lie behind each other");
+            assert!(self.burst.push_kept(seg));
+            at += frame.len() as u64;
+        }
+        self.burst.load_heads::<Portable>();
+    }
+
     fn deliver(&mut self, worker: usize, to: PortId, fate: &mut Fate) {
         let picks = self.out.picks(to).as_slice().to_vec();
         assert!(picks.windows(2).all(|pair| pair[0] < pair[1]), "packets keep their order: {picks:?}");
@@ -116,8 +186,9 @@ impl Lab {
             self.workers[worker].egress(&mut self.burst, to, &picks);
         }
         for i in picks {
-            assert_eq!(self.burst.head(i as usize).len(), self.burst.frame_len(i as usize));
-            fate.sent[i as usize].insert(to.0, self.burst.head(i as usize).to_vec());
+            let mut frame = vec![0; self.burst.frame_len(i as usize)];
+            assert_eq!(self.burst.frame(i as usize).copy_to::<Portable>(&mut frame), frame.len());
+            fate.sent[i as usize].insert(to.0, frame);
         }
     }
 

@@ -4,5 +4,7 @@ mod attack;
 mod forwarding;
 mod harness;
 mod model;
+mod security;
+mod theft;
 mod threads;
 mod vlan;

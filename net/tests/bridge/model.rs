@@ -1,15 +1,23 @@
 //! The bridge against a bridge that is easy to believe: a map, one packet at a time, no memory of answers.
 
-use crate::harness::{BROADCAST, Fate, Lab, SECOND, access, frame, mac, trunk};
+use crate::harness::{BROADCAST, Fate, Lab, SECOND, access, frame, mac, rarp, trunk};
 use engine::Now;
-use net::bridge::{BridgeConfig, PortConfig, Selection, Station};
+use net::bridge::{BridgeConfig, MacMoves, PortConfig, Selection, Station};
 use port::PortId;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Ports 0 to 3 can be on `br0`, ports 4 and 5 on `br1`.
+/// Ports 0 to 3 can be on `br0`, where moves are guarded and ports 2 and 3 are trusted; ports 4 and 5 on `br1`, where
+/// moves are free.
 const PORTS: u16 = 6;
 const BRIDGES: [&str; 2] = ["br0", "br1"];
+
+/// Stations that one burst can teach.
+const LEARNS: usize = 8;
+
+fn is_trusted(port: u16) -> bool {
+    matches!(port, 2 | 3)
+}
 
 fn bridge_of(port: u16) -> usize {
     usize::from(port >= 4)
@@ -24,13 +32,13 @@ enum Kind {
 }
 
 impl Kind {
-    fn config(self) -> PortConfig {
+    fn config(self, port: u16) -> PortConfig {
         let config = match self {
             Kind::Transparent => PortConfig::default(),
             Kind::Access(id) => access(id),
             Kind::Trunk { native } => trunk("1-2", native),
         };
-        PortConfig { learn_limit: Some(1000), ..config }
+        PortConfig { max_macs: Some(1000), trusted: is_trusted(port), ..config }
     }
 
     fn vlan_of(self, tag: Option<u16>) -> Option<u16> {
@@ -71,6 +79,8 @@ enum Step {
     FlushPort(u16),
     Remove(u16),
     Add(u16, Kind),
+    Stop(u16),
+    Announce { worker: usize, station: u64, port: u16, injected: bool },
 }
 
 #[derive(Default)]
@@ -79,6 +89,10 @@ struct Model {
     ports: BTreeMap<u16, Kind>,
     /// Bridge, VLAN and station: port, second, pinned.
     table: BTreeMap<(usize, u16, u64), (u16, u64, bool)>,
+    /// By port, the second after the one in which it stopped last. Bridges do not share it.
+    released: BTreeMap<u16, u64>,
+    /// Stations that this burst can still teach.
+    learns: usize,
 }
 
 impl Model {
@@ -86,21 +100,41 @@ impl Model {
         self.ports.iter().any(|(port, kind)| bridge_of(*port) == bridge && *kind != Kind::Transparent)
     }
 
+    /// Whether a station that was seen at `old` in second `seen` may move to `new`.
+    fn may_move(&self, old: u16, seen: u64, new: u16) -> bool {
+        bridge_of(new) == 1
+            || self.now - seen >= 300
+            || self.released.get(&old).is_some_and(|second| seen < *second)
+            || is_trusted(old) && is_trusted(new)
+    }
+
+    fn learn(&mut self, key: (usize, u16, u64), from: u16, announced: bool) -> Result<(), &'static str> {
+        match self.table.get(&key) {
+            Some((port, _, true)) if *port != from => return Err("static-elsewhere"),
+            Some((_, _, true)) => return Ok(()),
+            Some((port, ..)) if *port == from => {}
+            Some((port, seen, _)) if !announced && !self.may_move(*port, *seen, from) => {
+                return Err("mac-move-refused");
+            }
+            _ if self.learns == 0 => return Ok(()),
+            _ => self.learns -= 1,
+        }
+        self.table.insert(key, (from, self.now, false));
+        Ok(())
+    }
+
     fn packet(
         &mut self,
         from: u16,
         packet: (u64, u64, Option<u16>),
+        announced: bool,
     ) -> Result<BTreeMap<u16, Vec<u8>>, &'static str> {
         let (source, destination, tag) = packet;
         let kind = *self.ports.get(&from).ok_or("no-destination")?;
         let bridge = bridge_of(from);
         let aware = self.aware(bridge);
         let vlan = if aware { kind.vlan_of(tag).ok_or("vlan-denied")? } else { 0 };
-        match self.table.get(&(bridge, vlan, source)) {
-            Some((port, _, true)) if *port != from => return Err("static-elsewhere"),
-            Some((_, _, true)) => {}
-            _ => _ = self.table.insert((bridge, vlan, source), (from, self.now, false)),
-        }
+        self.learn((bridge, vlan, source), from, announced)?;
         let known = self.table.get(&(bridge, vlan, destination));
         let to = known.filter(|(_, seen, pinned)| *pinned || self.now - seen < 300).map(|(port, ..)| *port);
         let reached = |port: &u16, kind: &Kind| {
@@ -122,8 +156,9 @@ impl Model {
 
     fn burst(&mut self, from: u16, packets: &[(u64, u64, Option<u16>)]) -> Fate {
         let mut fate = Fate::default();
+        self.learns = LEARNS;
         for packet in packets {
-            match self.packet(from, *packet) {
+            match self.packet(from, *packet, false) {
                 Ok(sent) => fate.sent.push(sent),
                 Err(reason) => {
                     fate.sent.push(BTreeMap::new());
@@ -198,9 +233,29 @@ fn apply(lab: &mut Lab, model: &mut Model, step: Step) {
             model.table.retain(|_, (p, ..)| *p != port);
         }
         Step::Add(port, kind) => {
-            let done = lab.switch.add_port(PortId(port), BRIDGES[bridge_of(port)], &kind.config());
+            let done = lab.switch.add_port(PortId(port), BRIDGES[bridge_of(port)], &kind.config(port));
             assert_eq!(done.is_ok(), !model.ports.contains_key(&port));
-            model.ports.entry(port).or_insert(kind);
+            if done.is_ok() {
+                model.ports.insert(port, kind);
+                model.released.remove(&port);
+            }
+        }
+        Step::Stop(port) => {
+            lab.stop(port);
+            // Nothing is known of a port that is on no bridge.
+            if model.ports.contains_key(&port) {
+                model.released.insert(port, model.now + 1);
+            }
+        }
+        Step::Announce { worker, station, port, injected } => {
+            let frame = rarp(station);
+            let fate =
+                if injected { lab.inject(worker, port, frame) } else { lab.send_by(worker, port, &[frame]) };
+            model.learns = LEARNS;
+            let expected = model.packet(port, (station, BROADCAST, None), injected || is_trusted(port));
+            let ports = expected.as_ref().map(|sent| sent.keys().copied().collect()).unwrap_or_default();
+            let sent: Vec<u16> = fate.sent[0].keys().copied().collect();
+            assert_eq!((sent, fate.lost.keys().next().copied()), (ports, expected.err()));
         }
     }
 }
@@ -233,6 +288,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => port().prop_map(Step::FlushPort),
         1 => port().prop_map(Step::Remove),
         2 => (port(), kind()).prop_map(|(port, kind)| Step::Add(port, kind)),
+        1 => port().prop_map(Step::Stop),
+        2 => (0usize..2, 1u64..7, port(), any::<bool>())
+            .prop_map(|(worker, station, port, injected)| Step::Announce { worker, station, port, injected }),
     ]
 }
 
@@ -244,7 +302,8 @@ proptest! {
         kinds in prop::collection::vec(kind(), PORTS as usize), steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut lab = Lab::with([]);
-        lab.switch.add_bridge("br1", BridgeConfig::default()).expect("a new bridge");
+        let free = BridgeConfig { mac_moves: MacMoves::Free, ..BridgeConfig::default() };
+        lab.switch.add_bridge("br1", free).expect("a new bridge");
         let mut model = Model::default();
         for (port, kind) in (0..).zip(kinds) {
             apply(&mut lab, &mut model, Step::Add(port, kind));

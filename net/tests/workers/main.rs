@@ -15,3 +15,4 @@ mod rig;
 mod sleep;
 mod stealing;
 mod swap;
+mod theft;

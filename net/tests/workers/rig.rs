@@ -86,6 +86,14 @@ impl Rig {
         self.engine.snapshot().ports.into_iter().find(|port| port.name == name)
     }
 
+    /// Every station with the name of its port.
+    pub(crate) fn stations(&self) -> Vec<(String, String)> {
+        let ports = self.engine.snapshot().ports;
+        let name = |number| ports.iter().find(|port| port.id == number).map(|port| port.name.clone());
+        let all = self.bridge.stations("lan", engine::Now(0)).unwrap().into_iter();
+        all.map(|station| (station.mac.to_string(), name(station.port).unwrap_or_default())).collect()
+    }
+
     /// Waits until these ports' guests got `more` frames than before.
     pub(crate) fn wait_for_traffic(&self, names: &[&str], more: u64) {
         let sum = || names.iter().map(|name| self.port(name).map_or(0, |p| p.tx_packets)).sum::<u64>();

@@ -1,0 +1,102 @@
+//! What a guard has to know of a packet, read from its private head only.
+//!
+//! Every way in which a receiver could find another meaning behind the headers read here (more tags, longer options,
+//! more extension headers, a first fragment without its transport header) is [`Unreadable`].
+
+use std::net::IpAddr;
+use wire::{EtherType, HEADER_LEN, Ipv4, Ipv6, TAG_LEN, checksum::protocol};
+
+/// Most VLAN tags in front of what is inspected.
+const MOST_TAGS: usize = 2;
+const ICMPV6: u8 = 58;
+
+/// The headers are cut off, malformed, or longer than the private head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
+/// A packet by its network protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packet<'a> {
+    /// Address resolution or its reverse, from its first byte.
+    Arp(&'a [u8]),
+    Ip(Ip),
+    /// Neither.
+    Other,
+}
+
+/// An Internet packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ip {
+    pub(super) source: IpAddr,
+    pub(super) upper: Upper,
+    /// Whether this is the whole packet and no fragment.
+    pub(super) is_whole: bool,
+    /// Where the packet ends in the frame, as its header says.
+    pub(super) end: usize,
+}
+
+/// What an Internet packet carries. Places are counted from the frame's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Upper {
+    Udp { source: u16, destination: u16, payload: usize },
+    Icmpv6 { kind: u8, at: usize },
+    Other,
+}
+
+impl<'a> Packet<'a> {
+    /// Reads the headers of a frame whose first bytes are `head`.
+    pub(super) fn of(head: &'a [u8]) -> Result<Self, Unreadable> {
+        let (ethertype, at) = untagged(head)?;
+        match ethertype {
+            EtherType::ARP | EtherType::RARP => Ok(Self::Arp(&head[at..])),
+            EtherType::IPV4 => v4(head, at).map(Self::Ip),
+            EtherType::IPV6 => v6(head, at).map(Self::Ip),
+            _ => Ok(Self::Other),
+        }
+    }
+}
+
+/// The type behind all tags, and where what it names begins.
+fn untagged(head: &[u8]) -> Result<(EtherType, usize), Unreadable> {
+    let mut at = HEADER_LEN;
+    for _ in 0..=MOST_TAGS {
+        let [high, low] = *head.get(at - 2..).and_then(<[u8]>::first_chunk).ok_or(Unreadable)?;
+        match EtherType(u16::from_be_bytes([high, low])) {
+            EtherType::VLAN | EtherType::SERVICE_VLAN => at += TAG_LEN,
+            ethertype => return Ok((ethertype, at)),
+        }
+    }
+    Err(Unreadable)
+}
+
+fn v4(head: &[u8], at: usize) -> Result<Ip, Unreadable> {
+    let view = Ipv4::new(&head[at..]).ok_or(Unreadable)?;
+    let transport = at + view.header_len();
+    let upper = match view.protocol() {
+        _ if view.fragment_offset() > 0 => Upper::Other,
+        protocol::UDP => udp(head, transport)?,
+        _ => Upper::Other,
+    };
+    let (source, end) = (view.source_and_destination().0.into(), at + usize::from(view.total_len()));
+    Ok(Ip { source, upper, is_whole: !view.is_fragment(), end })
+}
+
+fn v6(head: &[u8], at: usize) -> Result<Ip, Unreadable> {
+    let view = Ipv6::new(&head[at..]).ok_or(Unreadable)?;
+    let layer = view.upper_layer().ok_or(Unreadable)?;
+    let transport = at + layer.at;
+    let upper = match layer.protocol {
+        _ if layer.continues => Upper::Other,
+        protocol::UDP => udp(head, transport)?,
+        ICMPV6 => Upper::Icmpv6 { kind: *head.get(transport).ok_or(Unreadable)?, at: transport },
+        _ => Upper::Other,
+    };
+    let end = at + wire::IPV6_HEADER + usize::from(view.payload_len());
+    Ok(Ip { source: view.source_and_destination().0.into(), upper, is_whole: !layer.is_fragment, end })
+}
+
+fn udp(head: &[u8], at: usize) -> Result<Upper, Unreadable> {
+    let header: &[u8; 8] = head.get(at..).and_then(<[u8]>::first_chunk).ok_or(Unreadable)?;
+    let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    Ok(Upper::Udp { source: port(0), destination: port(2), payload: at + 8 })
+}

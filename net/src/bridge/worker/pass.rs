@@ -1,0 +1,409 @@
+//! One burst on its way through the bridge.
+//!
+//! In order of cost: as long as packets have the addresses of the last burst's last packet, the remembered answer is
+//! repeated (`follow_memo`). From the first packet that differs, addresses are read and the table's lines asked for
+//! (`plan`), and only then, packet by packet and in order, sources are confirmed and destinations looked up (`decide`).
+//!
+//! Each packet ends in exactly one of send, flood and drop. Nothing here waits, allocates or keeps a packet.
+
+use crate::bridge::fdb::{Fdb, Source};
+use crate::bridge::guard::{Inspected, LONGEST, Reply};
+use crate::bridge::hash::Places;
+use crate::bridge::key::Key;
+use crate::bridge::listing::RefusedMove;
+use crate::bridge::ports::{Member, PortTable, View};
+use crate::bridge::table::Spot;
+use crate::bridge::vlan::{Form, NO_VLAN};
+use engine::{Now, Outputs};
+use mem::copy::Portable;
+use port::{BURST, Burst, DropReason, PortId};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::{Arp, EtherType, Ethernet};
+
+/// New or moved stations that take the table's lock in one burst; the others are learned from later packets. It bounds
+/// what a source that changes its address with every packet costs the others on its worker.
+pub(super) const LEARNS_PER_BURST: u32 = 8;
+
+/// Who sends to whom.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Flow {
+    source: Key,
+    destination: Key,
+}
+
+/// In this second, and until a station leaves one of the two ports, `flow` needs no learning and leaves by `to`.
+#[derive(Clone, Copy)]
+pub(super) struct Memo {
+    flow: Flow,
+    to: PortId,
+    second: u32,
+    /// The changes of the source's port and of the destination's.
+    changes: [u64; 2],
+}
+
+impl Memo {
+    /// Whether the answer still holds, where `changes` are those of the source's port.
+    #[inline(always)]
+    fn holds(&self, fdb: &Fdb, changes: u64, second: u32) -> bool {
+        self.second == second && self.changes == [changes, fdb.changes(self.to)]
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn is_valid(&self, fdb: &Fdb, from: PortId, second: u32) -> bool {
+        self.holds(fdb, fdb.changes(from), second)
+    }
+}
+
+/// Where a destination was found.
+#[derive(Clone, Copy)]
+struct Answer {
+    key: Key,
+    to: PortId,
+    spot: Spot,
+}
+
+/// Why a packet of such a source is dropped.
+fn refusal(source: Source) -> DropReason {
+    match source {
+        Source::Contested(_) => DropReason::MacMoveRefused,
+        _ => DropReason::StaticElsewhere,
+    }
+}
+
+/// A packet whose addresses have been read and whose table lines are on their way.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Plan {
+    flow: Flow,
+    source: Places,
+    destination: Places,
+    lost: Option<DropReason>,
+}
+
+/// What happened to sources in one burst.
+#[derive(Default)]
+pub(super) struct Events {
+    refused: u64,
+    deferred: u64,
+    moves: u64,
+    refused_moves: u64,
+}
+
+impl Events {
+    #[inline(always)]
+    pub(super) fn count(&self, member: &Member) {
+        if self.refused | self.deferred | self.moves | self.refused_moves != 0 {
+            self.add(member);
+        }
+    }
+
+    #[cold]
+    fn add(&self, member: &Member) {
+        let add = |counter: &AtomicU64, n| counter.fetch_add(n, Ordering::Relaxed);
+        add(&member.counters.refused, self.refused);
+        add(&member.counters.deferred, self.deferred);
+        add(&member.counters.moves, self.moves);
+        add(&member.counters.refused_moves, self.refused_moves);
+    }
+}
+
+/// One burst on its way through the bridge.
+pub(super) struct Pass<'a> {
+    pub(super) burst: &'a mut Burst,
+    pub(super) from: PortId,
+    pub(super) now: Now,
+    pub(super) second: u32,
+    /// Of the port that the burst came from, read before any look-up.
+    pub(super) changes: u64,
+    /// Whether the burst was made by the switch on behalf of the port's front end.
+    pub(super) injected: bool,
+    /// How often the table's lock may still be taken.
+    pub(super) budget: u32,
+    pub(super) table: &'a PortTable,
+    pub(super) member: &'a Member,
+    pub(super) view: &'a View,
+    pub(super) memo: &'a mut Option<Memo>,
+    pub(super) plans: &'a mut [Plan; BURST],
+    pub(super) out: &'a mut Outputs,
+    /// Where a guard copies what it looks into.
+    pub(super) scratch: &'a mut [u8; LONGEST],
+    pub(super) events: Events,
+}
+
+impl Pass<'_> {
+    #[inline(always)]
+    pub(super) fn run<const TAGGED: bool, const GUARDED: bool>(&mut self) {
+        let done = self.follow_memo::<TAGGED, GUARDED>();
+        if done < self.burst.len() {
+            self.plan::<TAGGED, GUARDED>(done);
+            self.decide::<TAGGED>(done);
+        }
+    }
+
+    /// Sends packets for as long as they are like the remembered one. Returns how many.
+    #[inline(always)]
+    fn follow_memo<const TAGGED: bool, const GUARDED: bool>(&mut self) -> usize {
+        let Some(memo) = *self.memo else { return 0 };
+        if !memo.holds(&self.view.bridge.fdb, self.changes, self.second) {
+            return 0;
+        }
+        for i in 0..self.burst.len() {
+            if self.read::<TAGGED, GUARDED>(i) != Ok(memo.flow) {
+                return i;
+            }
+            self.out.send(i, memo.to);
+        }
+        self.burst.len()
+    }
+
+    /// The addresses of packet `i`, within its VLAN.
+    #[inline(always)]
+    fn read<const TAGGED: bool, const GUARDED: bool>(&mut self, i: usize) -> Result<Flow, DropReason> {
+        let frame = Ethernet::new(self.burst.head(i)).map_err(|_| DropReason::TooShort)?;
+        let (source, destination) = (frame.source(), frame.destination());
+        let mut vlan = NO_VLAN;
+        if TAGGED {
+            let form = Form::of(&frame, &self.member.vlan)?;
+            vlan = form.vlan();
+            self.burst.set_note(i, form.note());
+        }
+        let flow = Flow { source: Key::new(source, vlan), destination: Key::new(destination, vlan) };
+        if GUARDED { self.guard(i, flow) } else { Ok(flow) }
+    }
+
+    /// Port security, for packet `i` of a guarded port.
+    #[inline(never)]
+    fn guard(&mut self, i: usize, flow: Flow) -> Result<Flow, DropReason> {
+        let Some(guard) = &self.member.guard else { return Ok(flow) };
+        let burst = &*self.burst;
+        let copy = |to: &mut [u8]| {
+            burst.frame(i).copy_to::<Portable>(to);
+            burst.frame_len(i)
+        };
+        let (source, second, scratch) = (flow.source.mac(), self.second, &mut *self.scratch);
+        let reply =
+            guard.inspect(&mut Inspected { source, head: burst.head(i), second, copy: &copy, scratch })?;
+        let recorded = reply.is_none_or(|reply| self.record(&reply, flow.source.vlan()));
+        // A reply that is lost is asked for again; one that is not recorded would lead to a client that cannot send.
+        if recorded { Ok(flow) } else { Err(DropReason::DhcpViolation) }
+    }
+
+    /// Records what a DHCP server has leased: at its client's port, if leases are wanted there, and no longer at any
+    /// other. `false` if another worker is writing there.
+    #[cold]
+    fn record(&self, reply: &Reply, vlan: u16) -> bool {
+        let (key, fdb) = (Key::new(reply.client, vlan), &self.view.bridge.fdb);
+        let guarded = |port: PortId| {
+            let guard = self.table.member(port).and_then(|member| member.guard.as_deref());
+            guard.filter(|guard| guard.has_leases())
+        };
+        let Some((at, _)) = fdb.destination(key, fdb.places(key), self.second) else { return true };
+        let Some(guard) = guarded(at) else { return true };
+        let others =
+            || self.view.members.iter().filter(|port| **port != at).filter_map(|port| guarded(*port));
+        reply.leases.iter().all(|&(ip, seconds)| {
+            // A lease that is renewed was at no other port.
+            let alone = guard.holds(ip, self.second) || others().all(|guard| guard.release(ip));
+            alone && guard.bind(ip, self.second, seconds)
+        })
+    }
+
+    /// Reads the packets' addresses and asks for the table's lines.
+    #[inline(always)]
+    fn plan<const TAGGED: bool, const GUARDED: bool>(&mut self, from: usize) {
+        // Nobody has the address zero, so the empty plan stands for no packet that is looked up.
+        let mut last = Plan::default();
+        for i in from..self.burst.len() {
+            let read = self.read::<TAGGED, GUARDED>(i).and_then(|flow| self.judge(flow));
+            last = match read {
+                Ok(flow) => self.plan_flow(flow, last),
+                Err(reason) => Plan { lost: Some(reason), ..Plan::default() },
+            };
+            self.plans[i] = last;
+        }
+    }
+
+    #[inline(always)]
+    fn judge(&self, flow: Flow) -> Result<Flow, DropReason> {
+        let source = flow.source.mac();
+        if source.is_group() || source.is_zero() {
+            return Err(DropReason::BadSource);
+        }
+        if flow.destination.mac().is_bridge_reserved() && !self.view.bridge.config.forward_reserved {
+            return Err(DropReason::NoDestination);
+        }
+        Ok(flow)
+    }
+
+    /// Finds out where the addresses are in the table, unless the packet before had the same ones.
+    #[inline(always)]
+    fn plan_flow(&self, flow: Flow, last: Plan) -> Plan {
+        let fdb = &self.view.bridge.fdb;
+        let mut plan = Plan { flow, lost: None, ..last };
+        if flow.source != last.flow.source || last.lost.is_some() {
+            plan.source = fdb.places(flow.source);
+            fdb.prefetch(plan.source);
+        }
+        if (flow.destination != last.flow.destination || last.lost.is_some())
+            && !flow.destination.mac().is_group()
+        {
+            plan.destination = fdb.places(flow.destination);
+            fdb.prefetch(plan.destination);
+        }
+        plan
+    }
+
+    /// Learns and forwards, in the packets' order.
+    #[inline(always)]
+    fn decide<const TAGGED: bool>(&mut self, from: usize) {
+        // What the packet before found out: its source needs nothing, its destination is there.
+        let mut confirmed = None;
+        let mut answer: Option<Answer> = None;
+        let mut latest = None;
+        for i in from..self.burst.len() {
+            let plan = self.plans[i];
+            if let Some(reason) = plan.lost {
+                self.out.drop(reason);
+                continue;
+            }
+            if confirmed != Some(plan.flow.source) {
+                let source = self.confirm(i, &plan);
+                confirmed = (source == Source::Known).then_some(plan.flow.source);
+                if let Source::Elsewhere | Source::Contested(_) = source {
+                    self.out.drop(refusal(source));
+                    continue;
+                }
+                if source != Source::Known {
+                    answer = None;
+                }
+            }
+            if plan.flow.destination.mac().is_group() {
+                self.broadcast::<TAGGED>(i, plan.flow.destination.vlan());
+                continue;
+            }
+            // That it is unknown is not worth remembering: a later packet of the burst may make it known.
+            answer = answer
+                .filter(|answer| answer.key == plan.flow.destination)
+                .or_else(|| self.destination(&plan));
+            let to = answer.map(|answer| answer.to);
+            let sent = self.unicast::<TAGGED>(i, plan.flow, to);
+            if let (true, true, Some(answer)) = (sent, confirmed.is_some(), answer) {
+                latest = Some((plan.flow, answer));
+            }
+        }
+        if let Some((flow, answer)) = latest {
+            self.remember(flow, answer);
+        }
+    }
+
+    #[inline(always)]
+    fn confirm(&mut self, i: usize, plan: &Plan) -> Source {
+        let (key, fdb) = (plan.flow.source, &self.view.bridge.fdb);
+        let source = fdb.confirm(key, plan.source, self.from, self.second, &mut self.budget);
+        if source == Source::Known { source } else { self.unconfirmed(i, key, source) }
+    }
+
+    /// Counts what became of a source that was not known here.
+    #[cold]
+    fn unconfirmed(&mut self, i: usize, key: Key, source: Source) -> Source {
+        let fdb = &self.view.bridge.fdb;
+        let source = match source {
+            Source::Contested(_) if self.is_announced(i, key) => {
+                fdb.announce(key, self.from, self.second, &mut self.budget)
+            }
+            source => source,
+        };
+        match source {
+            Source::Refused => self.events.refused += 1,
+            Source::Deferred => self.events.deferred += 1,
+            Source::Moved => self.events.moves += 1,
+            Source::Contested(at) => self.report(key, at),
+            Source::Known | Source::Learned | Source::Elsewhere => {}
+        }
+        source
+    }
+
+    /// Whether packet `i` is a reverse ARP for `key` from a place that may announce stations.
+    fn is_announced(&self, i: usize, key: Key) -> bool {
+        let announces = |head: &[u8]| {
+            let frame =
+                Ethernet::new(head).ok().filter(|frame| frame.inner_ethertype() == EtherType::RARP)?;
+            Some(Arp::new(frame.payload())?.sender_mac() == key.mac())
+        };
+        (self.member.trusted || self.injected) && announces(self.burst.head(i)) == Some(true)
+    }
+
+    fn report(&mut self, key: Key, at: PortId) {
+        self.events.refused_moves += 1;
+        if self.member.reports(self.second) {
+            let (old_port, new_port) = (at.0, self.from.0);
+            let (mac, vlan, second) = (key.mac(), key.vlan(), self.second);
+            self.view.bridge.refusals.add(RefusedMove { mac, vlan, old_port, new_port, second });
+        }
+    }
+
+    /// The port of the destination, if it is known and that port still belongs to this bridge.
+    #[inline(always)]
+    fn destination(&self, plan: &Plan) -> Option<Answer> {
+        let key = plan.flow.destination;
+        let (to, spot) = self.view.bridge.fdb.destination(key, plan.destination, self.second)?;
+        let bridge = self.table.member(to)?.bridge;
+        (bridge == self.member.bridge).then_some(Answer { key, to, spot })
+    }
+
+    /// Keeps an answer for the next burst, unless the table has changed since.
+    #[inline(always)]
+    fn remember(&mut self, flow: Flow, answer: Answer) {
+        let fdb = &self.view.bridge.fdb;
+        let changes = [self.changes, fdb.changes(answer.to)];
+        // The count was read after the look-up, so the look-up is confirmed.
+        if fdb.is_at(answer.key, answer.to, answer.spot) {
+            *self.memo = Some(Memo { flow, to: answer.to, second: self.second, changes });
+        }
+    }
+
+    /// Sends, floods or drops packet `i`. Whether it was sent to one port.
+    #[inline(always)]
+    fn unicast<const TAGGED: bool>(&mut self, i: usize, flow: Flow, to: Option<PortId>) -> bool {
+        let Some(to) = to else {
+            self.unknown::<TAGGED>(i, flow.destination.vlan());
+            return false;
+        };
+        if to == self.from {
+            self.out.drop(DropReason::NoDestination);
+            return false;
+        }
+        if TAGGED && !self.carries(to, flow.destination.vlan()) {
+            self.out.drop(DropReason::VlanDenied);
+            return false;
+        }
+        self.out.send(i, to);
+        true
+    }
+
+    fn unknown<const TAGGED: bool>(&mut self, i: usize, vlan: u16) {
+        if self.member.unknown.as_ref().is_none_or(|limit| limit.admit(self.now)) {
+            self.flood::<TAGGED>(i, vlan);
+        } else {
+            self.out.drop(DropReason::UnknownLimit);
+        }
+    }
+
+    fn broadcast<const TAGGED: bool>(&mut self, i: usize, vlan: u16) {
+        if self.member.broadcast.as_ref().is_none_or(|limit| limit.admit(self.now)) {
+            self.flood::<TAGGED>(i, vlan);
+        } else {
+            self.out.drop(DropReason::BroadcastLimit);
+        }
+    }
+
+    fn flood<const TAGGED: bool>(&mut self, i: usize, vlan: u16) {
+        let (from, table) = (self.from, self.table);
+        let reached =
+            |to: PortId| to != from && (!TAGGED || table.member(to).is_some_and(|m| m.vlan.carries(vlan)));
+        self.out.flood(i, self.view.members.iter().copied().filter(|to| reached(*to)));
+    }
+
+    fn carries(&self, port: PortId, vlan: u16) -> bool {
+        self.table.member(port).is_some_and(|member| member.vlan.carries(vlan))
+    }
+}

@@ -1,0 +1,73 @@
+//! Address resolution over Ethernet for IPv4 (RFC 826), and its reverse (RFC 903), which has the same form.
+
+use crate::MacAddress;
+use std::net::Ipv4Addr;
+
+/// Bytes of an ARP packet for Ethernet and IPv4.
+pub const ARP_LEN: usize = 28;
+
+/// Hardware type Ethernet, protocol IPv4, addresses of six and four bytes.
+const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+
+/// A complete ARP packet for Ethernet and IPv4.
+#[derive(Clone, Copy, Debug)]
+pub struct Arp<'a>(&'a [u8; ARP_LEN]);
+
+impl<'a> Arp<'a> {
+    /// Operation of a request.
+    pub const REQUEST: u16 = 1;
+    /// Operation of an answer.
+    pub const REPLY: u16 = 2;
+
+    /// Checks length and types. Bytes behind the packet are padding.
+    pub fn new(packet: &'a [u8]) -> Option<Self> {
+        let packet: &[u8; ARP_LEN] = packet.first_chunk()?;
+        packet.starts_with(&ETHERNET_IPV4).then_some(Self(packet))
+    }
+
+    /// What is asked or answered.
+    pub fn operation(&self) -> u16 {
+        u16::from_be_bytes([self.0[6], self.0[7]])
+    }
+
+    /// The sender's Ethernet address.
+    pub fn sender_mac(&self) -> MacAddress {
+        MacAddress::new(self.0[8..].first_chunk().copied().unwrap_or_default())
+    }
+
+    /// The sender's IPv4 address.
+    pub fn sender_ip(&self) -> Ipv4Addr {
+        self.0[14..].first_chunk::<4>().copied().unwrap_or_default().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_packet_is_read_and_another_hardware_or_protocol_has_no_view() {
+        let mut packet = [0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 1, 10, 0, 0, 5].to_vec();
+        packet.resize(46, 0);
+        let view = Arp::new(&packet).unwrap();
+        assert_eq!((view.operation(), view.sender_ip()), (2, Ipv4Addr::new(10, 0, 0, 5)));
+        assert_eq!(view.sender_mac(), MacAddress::new([2, 0, 0, 0, 0, 1]));
+        assert!(Arp::new(&packet[..27]).is_none());
+        for at in 0..6 {
+            let mut other = packet.clone();
+            other[at] ^= 1;
+            assert!(Arp::new(&other).is_none(), "byte {at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let bytes = [&ETHERNET_IPV4[..], &bytes].concat();
+            if let Some(view) = Arp::new(&bytes) {
+                let _ = (view.operation(), view.sender_mac(), view.sender_ip());
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! DHCP for IPv4 (RFC 2131), as far as a switch follows it: who asks, what is leased, and for how long.
+
+use crate::MacAddress;
+use std::net::Ipv4Addr;
+
+/// Bytes in front of the options, with the magic cookie.
+pub const DHCP_HEADER: usize = 240;
+
+const COOKIE: [u8; 4] = [99, 130, 83, 99];
+const PAD: u8 = 0;
+const REQUESTED_ADDRESS: u8 = 50;
+const LEASE_TIME: u8 = 51;
+const MESSAGE_TYPE: u8 = 53;
+const END: u8 = 255;
+
+/// A DHCP message for Ethernet whose fixed part is complete.
+#[derive(Clone, Copy, Debug)]
+pub struct Dhcp<'a> {
+    header: &'a [u8; DHCP_HEADER],
+    options: &'a [u8],
+}
+
+impl<'a> Dhcp<'a> {
+    /// Operation of a client's message.
+    pub const REQUEST: u8 = 1;
+    /// Operation of a server's message.
+    pub const REPLY: u8 = 2;
+    /// Message type: the address is in use elsewhere.
+    pub const DECLINE: u8 = 4;
+    /// Message type: the address is leased.
+    pub const ACK: u8 = 5;
+    /// Message type: the address is given back.
+    pub const RELEASE: u8 = 7;
+
+    /// Checks length, hardware type and magic cookie. `payload` is what UDP carries.
+    pub fn new(payload: &'a [u8]) -> Option<Self> {
+        let (header, options) = payload.split_first_chunk::<DHCP_HEADER>()?;
+        let ethernet = header[1] == 1 && header[2] == 6;
+        (ethernet && header.ends_with(&COOKIE)).then_some(Self { header, options })
+    }
+
+    /// Whether a client or a server sent it.
+    pub fn operation(&self) -> u8 {
+        self.header[0]
+    }
+
+    /// The address that the client has and speaks from.
+    pub fn client_address(&self) -> Ipv4Addr {
+        self.address(12)
+    }
+
+    /// The address that the server gives.
+    pub fn your_address(&self) -> Ipv4Addr {
+        self.address(16)
+    }
+
+    /// The relay agent; unspecified if there was none.
+    pub fn relay_address(&self) -> Ipv4Addr {
+        self.address(24)
+    }
+
+    /// The client's Ethernet address.
+    pub fn client_mac(&self) -> MacAddress {
+        MacAddress::new(self.header[28..].first_chunk().copied().unwrap_or_default())
+    }
+
+    /// What kind of message it is, where an option says so.
+    pub fn message_type(&self) -> Option<u8> {
+        self.option(MESSAGE_TYPE).map(|[kind]: [u8; 1]| kind)
+    }
+
+    /// Seconds for which the address is leased, where an option says so.
+    pub fn lease_seconds(&self) -> Option<u32> {
+        self.option(LEASE_TIME).map(u32::from_be_bytes)
+    }
+
+    /// The address that the client asks for or declines, where an option says so.
+    pub fn requested_address(&self) -> Option<Ipv4Addr> {
+        self.option::<4>(REQUESTED_ADDRESS).map(Into::into)
+    }
+
+    fn address(&self, at: usize) -> Ipv4Addr {
+        self.header[at..].first_chunk::<4>().copied().unwrap_or_default().into()
+    }
+
+    /// The first option of that code, if it has the right length. Options behind a malformed one do not count.
+    fn option<const N: usize>(&self, wanted: u8) -> Option<[u8; N]> {
+        let mut rest = self.options;
+        loop {
+            let (code, after) = rest.split_first()?;
+            rest = match *code {
+                PAD => after,
+                END => return None,
+                code => {
+                    let (len, after) = after.split_first()?;
+                    let (value, after) = after.split_at_checked(usize::from(*len))?;
+                    if code == wanted {
+                        return value.try_into().ok();
+                    }
+                    after
+                }
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(options: &[u8]) -> Vec<u8> {
+        let mut message = vec![0; DHCP_HEADER - 4];
+        message[..3].copy_from_slice(&[2, 1, 6]);
+        message[16..20].copy_from_slice(&[10, 0, 0, 5]);
+        message[28..34].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+        [&message[..], &COOKIE, options].concat()
+    }
+
+    #[test]
+    fn an_acknowledgement_is_read() {
+        let bytes = message(&[0, 53, 1, 5, 0, 51, 4, 0, 0, 14, 16, 255]);
+        let view = Dhcp::new(&bytes).unwrap();
+        assert_eq!((view.operation(), view.message_type(), view.lease_seconds()), (2, Some(5), Some(3600)));
+        assert_eq!(view.your_address(), Ipv4Addr::new(10, 0, 0, 5));
+        assert_eq!(view.client_mac(), MacAddress::new([2, 0, 0, 0, 0, 1]));
+        assert!(view.relay_address().is_unspecified() && view.client_address().is_unspecified());
+    }
+
+    #[test]
+    fn another_hardware_a_missing_cookie_and_a_cut_message_have_no_view() {
+        let whole = message(&[]);
+        assert!(Dhcp::new(&whole).is_some() && Dhcp::new(&whole[..239]).is_none());
+        for at in [1, 2, 236, 239] {
+            let mut other = whole.clone();
+            other[at] ^= 1;
+            assert!(Dhcp::new(&other).is_none(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_cut_off_or_too_long_or_behind_the_end_is_none() {
+        let read = |options: &[u8]| Dhcp::new(&message(options)).unwrap().lease_seconds();
+        for options in
+            [&[51][..], &[51, 4, 0, 0], &[51, 3, 0, 0, 1], &[255, 51, 4, 0, 0, 0, 1], &[9, 200, 51, 4]]
+        {
+            assert_eq!(read(options), None, "{options:?}");
+        }
+        assert_eq!(read(&[50, 0, 51, 4, 0, 0, 0, 1]), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_view_panic(options in prop::collection::vec(prop_oneof![Just(53u8), 0u8..6, any::<u8>()], 0..80)) {
+            let bytes = message(&options);
+            let view = Dhcp::new(&bytes).unwrap();
+            let _ = (view.message_type(), view.lease_seconds(), view.requested_address());
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Neighbor discovery for IPv6 (RFC 4861 section 4): five messages of ICMP and the addresses in their options.
+
+use crate::MacAddress;
+use std::net::Ipv6Addr;
+
+const SOURCE_LINK_LAYER: u8 = 1;
+const TARGET_LINK_LAYER: u8 = 2;
+/// Options are counted in units of this many bytes.
+const UNIT: usize = 8;
+
+/// Which of the messages it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NdKind {
+    /// Asks for routers.
+    RouterSolicitation,
+    /// Says that there is a router.
+    RouterAdvertisement,
+    /// Asks who has an address.
+    NeighborSolicitation,
+    /// Says who has an address.
+    NeighborAdvertisement,
+    /// Names a better router.
+    Redirect,
+}
+
+impl NdKind {
+    /// The message of this ICMP type, if it is one of neighbor discovery.
+    pub const fn of(icmp_type: u8) -> Option<Self> {
+        match icmp_type {
+            133 => Some(Self::RouterSolicitation),
+            134 => Some(Self::RouterAdvertisement),
+            135 => Some(Self::NeighborSolicitation),
+            136 => Some(Self::NeighborAdvertisement),
+            137 => Some(Self::Redirect),
+            _ => None,
+        }
+    }
+
+    /// Bytes in front of the options.
+    const fn header_len(self) -> usize {
+        match self {
+            Self::RouterSolicitation => 8,
+            Self::RouterAdvertisement => 16,
+            Self::NeighborSolicitation | Self::NeighborAdvertisement => 24,
+            Self::Redirect => 40,
+        }
+    }
+}
+
+/// A neighbor discovery message whose options all fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Nd<'a> {
+    kind: NdKind,
+    message: &'a [u8],
+}
+
+impl<'a> Nd<'a> {
+    /// Checks type, length and every option. `message` begins with the ICMP type and ends with the packet.
+    pub fn new(message: &'a [u8]) -> Option<Self> {
+        let kind = NdKind::of(*message.first()?)?;
+        let mut options = message.get(kind.header_len()..)?;
+        while !options.is_empty() {
+            options = option(options)?.1;
+        }
+        Some(Self { kind, message })
+    }
+
+    /// Which message it is.
+    pub fn kind(&self) -> NdKind {
+        self.kind
+    }
+
+    /// The address that a solicitation asks for or an advertisement speaks of.
+    pub fn target(&self) -> Option<Ipv6Addr> {
+        let has = matches!(self.kind, NdKind::NeighborSolicitation | NdKind::NeighborAdvertisement);
+        let octets = self.message.get(8..)?.first_chunk::<16>()?;
+        has.then(|| Ipv6Addr::from(*octets))
+    }
+
+    /// The Ethernet addresses of all link-layer options, of the source and of the target.
+    pub fn link_layers(&self) -> impl Iterator<Item = MacAddress> + use<'a> {
+        let mut options = self.message.get(self.kind.header_len()..).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (found, rest) = option(options)?;
+            options = rest;
+            Some(found)
+        })
+        .flatten()
+    }
+}
+
+/// The first option, as an address if it holds one, and what follows it. An address that is not Ethernet's is malformed.
+fn option(options: &[u8]) -> Option<(Option<MacAddress>, &[u8])> {
+    let (kind, len) = (*options.first()?, usize::from(*options.get(1)?) * UNIT);
+    let (option, rest) = options.split_at_checked(len).filter(|_| len > 0)?;
+    let holds = matches!(kind, SOURCE_LINK_LAYER | TARGET_LINK_LAYER);
+    if holds && len != UNIT {
+        return None;
+    }
+    let octets = option[2..].first_chunk::<6>().filter(|_| holds);
+    Some((octets.map(|octets| MacAddress::new(*octets)), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn solicitation(options: &[u8]) -> Vec<u8> {
+        let target: Ipv6Addr = "fe80::5".parse().unwrap();
+        [&[135, 0, 0, 0, 0, 0, 0, 0][..], &target.octets(), options].concat()
+    }
+
+    #[test]
+    fn target_and_link_layer_addresses_are_read() {
+        let message = solicitation(&[14, 1, 1, 2, 3, 4, 5, 6, 1, 1, 2, 0, 0, 0, 0, 9]);
+        let view = Nd::new(&message).unwrap();
+        assert_eq!(view.kind(), NdKind::NeighborSolicitation);
+        assert_eq!(view.target(), Some("fe80::5".parse().unwrap()));
+        assert_eq!(view.link_layers().collect::<Vec<_>>(), [MacAddress::new([2, 0, 0, 0, 0, 9])]);
+    }
+
+    #[test]
+    fn options_that_are_empty_cut_off_or_of_another_hardware_have_no_view() {
+        let wrong: [&[u8]; 5] = [
+            &[1],
+            &[1, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 2, 0, 0, 0, 0, 0, 0],
+            &[1, 1, 0, 0, 0],
+            &[1, 2, 2, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        for options in wrong {
+            assert!(Nd::new(&solicitation(options)).is_none(), "{options:?}");
+        }
+        assert!(Nd::new(&solicitation(&[])[..23]).is_none() && Nd::new(&[128; 24]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_view_panic(kind in 132u8..139, rest in prop::collection::vec(0u8..4, 0..100)) {
+            let message = [&[kind][..], &rest].concat();
+            if let Some(view) = Nd::new(&message) {
+                prop_assert!(view.link_layers().count() <= message.len() / UNIT);
+                let _ = view.target();
+            }
+        }
+    }
+}
