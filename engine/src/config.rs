@@ -41,7 +41,8 @@ pub enum QueueFull {
     /// Drops it as `queue-full`, so that one slow guest costs nobody else.
     #[default]
     Drop,
-    /// Tries again for up to a millisecond, then drops it. Slows everybody on the worker down to the slowest.
+    /// Tries again in later turns of the source's queue, for a millisecond in all for a burst, then drops it. The source takes
+    /// nothing new meanwhile; other queues of the worker go on.
     Wait,
 }
 

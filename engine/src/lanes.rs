@@ -20,6 +20,9 @@ pub(crate) struct TxSlot {
 pub(crate) struct TxSlots {
     pub(crate) queues: Vec<TxSlot>,
     pub(crate) dirty: bool,
+    /// Units of work that a packet cost there lately, beyond what packets and bytes do: a receiver may lay out its buffers
+    /// in a thousand pieces, and what that costs is known only afterwards.
+    pub(crate) rough: u64,
     lanes: Lanes,
 }
 

@@ -247,6 +247,7 @@ impl Desk {
         WorkersReport {
             uptime_ns: now.uptime_ns,
             cycles_per_second: now.cycles_per_second,
+            budget: now.budget,
             workers: now.workers,
         }
     }

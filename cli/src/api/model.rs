@@ -147,6 +147,7 @@ pub(crate) struct PortReport {
 pub(crate) struct WorkersReport {
     pub(crate) uptime_ns: u64,
     pub(crate) cycles_per_second: f64,
+    pub(crate) budget: engine::BudgetSnapshot,
     pub(crate) workers: Vec<WorkerSnapshot>,
 }
 

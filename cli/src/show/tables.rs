@@ -154,6 +154,8 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
         ">CYCLES/PACKET",
         ">PACKETS/BURST",
         ">PACKETS",
+        ">CARRIED",
+        ">SKIPPED",
         ">SLEEPS",
     ];
     let rows = report.workers.iter().map(|worker| {
@@ -168,10 +170,19 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
             ratio(worker.busy_cycles, worker.packets),
             ratio(worker.packets, worker.bursts),
             count(worker.packets),
+            count(worker.carried_turns),
+            count(worker.skipped_turns),
             count(worker.sleeps),
         ]
     });
-    table(&titles, rows)
+    let budget = report.budget;
+    format!(
+        "{}A turn of a receive queue is at most {} units of work; more is carried over. A queue that has used {} more than\n\
+         another with packets is skipped.\n",
+        table(&titles, rows),
+        budget.turn,
+        budget.lead
+    )
 }
 
 /// `linerate fdb show`

@@ -216,7 +216,9 @@ mod tests {
     fn a_burst_that_is_charged_a_round_late_costs_no_turn() {
         let mut level = Level::NEW;
         let mut accounts = [Account::default(), Account::default()];
-        accounts.iter_mut().for_each(|account| account.begin(&level));
+        for account in &mut accounts {
+            account.begin(&level);
+        }
         accounts[0].charge(3 * LEAD, &mut level);
         level.end_round();
         accounts[1].charge(3 * LEAD, &mut level);

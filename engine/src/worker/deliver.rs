@@ -55,7 +55,8 @@ impl Transmit {
     fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
         let mut most = most.min(rest.left().len());
         while most > 0 && self.spent < TURN {
-            let picks = affordable(source.burst, &rest.left()[..most], TURN - self.spent);
+            let rough = self.tx[usize::from(rest.to.0)].rough;
+            let picks = affordable(source.burst, &rest.left()[..most], (TURN - self.spent, rough));
             if source.pipeline.rewrites(rest.to) {
                 source.pipeline.egress(source.burst, rest.to, picks.as_slice());
             }
@@ -237,11 +238,11 @@ fn end_cut(delivery: &mut Delivery) {
     }
 }
 
-/// As many of `picks` as `left` units suffice for, and one at least.
-fn affordable(burst: &Burst, picks: &[u8], left: u64) -> Picks {
+/// As many of `picks` as `left` units suffice for if each costs `rough` units beside its own, and one at least.
+fn affordable(burst: &Burst, picks: &[u8], (left, rough): (u64, u64)) -> Picks {
     let (mut cost, mut affordable) = (work::OUTPUT, Picks::EMPTY);
     for &pick in picks {
-        cost += burst.packet_cost(usize::from(pick));
+        cost += burst.packet_cost(usize::from(pick)) + rough;
         if cost > left && !affordable.as_slice().is_empty() {
             break;
         }

@@ -87,7 +87,8 @@ impl Transmit {
         let (cost, needs) = (burst.cost(), burst.needs());
         for &to in outputs.ports() {
             let picks = outputs.picks(to);
-            if self.spent + cost > TURN || !self.takes(to, needs) {
+            let rough = self.tx[usize::from(to.0)].rough * picks.as_slice().len() as u64;
+            if self.spent + cost + rough > TURN || !self.takes(to, needs) {
                 self.rests.push(Rest::new(to, *picks));
                 continue;
             }
@@ -160,7 +161,9 @@ impl Transmit {
             let of_queue = picks.iter().zip(&places).filter(|(_, place)| usize::from(**place) == at);
             of_queue.for_each(|(pick, _)| mine.push(*pick));
             if !mine.as_slice().is_empty() && !self.send_by(burst, to, at, mine.as_slice()) {
-                self.leftover.as_slice().iter().for_each(|pick| leftover.push(*pick));
+                for pick in self.leftover.as_slice() {
+                    leftover.push(*pick);
+                }
             }
         }
         self.leftover = leftover;
@@ -173,6 +176,10 @@ impl Transmit {
         let mut tally = Tally::default();
         let slots = &mut self.tx[usize::from(to.0)];
         let sent = slots.queues[at].queue.tx(burst, picks, &mut tally);
+        slots.rough = tally.work;
+        if tally.work > 0 {
+            slots.rough /= picks.len().max(1) as u64;
+        }
         if !slots.dirty {
             slots.dirty = true;
             self.dirty.push(to);
@@ -201,7 +208,9 @@ impl Transmit {
             return true;
         }
         self.leftover.clear();
-        picks.iter().for_each(|pick| self.leftover.push(*pick));
+        for pick in picks {
+            self.leftover.push(*pick);
+        }
         false
     }
 

@@ -164,7 +164,7 @@ pub(super) struct Core<R> {
     gathered: Several,
     /// What became of gathering, until something is taken.
     failed: Option<Failed>,
-    /// Pieces that were gathered, and those given back, since [`Core::take_work`].
+    /// Descriptors of chains that were read, pieces that were gathered, and those given back, since [`Core::take_work`].
     walked: u64,
     spare: Vec<Several>,
 }
@@ -205,8 +205,11 @@ impl<R: DeviceRing> Core<R> {
 
     /// Whether a buffer is there, of whatever size.
     pub(super) fn has_room(&mut self) -> bool {
-        // A fault is found again, and told, by whoever sends next.
-        self.plain.held > 0 || self.chain.is_some() || self.stock_up().is_err() || self.plain.held > 0
+        if self.plain.held > 0 || self.chain.is_some() {
+            return true;
+        }
+        // A fault is found again, and reported, by the next call that sends.
+        self.stock_up().is_err() || self.plain.held > 0 || self.chain.is_some()
     }
 
     /// The work of gathering since this was asked last, in units ([`crate::work`]).
@@ -356,6 +359,7 @@ impl<R: DeviceRing> Core<R> {
             }
         }
         if self.sweep.has_chain() {
+            self.walked += self.sweep.chain.len() as u64;
             self.chain = Some(self.sweep.token(plain));
             std::mem::swap(&mut self.chain_descriptors, &mut self.sweep.chain);
         }

@@ -120,11 +120,11 @@ fn send_alone<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
     let sent = send_all::<R, K>(core, burst, picks, tally);
-    tally.work += core.take_work();
     // Also behind a fault: what counts as sent has to arrive.
     core.ring.publish();
     let done = sent?;
     core.stock_up()?;
+    tally.work += core.take_work();
     Ok(done)
 }
 
