@@ -76,7 +76,7 @@ impl Security {
                 judging.wrong(key, reason, format!("list at most {}", PortConfig::LONGEST_LIST));
             }
         }
-        if let Some(mac) = port.security.macs.iter().find(|mac| count(&port.security.macs, mac) > 1) {
+        if let Some(mac) = port.security.macs.iter().find(|mac| count(&port.security.macs, **mac) > 1) {
             judging.wrong("macs", format!("`macs` lists {mac} twice"), "list it once");
         }
         owned_once(judging, port);
@@ -99,8 +99,8 @@ impl Security {
     }
 }
 
-fn count(macs: &[MacAddress], mac: &MacAddress) -> usize {
-    macs.iter().filter(|other| *other == mac).count()
+fn count(macs: &[MacAddress], mac: MacAddress) -> usize {
+    macs.iter().filter(|other| **other == mac).count()
 }
 
 /// An address belongs to one port of a bridge.
