@@ -17,6 +17,8 @@ use crate::stations::Stations;
 
 /// Packets of a full burst.
 pub const BURST: usize = port::BURST;
+/// New stations that the bridge learns from one burst.
+const LEARNED_PER_BURST: usize = 8;
 
 /// What to build.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +91,9 @@ impl Rig {
 
     /// Every station sends a frame to itself, which the bridge learns from and forwards nowhere.
     fn teach(&mut self) -> Result<()> {
-        for first in (0..self.stations.per_port()).step_by(BURST) {
+        for first in (0..self.stations.per_port()).step_by(LEARNED_PER_BURST) {
             for (port, guest) in self.guests.iter_mut().enumerate() {
-                for n in first..self.stations.per_port().min(first + BURST) {
+                for n in first..self.stations.per_port().min(first + LEARNED_PER_BURST) {
                     let mac = self.stations.mac(port, n);
                     guest.send(mac, mac, 64);
                 }

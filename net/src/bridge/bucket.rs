@@ -95,13 +95,6 @@ impl Bucket {
         })
     }
 
-    /// Whether slot `way` holds `key` at `port`. Between two stations it may answer no for either.
-    #[inline(always)]
-    pub(super) fn is_at(&self, way: usize, key: Key, port: PortId) -> bool {
-        self.keys[way].load(Ordering::Relaxed) & !PINNED == key.bits() | OCCUPIED
-            && self.ports[way].load(Ordering::Relaxed) == port.0
-    }
-
     /// Notes that the station in slot `way` was seen in second `stamp`. Needs no lock.
     #[inline(always)]
     pub(super) fn refresh(&self, way: usize, stamp: u32) {

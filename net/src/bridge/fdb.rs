@@ -21,7 +21,7 @@ use super::config::{BridgeConfig, MacMoves};
 use super::hash::Places;
 use super::key::Key;
 use super::share::Share;
-use super::table::{Hit, Search, Spot, Table};
+use super::table::{Hit, Search, Table};
 use mem::line::Padded;
 use port::PortId;
 use std::collections::HashMap;
@@ -106,24 +106,29 @@ impl Fdb {
         self.table.prefetch(places);
     }
 
-    /// The port of a destination and its place in the table, unless it is unknown or too old.
+    /// The port of a destination, unless it is unknown or too old.
     #[inline(always)]
-    pub(super) fn destination(&self, key: Key, places: Places, second: u32) -> Option<(PortId, Spot)> {
-        let Hit { spot, entry } = self.table.look_up(key, places)?;
-        (!self.aged(&entry, second)).then_some((entry.port, spot))
+    pub(super) fn destination(&self, key: Key, places: Places, second: u32) -> Option<PortId> {
+        let entry = self.table.look_up(key, places)?.entry;
+        (!self.aged(&entry, second)).then_some(entry.port)
     }
 
-    /// Whether `key` is still at `port` and `spot`. After [`Fdb::changes`] this confirms that the count is not newer
-    /// than the answer.
+    /// Whether `key`, which has sent a packet to `port` in this second, is known to be there.
     #[inline(always)]
-    pub(super) fn is_at(&self, key: Key, port: PortId, spot: Spot) -> bool {
-        self.table.is_at(key, port, spot)
+    pub(super) fn confirm(&self, key: Key, places: Places, port: PortId, second: u32) -> bool {
+        let Some(Hit { spot, entry }) = self.table.look_up(key, places) else { return false };
+        if entry.port != port {
+            return false;
+        }
+        if entry.stamp != second && !entry.pinned {
+            self.table.refresh(spot, second);
+        }
+        true
     }
 
-    /// Learns from a packet that `key` sent to `port` in this second. Takes the lock at most `budget` times, which it
-    /// reduces.
-    #[inline(always)]
-    pub(super) fn confirm(
+    /// Learns that `key`, which is not known there, is at `port`. Takes the lock at most `budget` times, which it reduces.
+    #[cold]
+    pub(super) fn learn(
         &self,
         key: Key,
         places: Places,
@@ -131,32 +136,15 @@ impl Fdb {
         second: u32,
         budget: &mut u32,
     ) -> Source {
-        match self.table.look_up(key, places) {
-            Some(Hit { spot, entry }) if entry.port == port => {
-                if entry.stamp != second && !entry.pinned {
-                    self.table.refresh(spot, second);
-                }
-                Source::Known
-            }
-            found => {
-                let elsewhere = found.map(|hit| hit.entry);
-                self.learn(Entry { key, port, stamp: second, pinned: false }, elsewhere, budget)
-            }
-        }
-    }
-
-    /// `found` is where the station was a moment ago.
-    #[cold]
-    #[inline(never)]
-    fn learn(&self, entry: Entry, found: Option<Entry>, budget: &mut u32) -> Source {
+        let entry = Entry { key, port, stamp: second, pinned: false };
         // Before the lock, so that neither a forged address nor a port at its limit costs the others anything.
-        if let Some(old) = found {
-            if old.pinned {
-                return Source::Elsewhere;
-            }
-            if !self.may_move(&old, &entry) {
+        match self.table.look_up(key, places) {
+            Some(Hit { entry: old, .. }) if old.port == port => return Source::Known,
+            Some(Hit { entry: old, .. }) if old.pinned => return Source::Elsewhere,
+            Some(Hit { entry: old, .. }) if !self.may_move(&old, &entry) => {
                 return Source::Contested(old.port);
             }
+            _ => {}
         }
         self.write(entry, budget, false)
     }

@@ -21,11 +21,21 @@ fn key(mac: u64) -> Key {
 }
 
 fn teach(fdb: &Fdb, mac: u64, port: u16, second: u32) -> Source {
-    fdb.confirm(key(mac), fdb.places(key(mac)), PortId(port), second, &mut 1)
+    seen(fdb, mac, port, second, &mut 1)
+}
+
+/// What a worker finds out about the source of a packet.
+fn seen(fdb: &Fdb, mac: u64, port: u16, second: u32, budget: &mut u32) -> Source {
+    let (key, places, port) = (key(mac), fdb.places(key(mac)), PortId(port));
+    if fdb.confirm(key, places, port, second) {
+        Source::Known
+    } else {
+        fdb.learn(key, places, port, second, budget)
+    }
 }
 
 fn find(fdb: &Fdb, mac: u64, second: u32) -> Option<u16> {
-    fdb.destination(key(mac), fdb.places(key(mac)), second).map(|(port, _)| port.0)
+    fdb.destination(key(mac), fdb.places(key(mac)), second).map(|port| port.0)
 }
 
 #[test]
@@ -232,10 +242,8 @@ fn a_refused_move_costs_no_budget_and_holds_at_a_ports_limit_too() {
     teach(&fdb, 1, 1, 0);
     fdb.open(PortId(2), 0, false);
     let mut budget = 0;
-    let seen = fdb.confirm(key(1), fdb.places(key(1)), PortId(2), 0, &mut budget);
-    assert_eq!(seen, Source::Contested(PortId(1)));
-    let seen = fdb.confirm(key(9), fdb.places(key(9)), PortId(1), 0, &mut budget);
-    assert_eq!(seen, Source::Deferred, "a new station takes the lock");
+    assert_eq!(seen(&fdb, 1, 2, 0, &mut budget), Source::Contested(PortId(1)));
+    assert_eq!(seen(&fdb, 9, 1, 0, &mut budget), Source::Deferred, "a new station takes the lock");
 }
 
 #[test]
@@ -264,15 +272,4 @@ fn what_a_port_learns_or_loses_leaves_the_answers_of_other_ports_valid() {
     assert!(fdb.changes(PortId(3)) >= 100);
     fdb.forget(key(1), |_| true);
     assert_eq!(others(), [before[0] + 1, before[1]]);
-}
-
-#[test]
-fn an_answer_is_confirmed_where_it_was_found_and_nowhere_else() {
-    let fdb = database(100);
-    (1..3).for_each(|port| fdb.open(PortId(port), 10, false));
-    teach(&fdb, 1, 1, 0);
-    let (port, spot) = fdb.destination(key(1), fdb.places(key(1)), 0).unwrap();
-    assert!(fdb.is_at(key(1), port, spot) && !fdb.is_at(key(2), port, spot));
-    teach(&fdb, 1, 2, 0);
-    assert!(!fdb.is_at(key(1), port, spot));
 }

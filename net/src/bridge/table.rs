@@ -13,7 +13,6 @@ use super::key::Key;
 use mem::line::{Padded, prefetch_read};
 use mem::shim::atomic::{AtomicU64, Ordering};
 use mem::shim::spin_loop;
-use port::PortId;
 
 /// How often a reader tries again while a writer changes its bucket. A change takes some nanoseconds; only a
 /// writer that lost its CPU in the middle of one takes longer, and then the station counts as unknown.
@@ -112,12 +111,6 @@ impl Table {
         let hit = second.find(key).and_then(|way| hit(second, places.0[1], way));
         let steady = second.unchanged(second_version) && (hit.is_some() || first.unchanged(first_version));
         if steady { Ok(hit) } else { Err(Busy) }
-    }
-
-    /// Whether `key` is still at `port` and `spot`. Needs no lock.
-    #[inline(always)]
-    pub(super) fn is_at(&self, key: Key, port: PortId, spot: Spot) -> bool {
-        self.buckets[spot.bucket as usize].is_at(spot.way as usize, key, port)
     }
 
     /// Notes that the station at `spot` was seen in second `stamp`. Needs no lock.
@@ -259,6 +252,7 @@ impl Search {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use port::PortId;
     use std::collections::HashMap;
     use wire::MacAddress;
 

@@ -75,7 +75,6 @@ impl Worker {
 }
 
 impl Worker {
-    #[inline(always)]
     fn pass(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs, injected: bool) {
         self.follow_ports();
         let known = match self.table.member(from) {
@@ -106,12 +105,13 @@ impl Worker {
             out,
             scratch: &mut self.scratch,
             events: Events::default(),
+            latest: None,
         };
         match (view.vlan_aware, member.guard.is_some()) {
             (false, false) => pass.run::<false, false>(),
             (true, false) => pass.run::<true, false>(),
-            (false, true) => pass.run::<false, true>(),
-            (true, true) => pass.run::<true, true>(),
+            (false, true) => pass.run_guarded::<false>(),
+            (true, true) => pass.run_guarded::<true>(),
         }
         pass.events.count(member);
         self.sweeps[member.bridge as usize].run(view, second);

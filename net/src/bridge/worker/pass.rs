@@ -12,7 +12,6 @@ use crate::bridge::hash::Places;
 use crate::bridge::key::Key;
 use crate::bridge::listing::RefusedMove;
 use crate::bridge::ports::{Member, PortTable, View};
-use crate::bridge::table::Spot;
 use crate::bridge::vlan::{Form, NO_VLAN};
 use engine::{Now, Outputs};
 use mem::copy::Portable;
@@ -51,22 +50,6 @@ impl Memo {
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_valid(&self, fdb: &Fdb, from: PortId, second: u32) -> bool {
         self.holds(fdb, fdb.changes(from), second)
-    }
-}
-
-/// Where a destination was found.
-#[derive(Clone, Copy)]
-struct Answer {
-    key: Key,
-    to: PortId,
-    spot: Spot,
-}
-
-/// Why a packet of such a source is dropped.
-fn refusal(source: Source) -> DropReason {
-    match source {
-        Source::Contested(_) => DropReason::MacMoveRefused,
-        _ => DropReason::StaticElsewhere,
     }
 }
 
@@ -127,6 +110,8 @@ pub(super) struct Pass<'a> {
     /// Where a guard copies what it looks into.
     pub(super) scratch: &'a mut [u8; LONGEST],
     pub(super) events: Events,
+    /// The last packet whose answer may be given again, and that answer.
+    pub(super) latest: Option<(u8, PortId)>,
 }
 
 impl Pass<'_> {
@@ -137,6 +122,12 @@ impl Pass<'_> {
             self.plan::<TAGGED, GUARDED>(done);
             self.decide::<TAGGED>(done);
         }
+    }
+
+    /// The same, for a guarded port. Out of line, so that the code for other ports stays as it is.
+    #[inline(never)]
+    pub(super) fn run_guarded<const TAGGED: bool>(&mut self) {
+        self.run::<TAGGED, true>();
     }
 
     /// Sends packets for as long as they are like the remembered one. Returns how many.
@@ -196,7 +187,7 @@ impl Pass<'_> {
             let guard = self.table.member(port).and_then(|member| member.guard.as_deref());
             guard.filter(|guard| guard.has_leases())
         };
-        let Some((at, _)) = fdb.destination(key, fdb.places(key), self.second) else { return true };
+        let Some(at) = fdb.destination(key, fdb.places(key), self.second) else { return true };
         let Some(guard) = guarded(at) else { return true };
         let others =
             || self.view.members.iter().filter(|port| **port != at).filter_map(|port| guarded(*port));
@@ -255,10 +246,9 @@ impl Pass<'_> {
     /// Learns and forwards, in the packets' order.
     #[inline(always)]
     fn decide<const TAGGED: bool>(&mut self, from: usize) {
-        // What the packet before found out: its source needs nothing, its destination is there.
+        // What the packet before found out: its source needs nothing, its destination is at that port.
         let mut confirmed = None;
-        let mut answer: Option<Answer> = None;
-        let mut latest = None;
+        let mut answer = None;
         for i in from..self.burst.len() {
             let plan = self.plans[i];
             if let Some(reason) = plan.lost {
@@ -266,47 +256,50 @@ impl Pass<'_> {
                 continue;
             }
             if confirmed != Some(plan.flow.source) {
-                let source = self.confirm(i, &plan);
-                confirmed = (source == Source::Known).then_some(plan.flow.source);
-                if let Source::Elsewhere | Source::Contested(_) = source {
-                    self.out.drop(refusal(source));
-                    continue;
-                }
-                if source != Source::Known {
+                confirmed = Some(plan.flow.source);
+                let (fdb, source) = (&self.view.bridge.fdb, plan.flow.source);
+                if !fdb.confirm(source, plan.source, self.from, self.second) {
+                    // A station that is learned may be the one that an earlier packet did not find.
                     answer = None;
+                    match self.learn(i, &plan) {
+                        Source::Known => {}
+                        Source::Elsewhere => {
+                            self.out.drop(DropReason::StaticElsewhere);
+                            confirmed = None;
+                            continue;
+                        }
+                        Source::Contested(_) => {
+                            self.out.drop(DropReason::MacMoveRefused);
+                            confirmed = None;
+                            continue;
+                        }
+                        _ => confirmed = None,
+                    }
                 }
             }
             if plan.flow.destination.mac().is_group() {
                 self.broadcast::<TAGGED>(i, plan.flow.destination.vlan());
                 continue;
             }
+            let to = match answer {
+                Some((destination, to)) if destination == plan.flow.destination => Some(to),
+                _ => self.destination(&plan),
+            };
             // That it is unknown is not worth remembering: a later packet of the burst may make it known.
-            answer = answer
-                .filter(|answer| answer.key == plan.flow.destination)
-                .or_else(|| self.destination(&plan));
-            let to = answer.map(|answer| answer.to);
-            let sent = self.unicast::<TAGGED>(i, plan.flow, to);
-            if let (true, true, Some(answer)) = (sent, confirmed.is_some(), answer) {
-                latest = Some((plan.flow, answer));
-            }
+            answer = to.map(|to| (plan.flow.destination, to));
+            self.unicast::<TAGGED>(i, plan.flow.destination.vlan(), to, confirmed.is_some());
         }
-        if let Some((flow, answer)) = latest {
-            self.remember(flow, answer);
+        if let Some((i, to)) = self.latest {
+            self.remember(i, to);
         }
     }
 
-    #[inline(always)]
-    fn confirm(&mut self, i: usize, plan: &Plan) -> Source {
-        let (key, fdb) = (plan.flow.source, &self.view.bridge.fdb);
-        let source = fdb.confirm(key, plan.source, self.from, self.second, &mut self.budget);
-        if source == Source::Known { source } else { self.unconfirmed(i, key, source) }
-    }
-
-    /// Counts what became of a source that was not known here.
+    /// Learns the source of packet `i`, and counts what became of it.
     #[cold]
-    fn unconfirmed(&mut self, i: usize, key: Key, source: Source) -> Source {
-        let fdb = &self.view.bridge.fdb;
-        let source = match source {
+    #[inline(never)]
+    fn learn(&mut self, i: usize, plan: &Plan) -> Source {
+        let (key, fdb) = (plan.flow.source, &self.view.bridge.fdb);
+        let source = match fdb.learn(key, plan.source, self.from, self.second, &mut self.budget) {
             Source::Contested(_) if self.is_announced(i, key) => {
                 fdb.announce(key, self.from, self.second, &mut self.budget)
             }
@@ -343,41 +336,36 @@ impl Pass<'_> {
 
     /// The port of the destination, if it is known and that port still belongs to this bridge.
     #[inline(always)]
-    fn destination(&self, plan: &Plan) -> Option<Answer> {
-        let key = plan.flow.destination;
-        let (to, spot) = self.view.bridge.fdb.destination(key, plan.destination, self.second)?;
+    fn destination(&self, plan: &Plan) -> Option<PortId> {
+        let to = self.view.bridge.fdb.destination(plan.flow.destination, plan.destination, self.second)?;
         let bridge = self.table.member(to)?.bridge;
-        (bridge == self.member.bridge).then_some(Answer { key, to, spot })
+        (bridge == self.member.bridge).then_some(to)
     }
 
-    /// Keeps an answer for the next burst, unless the table has changed since.
-    #[inline(always)]
-    fn remember(&mut self, flow: Flow, answer: Answer) {
-        let fdb = &self.view.bridge.fdb;
-        let changes = [self.changes, fdb.changes(answer.to)];
-        // The count was read after the look-up, so the look-up is confirmed.
-        if fdb.is_at(answer.key, answer.to, answer.spot) {
-            *self.memo = Some(Memo { flow, to: answer.to, second: self.second, changes });
+    /// Keeps the answer `to` for packet `i` for the next burst. The count of the destination's port has to be older than the
+    /// look-up, and which port that is only a look-up says: so there is a second one, once per burst.
+    #[inline(never)]
+    fn remember(&mut self, i: u8, to: PortId) {
+        let plan = self.plans[usize::from(i)];
+        let changes = [self.changes, self.view.bridge.fdb.changes(to)];
+        if self.destination(&plan) == Some(to) {
+            *self.memo = Some(Memo { flow: plan.flow, to, second: self.second, changes });
         }
     }
 
-    /// Sends, floods or drops packet `i`. Whether it was sent to one port.
     #[inline(always)]
-    fn unicast<const TAGGED: bool>(&mut self, i: usize, flow: Flow, to: Option<PortId>) -> bool {
-        let Some(to) = to else {
-            self.unknown::<TAGGED>(i, flow.destination.vlan());
-            return false;
-        };
+    fn unicast<const TAGGED: bool>(&mut self, i: usize, vlan: u16, to: Option<PortId>, confirmed: bool) {
+        let Some(to) = to else { return self.unknown::<TAGGED>(i, vlan) };
         if to == self.from {
-            self.out.drop(DropReason::NoDestination);
-            return false;
+            return self.out.drop(DropReason::NoDestination);
         }
-        if TAGGED && !self.carries(to, flow.destination.vlan()) {
-            self.out.drop(DropReason::VlanDenied);
-            return false;
+        if TAGGED && !self.carries(to, vlan) {
+            return self.out.drop(DropReason::VlanDenied);
         }
         self.out.send(i, to);
-        true
+        if confirmed {
+            self.latest = Some((i as u8, to));
+        }
     }
 
     fn unknown<const TAGGED: bool>(&mut self, i: usize, vlan: u16) {
