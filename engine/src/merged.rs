@@ -11,7 +11,7 @@
 
 use crate::config::EngineError;
 use crate::link::{Bell, Link};
-use crate::worker::Worker;
+use crate::worker::{Guarded, Worker};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Merged {
     }
 }
 
-/// A panic of a caller ends with the burst that it was in; the queues are as they were left.
+/// A panic of a caller ends with the burst that it was in; the queues that the worker had were given back ([`Guarded`]).
 fn lock(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
     inside.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -50,9 +50,12 @@ impl Merged {
     /// Takes what the receive queues of this worker hold, classifies it and sends it, all before this returns, as far as each
     /// queue's budget for a turn suffices. Returns whether there was any packet; then there may be more to do. After the
     /// engine's end there is none.
+    ///
+    /// # Panics
+    /// If a pipeline does. The ports whose queues this worker had are stopped with that reason, and start anew.
     pub fn forward(&mut self) -> bool {
         let mut inside = lock(&self.inside);
-        inside.heed() && inside.worker.whole_round()
+        inside.heed() && Guarded(&mut inside.worker).0.whole_round()
     }
 }
 

@@ -77,9 +77,23 @@ impl Stall {
         self.kick.as_ref().map(AsFd::as_fd)
     }
 
-    /// The queue, unless somebody else has it just now. Who panicked with it left it in no state to go on.
+    /// The queue; `None` if another worker has it just now, or panicked with it.
     pub(crate) fn try_hold(&self) -> Option<Held<'_>> {
         self.queue.try_lock().ok()
+    }
+
+    /// The queue with which a worker panicked, for whichever worker notices first. It is in no state to go on.
+    #[cold]
+    pub(crate) fn take_failed(&self) -> Option<Served> {
+        match self.queue.try_lock() {
+            Err(TryLockError::Poisoned(held)) => held.into_inner().take(),
+            _ => None,
+        }
+    }
+
+    /// Whether a worker panicked with the queue.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.queue.is_poisoned()
     }
 
     /// The queue, as soon as no worker has it; `None` if that takes longer than `limit`, or a worker panicked with it.

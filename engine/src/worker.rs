@@ -289,6 +289,21 @@ impl Worker {
         self.link.report(Event { port: slot.key.port, serial: slot.serial, fault, retired });
     }
 
+    /// A panic has left queues in no state to go on: each port that has some here is told, and control gets them.
+    fn fail(&mut self) {
+        self.pending = None;
+        self.unpin();
+        for slot in self.rx.drain(..) {
+            self.sleeper.forget(slot.queue.kick_fd());
+            let retired = Some(Retired::Rx(slot.serial, slot.queue));
+            let (port, serial) = (slot.key.port, slot.serial);
+            self.link.report(Event { port, serial, fault: PortFault::WorkerFailed, retired });
+        }
+        self.counters.queues.set(0);
+        self.fail_shared();
+        self.out.fail();
+    }
+
     /// Lets go of all maps, but for those of bursts that are carried over.
     fn unpin(&mut self) {
         self.bursts.iter_mut().for_each(Burst::unpin);
@@ -445,6 +460,26 @@ impl Worker {
             self.send_whole(index, from);
         }
         self.notify();
+    }
+}
+
+impl Drop for Worker {
+    /// The end of a thread that panicked: no port ends without a reason.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail();
+        }
+    }
+}
+
+/// A worker in the hands of a caller that may panic, and catch that.
+pub(crate) struct Guarded<'a>(pub(crate) &'a mut Worker);
+
+impl Drop for Guarded<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail();
+        }
     }
 }
 

@@ -139,6 +139,11 @@ pub enum PortFault {
         "worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory"
     )]
     WorkerHung(usize),
+    /// A worker of this switch failed in the middle of a burst, so nobody can say what state the port's queues are in.
+    #[error(
+        "worker code of this switch failed while it had the port's queues; the port starts anew, please report this"
+    )]
+    WorkerFailed,
     /// The port's place is not there: an interface, a namespace, a socket, what the kernel can do.
     #[error("the port cannot be made yet: {0}")]
     NotMade(String),

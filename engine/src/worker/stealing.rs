@@ -52,6 +52,18 @@ impl Shared {
     }
 }
 
+/// A worker's queues while it serves them. They are the worker's again afterwards, also if that panics.
+struct Lent<'a> {
+    stalls: Vec<Arc<Stall>>,
+    worker: &'a mut Worker,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.worker.shared.stalls = std::mem::take(&mut self.stalls);
+    }
+}
+
 impl Worker {
     /// Runs until told to quit, with whoever else there is.
     pub(crate) fn run_stealing(mut self) {
@@ -78,19 +90,20 @@ impl Worker {
     /// Serves each queue of its own once, or one of somebody else's. Whether there was any packet.
     pub(crate) fn stealing_round(&mut self) -> bool {
         self.now = self.clock();
-        let stalls = std::mem::take(&mut self.shared.stalls);
-        let (me, mut worked) = (self.shared.me, false);
+        let mut lent = Lent { stalls: std::mem::take(&mut self.shared.stalls), worker: self };
+        let Lent { stalls, worker } = &mut lent;
+        let (me, mut worked) = (worker.shared.me, false);
         for (at, stall) in stalls.iter().enumerate().filter(|(_, stall)| stall.home == me) {
-            worked |= self.serve(at, stall);
+            worked |= worker.serve(at, stall);
         }
         if !worked
-            && self.shared.steals(me)
-            && let Some(at) = fullest(&stalls, me)
+            && worker.shared.steals(me)
+            && let Some(at) = fullest(stalls, me)
         {
-            worked = self.serve(at, &stalls[at]);
-            self.counters.steals.add(u64::from(worked));
+            worked = worker.serve(at, &stalls[at]);
+            worker.counters.steals.add(u64::from(worked));
         }
-        self.shared.stalls = stalls;
+        drop(lent);
         self.level.end_round();
         if !self.out.keeping.is_empty() {
             self.out.flush(self.now, Flush::Waited);
@@ -102,7 +115,7 @@ impl Worker {
     /// Takes a burst, classifies it, sends it and gives it back, unless another worker does. Whether there was any packet.
     #[inline]
     fn serve(&mut self, at: usize, stall: &Stall) -> bool {
-        let Some(mut held) = stall.try_hold() else { return false };
+        let Some(mut held) = stall.try_hold() else { return self.note_failure(stall) };
         let Some(served) = held.as_mut() else { return false };
         served.account.served_by(self.shared.me, &self.level);
         if !served.account.is_free(&self.level) {
@@ -144,6 +157,24 @@ impl Worker {
             self.wake_another();
         }
         got
+    }
+
+    /// As [`Worker::fail`]: of shared queues only the one that this worker had just then is lost.
+    pub(super) fn fail_shared(&self) {
+        for stall in &self.shared.stalls {
+            self.note_failure(stall);
+        }
+    }
+
+    /// The lock was not to be had: if a worker panicked with it, the port is told.
+    #[cold]
+    fn note_failure(&self, stall: &Stall) -> bool {
+        if stall.has_failed()
+            && let Some(served) = stall.take_failed()
+        {
+            self.lose_stall(stall, Some(served), PortFault::WorkerFailed);
+        }
+        false
     }
 
     /// Classifies and sends the burst that was taken, and gives it back unless its turn ends before.

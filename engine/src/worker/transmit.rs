@@ -222,6 +222,18 @@ impl Transmit {
         self.link.report(Event { port: to, serial: slot.serial, fault, retired });
     }
 
+    /// As [`super::Worker::fail`], for queues that are sent to.
+    pub(super) fn fail(&mut self) {
+        self.rests.clear();
+        self.dirty.clear();
+        for port in 0..self.tx.len() {
+            while !self.tx[port].queues.is_empty() {
+                self.lose(PortId(port as u16), 0, PortFault::WorkerFailed);
+            }
+            self.tx[port].dirty = false;
+        }
+    }
+
     /// Starts a queue of a port.
     pub(super) fn start(&mut self, port: PortId, slot: TxSlot, answers: crate::command::Answers) {
         if slot.queue.keeps_back() {

@@ -1,0 +1,134 @@
+//! A panic in the middle of a burst, in every model: each port whose queues the worker had is told the reason.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+mod common;
+
+use common::Source;
+use engine::{Engine, EngineConfig, Model, Now, Outputs, Pipeline, Pipelines, Polling, Spread, WorkerConfig};
+use port::{Attach, Burst, PortControl, PortFault, PortId, PortStatus, RxQueue, Tally};
+use rustix::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes, so that a hang is a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A queue with a packet in every burst.
+struct Endless;
+
+impl RxQueue for Endless {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        assert!(burst.push_own(&[2; 60]));
+        (tally.packets, tally.bytes) = (1, 60);
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &Burst) {}
+
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(true)
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+/// A port that keeps what it is told of a fault.
+struct Told(Source<Endless>, Arc<Mutex<Option<PortFault>>>);
+
+impl PortControl for Told {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        self.0.handle(now, engine);
+    }
+
+    fn fault(&mut self, _: Instant, fault: PortFault, _: &mut dyn Attach) {
+        *self.1.lock().unwrap() = Some(fault);
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.0.close(engine);
+    }
+
+    fn status(&self) -> PortStatus {
+        self.0.status()
+    }
+}
+
+struct Panics;
+
+impl Pipeline for Panics {
+    fn process(&mut self, _: &mut Burst, _: PortId, _: Now, _: &mut Outputs) {
+        panic!("as a test wants it");
+    }
+}
+
+impl Pipelines for Panics {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(Panics)
+    }
+}
+
+fn config() -> EngineConfig {
+    let workers = vec![WorkerConfig { polling: Polling::Busy, ..WorkerConfig::default() }];
+    EngineConfig { workers, max_ports: 4, spread: Spread::default() }
+}
+
+/// Waits, with `turn` again and again, until the port was told.
+fn told(engine: &Engine, what: &str, mut turn: impl FnMut()) {
+    let fault = Arc::new(Mutex::new(None));
+    engine.add_port("source", Box::new(Told(Source(Some(Endless)), fault.clone()))).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while fault.lock().unwrap().is_none() {
+        assert!(Instant::now() < until, "{what}: the port ended without a reason");
+        turn();
+        std::thread::yield_now();
+    }
+    assert_eq!(*fault.lock().unwrap(), Some(PortFault::WorkerFailed), "{what}");
+}
+
+#[test]
+fn a_port_whose_worker_panicked_is_told_the_reason() {
+    for model in [Model::RunToCompletion, Model::Stealing] {
+        let engine = Engine::start_as(config(), model.clone(), &Panics).unwrap();
+        told(&engine, &format!("{model:?}"), || {});
+        // The thread is over; its end is what is waited for.
+        let _ = engine.stop();
+    }
+}
+
+#[test]
+fn a_port_whose_application_panicked_is_told_the_reason() {
+    let (engine, mut workers) = Engine::start_merged(config(), &Panics).unwrap();
+    told(&engine, "merged", || {
+        for worker in &mut workers {
+            let panics = std::panic::AssertUnwindSafe(|| worker.forward());
+            let _ = std::panic::catch_unwind(panics);
+        }
+    });
+    assert!(!workers[0].forward(), "the worker goes on, without the queue");
+    drop(workers);
+    engine.stop().unwrap();
+}
