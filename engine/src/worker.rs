@@ -284,6 +284,7 @@ impl Worker {
     #[cold]
     fn lose_rx(&mut self, at: usize, fault: PortFault) {
         self.end_own(at);
+        self.notify();
         let slot = self.take_rx(at);
         let retired = Some(Retired::Rx(slot.serial, slot.queue));
         self.link.report(Event { port: slot.key.port, serial: slot.serial, fault, retired });
@@ -359,6 +360,12 @@ impl Worker {
             }
             stays &= self.obey_one(command);
         }
+        self.notify();
+        if stays && self.out.hops.are_dirty() {
+            // As above: nothing is reported before it can be found further on. The command changes nothing.
+            self.deferred.push(Command::Pause(self.paused));
+            return true;
+        }
         self.unpin();
         self.obeyed = self.taken_upto;
         self.link.obeyed(self.obeyed);
@@ -373,6 +380,7 @@ impl Worker {
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
                     self.end_own(at);
                     self.out.flush(self.now, Flush::All);
+                    self.notify();
                     let slot = self.take_rx(at);
                     self.link.retire(Retired::Rx(slot.serial, slot.queue));
                 }
@@ -385,6 +393,7 @@ impl Worker {
                 if let Some(TxSlot { serial, queue, .. }) = self.out.stop(key, self.now) {
                     self.link.retire(Retired::Tx(serial, queue));
                 }
+                self.forget_output(key.port);
             }
             Command::MoveAnswers(port, answers) => self.out.move_answers(port, answers),
             Command::Share(stall) => self.share(stall),
@@ -395,10 +404,19 @@ impl Worker {
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
             Command::AddHop(sender) => self.out.hops.add(sender),
-            Command::Route(port, at) => self.out.hops.route(port, at),
+            Command::Route(port, at) => {
+                self.out.hops.route(port, at);
+                if at.is_none() {
+                    self.forget_output(port);
+                }
+            }
             // Done before it comes here.
             Command::Drain => {}
-            Command::Pause(paused) => self.paused = paused,
+            Command::Pause(paused) => {
+                // What was decided goes by the hops of before, so that no flow overtakes itself.
+                (0..if paused { self.rx.len() } else { 0 }).for_each(|at| self.deliver_carried(at));
+                self.paused = paused;
+            }
             Command::Judge(pipeline) => self.classifier.replace(pipeline),
             Command::Quit => return false,
         }
@@ -424,6 +442,17 @@ impl Worker {
             account: Account::default(),
         });
         self.counters.queues.set(self.rx.len() as u64);
+    }
+
+    /// Nothing is left for a port without queues here: its number may soon be another's.
+    fn forget_output(&mut self, port: PortId) {
+        if !self.out.tx[usize::from(port.0)].queues.is_empty() {
+            return;
+        }
+        for slot in &mut self.rx {
+            slot.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
+        }
+        self.forget_shared(port);
     }
 
     fn refresh(&mut self, port: PortId) {

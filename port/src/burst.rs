@@ -173,6 +173,13 @@ impl Burst {
         }
     }
 
+    /// Lets go of maps that other sources' packets lay in before: a burst that is kept for long must not keep them.
+    pub fn keep_own_pin(&mut self) {
+        let own = self.source;
+        let others = self.pins.iter_mut().enumerate().filter(|(source, _)| *source != own);
+        others.for_each(|(_, pin)| *pin = None);
+    }
+
     /// The number given to [`Burst::begin`].
     pub fn source(&self) -> usize {
         self.source

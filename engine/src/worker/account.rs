@@ -151,6 +151,11 @@ impl Account {
         self.gate = u64::MAX;
     }
 
+    /// Every burst that is carried over.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Carried> {
+        self.carried.iter_mut().map(|carried| &mut **carried)
+    }
+
     /// The oldest burst that is carried over.
     pub(super) fn next(&mut self) -> Option<Box<Carried>> {
         let next = self.carried.pop_front();

@@ -221,6 +221,13 @@ impl Transmit {
         self.counters.ports[usize::from(to.0)].count_drops(&tally);
     }
 
+    /// Counts what is left for `port` as lost: the port is gone, and its number may soon be another's.
+    pub(super) fn forget(&self, port: PortId, delivery: &mut Delivery) {
+        for rest in delivery.rests.extract_if(.., |rest| rest.to == port) {
+            self.count_lost(port, DropReason::PortDown, rest.packets());
+        }
+    }
+
     /// Counts all that is left as lost with its source.
     pub(super) fn abandon(&mut self, delivery: &mut Delivery) {
         for rest in delivery.rests.drain(..) {

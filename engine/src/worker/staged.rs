@@ -46,6 +46,12 @@ impl Worker {
             if self.out.hops.waits() && !self.out.hops.have_room() {
                 return false;
             }
+            self.deliver_carried(at);
+            while !self.rx[at].account.is_free(&self.level) {
+                // Its own meter becomes the floor, so it is not skipped for long.
+                self.begin_turn(at);
+                self.level.end_round();
+            }
             let before = self.counters.ports[hop].rx_packets.get();
             self.poll(at);
             let taken = self.counters.ports[hop].rx_packets.get() - before;
@@ -58,7 +64,7 @@ impl Worker {
     }
 
     /// Goes on with what the queue at `at` carries over until it is sent. Full queues are waited for no longer than ever.
-    fn deliver_carried(&mut self, at: usize) {
+    pub(super) fn deliver_carried(&mut self, at: usize) {
         while self.rx[at].account.carries() {
             self.now = self.clock();
             self.begin_turn(at);

@@ -13,16 +13,20 @@ use super::turns::Turn;
 use crate::command::Event;
 use crate::command::Retired;
 use crate::counters::WorkerCounters;
-use crate::link::{LIMIT, Link};
+use crate::link::Link;
 use crate::stall::{Served, Stall};
 use mem::ticks;
 use port::{BURST, Burst, Flush, PortFault, PortId, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 /// A queue whose last burst had fewer packets than this is left to its home: what a burst costs to fetch from another core's
 /// caches is paid by many packets or not worth it.
 const WORTH: u32 = BURST as u32 / 2;
+/// How long another worker's turn at a queue is waited for, when control wants something: many times what a turn takes, and
+/// little beside what control waits for this worker. A worker that hangs with the queue is not waited for any longer.
+const TURN_TIME: Duration = Duration::from_millis(20);
 /// Nanoseconds between two wake-ups of others: about as long as they look around before they sleep again.
 const RING_APART: u64 = 100_000;
 
@@ -213,8 +217,17 @@ impl Worker {
         self.shared.stalls = stalls;
     }
 
+    /// As [`Worker::forget_output`], for shared queues.
+    pub(super) fn forget_shared(&mut self, port: PortId) {
+        for stall in &self.shared.stalls {
+            if let Some(served) = stall.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
+                served.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
+            }
+        }
+    }
+
     fn end_stall(&mut self, stall: &Stall) {
-        if let Some(served) = stall.hold(LIMIT).as_mut().and_then(|held| held.as_mut()) {
+        if let Some(served) = stall.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
             self.end_shared(served);
         }
     }
@@ -304,10 +317,13 @@ impl Worker {
 
     /// Whether the queue has nothing, and kicks when it has.
     fn arm(&self, stall: &Stall) -> bool {
-        let Some(mut held) = stall.try_hold() else { return false };
+        let Some(mut held) = stall.try_hold() else { return stall.has_failed() };
         let Some(served) = held.as_mut() else { return true };
+        if served.account.carries() {
+            return false;
+        }
         match served.queue.arm() {
-            Ok(there) => !there && !served.account.carries() && stall.kick().is_some(),
+            Ok(there) => !there && stall.kick().is_some(),
             Err(fault) => {
                 self.lose_stall(stall, held.take(), fault);
                 true

@@ -59,6 +59,7 @@ impl Worker {
         let mut carried = self.spares.pop().unwrap_or_else(Carried::new);
         std::mem::swap(&mut carried.burst, &mut self.bursts[index]);
         carried.from = from;
+        carried.burst.keep_own_pin();
         carried
     }
 

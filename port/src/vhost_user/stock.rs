@@ -245,7 +245,9 @@ impl<R: DeviceRing> Core<R> {
         if failed.too_small {
             return Some(Place::TooSmall);
         }
-        (!self.ring.has_beyond(failed.slots)).then_some(Place::Full)
+        // What was given back may stand in the stock again, so that the ring begins behind it.
+        let stocked = self.plain.held as u32 + self.chain.map_or(0, |token| token.slots.into());
+        (!self.ring.has_beyond(failed.slots.saturating_sub(stocked))).then_some(Place::Full)
     }
 
     /// Gives each of `frames` the plain buffer in front and has `fill` write it, until a frame does not fit into the

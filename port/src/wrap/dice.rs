@@ -120,7 +120,8 @@ mod tests {
             let rolls: Vec<_> = (0..n).map(|_| dice.roll()).collect();
             let dropped = rolls.iter().filter(|verdict| verdict.drop).count() as f64;
             let (mean, deviation) = (f64::from(n) * chance, (f64::from(n) * chance * (1.0 - chance)).sqrt());
-            prop_assert!((dropped - mean).abs() <= 6.0 * deviation + 1e-9, "{dropped} of {mean}");
+            // Around a mean below one, counts are Poisson's and not normal: a handful more is no rarity in many cases.
+            prop_assert!((dropped - mean).abs() <= 6.0 * deviation + 6.0, "{dropped} of {mean}");
             prop_assert!(rolls.iter().all(|verdict| (least..=least + more).contains(&verdict.delay)));
         }
     }

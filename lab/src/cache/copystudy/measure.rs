@@ -336,7 +336,8 @@ mod tests {
         }
         assert_eq!(results.rows.len(), cells.len() * 3);
         assert!(absent.iter().all(|note| results.notes.contains(note)));
-        assert!(absent[0].starts_with("other-node is left out"), "{absent:?}");
+        // Where the processor lacks a width, that is said too.
+        assert!(absent.iter().any(|note| note.starts_with("other-node is left out")), "{absent:?}");
     }
 
     #[test]
