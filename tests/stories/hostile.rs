@@ -119,8 +119,13 @@ fn faults(name: &str, ring: &str, trace: Trace) -> Vec<String> {
     faults
 }
 
+/// Attacks that differ from one kind of ring to another.
+const OF_RINGS: [&str; 4] = ["tso-pieces", "chains", "indirect", "tiny-buffers"];
+
 fn all(ring: &str) {
-    let faults: Vec<_> = ATTACKS.iter().flat_map(|(name, trace)| faults(name, ring, *trace)).collect();
+    let wanted = |name: &&str| ring == RINGS[0] || OF_RINGS.contains(name);
+    let attacks = ATTACKS.iter().filter(|(name, _)| wanted(name));
+    let faults: Vec<_> = attacks.flat_map(|(name, trace)| faults(name, ring, *trace)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 

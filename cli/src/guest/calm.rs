@@ -91,13 +91,21 @@ pub(super) fn run(
     settle();
     let turns = Arc::new(Mutex::new(Turns::new(squad)));
     let mut ends = calm_ends(args)?;
-    let own = turns.clone();
-    ends.beside = Some(Beside::new(move || locked(&own).turn()));
+    // An address belongs to the port that it is first seen at, so the calm guests are seen before the attack begins.
+    let begun = Arc::new(AtomicBool::new(false));
+    let (own, begins) = (turns.clone(), begun.clone());
+    ends.beside = Some(Beside::new(move || {
+        if begins.load(Ordering::Relaxed) {
+            locked(&own).turn();
+        }
+    }));
     let opened = ends.open(PATIENCE, &mut |_| !ending.load(Ordering::Relaxed));
     opened.map_err(|error| failed(&error))?;
     let seconds = args.seconds.unwrap_or(SECONDS);
     let seconds = Duration::from_secs_f64(seconds);
     // Until here frames may be flooded, so what came elsewhere does not count.
+    let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
+    begun.store(true, Ordering::Relaxed);
     let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
     let (ends, fast) = phase(ends, Rate::Unlimited, (Duration::ZERO, seconds), &turns, ending)?;
     let (mut ends, paced) = phase(ends, args.attack.rate, (Duration::ZERO, seconds), &turns, ending)?;
