@@ -139,7 +139,7 @@ pub enum PortFault {
         "worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory"
     )]
     WorkerHung(usize),
-    /// A worker of this switch failed in the middle of a burst, so nobody can say what state the port's queues are in.
+    /// A worker of this switch failed in the middle of a burst, so the state of the port's queues is unknown.
     #[error(
         "worker code of this switch failed while it had the port's queues; the port starts anew, please report this"
     )]

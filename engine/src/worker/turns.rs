@@ -1,7 +1,7 @@
 //! Turns that are not like others: of a queue that is ahead of others, of one with a burst that is carried over, and the last one of a
 //! queue that is stopped.
 //!
-//! These functions get a queue's account and give a burst back that is sent everywhere: whoever has the queue completes it
+//! These functions get a queue's account and return a burst that is sent everywhere: the owner of the queue completes it
 //! there and then returns it to the worker ([`Worker::put_away`]).
 
 use super::Worker;

@@ -116,7 +116,7 @@ impl<R: DriverRing> Core<R> {
         Ok(())
     }
 
-    /// Whether a buffer is there. A fault is found again, and told, by whoever sends next.
+    /// Whether a buffer is there. A fault is found again, and reported, by the next call that sends.
     pub(super) fn has_room(&mut self) -> bool {
         self.gather(1).is_err() || self.free.held > 0
     }
