@@ -265,7 +265,6 @@ impl Attach for Attachment<'_> {
         if self.is_held() || !self.placement.has_queues(port) {
             return;
         }
-        self.refresh_shared();
         let commands = self.placement.post_all(|| Command::Refresh(port));
         self.wait(&commands);
     }

@@ -4,6 +4,7 @@
 use crate::command::{Command, Event, QueueKey, Serial};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
+use crate::debts::Debts;
 use crate::hop::{self, Hops, store};
 use crate::link::{Bell, Link};
 use crate::model::HopConfig;
@@ -57,7 +58,7 @@ impl SteppedWorker {
     /// A worker without queues.
     pub fn new(config: &StepConfig, pipeline: Box<dyn Pipeline>) -> std::io::Result<Self> {
         let (sender, events) = channel();
-        let (worker, counters) = worker(config, &sender, pipeline, (false, false))?;
+        let (worker, counters) = worker(config, &sender, pipeline, (false, false), None)?;
         Ok(Self { stages: vec![worker], counters: vec![counters], events })
     }
 
@@ -67,13 +68,14 @@ impl SteppedWorker {
         let hops = HopConfig::default();
         let pool = hop::pool(&hops, 2, 1).map_err(std::io::Error::other)?;
         store::open(&pool);
+        let debts = Some(Arc::new(Debts::new(config.max_ports)));
         let spreader: Box<dyn Pipeline> = Box::new(Spreader::new(hops.order, Spread::default(), 1));
         let mut stages = Vec::new();
         let mut counters = Vec::new();
         let last: Box<dyn Pipeline> = Box::new(Deliver);
         for (pipeline, roles) in [(spreader, (true, true)), (pipeline, (false, true)), (last, (false, false))]
         {
-            let (stage, counted) = worker(config, &sender, pipeline, roles)?;
+            let (stage, counted) = worker(config, &sender, pipeline, roles, debts.clone())?;
             stages.push(stage);
             counters.push(counted);
         }
@@ -130,6 +132,7 @@ fn worker(
     events: &Sender<Event>,
     pipeline: Box<dyn Pipeline>,
     (spreads, waits): (bool, bool),
+    debts: Option<Arc<Debts>>,
 ) -> std::io::Result<(Worker, Arc<WorkerCounters>)> {
     let link = Arc::new(Link::new(events.clone(), Bell::new()?)?);
     let counters = Arc::new(WorkerCounters::new(config.max_ports));
@@ -145,6 +148,7 @@ fn worker(
         workers: 1,
         spread: Spread::default(),
         hops: Hops::new(config.kernel, config.max_ports, spreads, waits),
+        debts,
     };
     Ok((Worker::new(WorkerConfig::default(), parts), counters))
 }

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, Pipelines, WorkerConfig};
 use crate::control::{Control, Latest, Request};
+use crate::debts::Debts;
 use crate::founder::{Founder, Staff, Stage, merge_all};
 use crate::hop;
 use crate::link::{Bell, Link};
@@ -113,6 +114,7 @@ impl Engine {
             spread: config.spread,
             hops,
             pool,
+            debts: hops.map(|_| Arc::new(Debts::new(config.max_ports))),
             steals: layout.steals,
             merges,
             lanes: if layout.routed { 1 } else { layout.judges.len() },

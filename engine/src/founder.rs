@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::command::Event;
 use crate::config::{EngineError, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
+use crate::debts::Debts;
 use crate::hop::{Hops, store};
 use crate::link::{Bell, Link};
 use crate::merged::{Merged, merge};
@@ -34,6 +35,8 @@ pub(crate) struct Founder {
     pub(crate) spread: Spread,
     pub(crate) hops: Option<HopConfig>,
     pub(crate) pool: Option<Arc<Pool>>,
+    /// Where there are hops: what ports owe for work behind them.
+    pub(crate) debts: Option<Arc<Debts>>,
     /// Workers among which a port's queue pairs are divided.
     pub(crate) lanes: usize,
     /// Whether idle workers take bursts of others.
@@ -100,6 +103,7 @@ impl Founder {
             max_ports: if role == Role::Rx { self.max_ports.max(NAMES) } else { self.max_ports },
             workers: self.lanes,
             spread: self.spread,
+            debts: self.debts.clone(),
         };
         Ok((Stage { counters, link, place: (config.cpu, role) }, parts))
     }

@@ -15,6 +15,7 @@ mod command;
 mod config;
 mod control;
 mod counters;
+mod debts;
 mod engine;
 
 mod founder;

@@ -26,6 +26,7 @@ pub(crate) use stealing::Peer;
 use crate::command::{Command, Event, QueueKey, Retired, Serial, Weight, Weights};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
+use crate::debts::Debts;
 use crate::hop::Hops;
 use crate::lanes::TxSlot;
 use crate::link::Link;
@@ -49,10 +50,10 @@ struct RxSlot {
     dirty: bool,
     /// What it has brought. Nobody else's, so that counting costs one addition per burst; control asks for it.
     packets: u64,
-    /// Whether it is the end of a hop, so that bursts say themselves where they came from.
-    is_hop: bool,
     /// What it has used of the worker's time.
     account: Account,
+    /// How much of its port's debt was added to that.
+    settled: u64,
 }
 
 impl RxSlot {
@@ -78,6 +79,8 @@ pub(crate) struct Worker {
     next: usize,
     /// What queues' meters are compared with.
     level: Level,
+    /// Where there are hops: what ports owe for work behind them.
+    debts: Option<Arc<Debts>>,
     /// Bursts to carry over with, used before.
     spares: Vec<Box<Carried>>,
     sleeper: Sleeper,
@@ -108,6 +111,7 @@ pub(crate) struct Parts {
     pub(crate) spread: Spread,
     pub(crate) sleeper: Sleeper,
     pub(crate) hops: Hops,
+    pub(crate) debts: Option<Arc<Debts>>,
 }
 
 impl Worker {
@@ -135,6 +139,7 @@ impl Worker {
             pending: None,
             next: 0,
             level: Level::NEW,
+            debts: parts.debts,
             spares: Vec::new(),
             sleeper: parts.sleeper,
             obeyed: 0,
@@ -211,6 +216,7 @@ impl Worker {
     /// Takes a burst from the queue at `at`, then classifies and sends the burst before it.
     #[inline]
     fn poll(&mut self, at: usize) -> bool {
+        self.settle(at);
         if !self.rx[at].account.is_free(&self.level) && !self.begin_turn(at) {
             return true;
         }
@@ -267,12 +273,43 @@ impl Worker {
         slot.account.charge(self.out.spent, &mut self.level);
         slot.queue.complete(burst);
         slot.dirty = true;
+        if slot.account.is_hop && self.out.spent > self.out.credit {
+            self.owe(from.port, self.out.spent - self.out.credit);
+        }
+    }
+
+    /// The port that a burst came in by owes `units` for work that was done behind a hop.
+    #[cold]
+    fn owe(&self, port: PortId, units: u64) {
+        if let Some(debts) = &self.debts {
+            debts.charge(port, units);
+        }
+    }
+
+    /// Charges the queue at `at` with what its port has come to owe.
+    #[inline(always)]
+    fn settle(&mut self, at: usize) {
+        let Some(debts) = &self.debts else { return };
+        let owed = debts.of(self.rx[at].key.port);
+        if owed != self.rx[at].settled {
+            self.settle_for(at, owed);
+        }
+    }
+
+    /// The queues that the port has here pay in equal parts.
+    #[cold]
+    fn settle_for(&mut self, at: usize, owed: u64) {
+        let port = self.rx[at].key.port;
+        let queues = self.rx.iter().filter(|slot| slot.key.port == port).count() as u64;
+        let slot = &mut self.rx[at];
+        let debt = owed - std::mem::replace(&mut slot.settled, owed);
+        slot.account.owe(debt / queues, &mut self.level);
     }
 
     /// Where a burst of the queue at `at` entered the switch.
     #[inline]
     fn origin(&self, at: usize, index: usize) -> QueueKey {
-        if self.rx[at].is_hop { origin(&self.bursts[index]) } else { self.rx[at].key }
+        if self.rx[at].account.is_hop { origin(&self.bursts[index]) } else { self.rx[at].key }
     }
 
     /// The time that ports and pipelines see, read once a round.
@@ -432,14 +469,16 @@ impl Worker {
         self.sleeper.watch(queue.kick_fd());
         queue.disarm();
         let is_hop = usize::from(key.port.0) == self.counters.max_ports();
+        // A debt under the port's number may be another's, from before.
+        let settled = self.debts.as_ref().map_or(0, |debts| debts.of(key.port));
         self.rx.push(RxSlot {
             key,
             serial,
             queue,
             dirty: true,
             packets: 0,
-            is_hop,
-            account: Account::default(),
+            account: Account::new(is_hop),
+            settled,
         });
         self.counters.queues.set(self.rx.len() as u64);
     }
@@ -468,7 +507,7 @@ impl Worker {
                 Err(fault) => self.lose_rx(at, fault),
             }
         }
-        self.end_stalls(port);
+        self.refresh_shared(port);
         self.out.refresh(port);
     }
 

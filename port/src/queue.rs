@@ -100,9 +100,9 @@ pub trait TxQueue: Send {
         Capabilities::NONE
     }
 
-    /// Whether a packet could be taken now. Asked before packets are made in software for this queue; a queue that cannot
-    /// know returns `true`.
-    fn has_room(&mut self) -> bool {
+    /// Whether a packet of `len` bytes could be taken now. Asked before packets are made in software for this queue; a queue
+    /// that cannot know returns `true`.
+    fn has_room(&mut self, _len: usize) -> bool {
         true
     }
 

@@ -281,6 +281,7 @@ fn a_frame_that_many_tiny_buffers_do_not_hold_is_dropped_and_they_are_gathered_o
         let (_, again) = send(tx.as_mut(), &burst_of(&frames)).unwrap();
         assert_eq!(again.work, 0, "nothing has changed, so nothing is gathered");
         assert_eq!(again.drops[DropReason::BufferTooSmall as usize], 64);
+        assert!(tx.has_room(0) && !tx.has_room(1514), "a segment would find too little as well");
         let (done, _) = send(tx.as_mut(), &burst_of(&[frame(20, 1)])).unwrap();
         assert_eq!((done, guest.used().len()), (1, 32), "what fits is carried");
     }

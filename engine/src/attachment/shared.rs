@@ -1,11 +1,10 @@
 //! Receive queues that any worker may serve ([`Stall`]).
 
 use super::{Attachment, Placed, Placement};
-use crate::command::{Command, Event, QueueKey, Retired};
-use crate::link::LIMIT;
+use crate::command::{Command, QueueKey};
 use crate::placement::Seats;
 use crate::stall::Stall;
-use port::{PortFault, RxQueue};
+use port::RxQueue;
 use std::sync::Arc;
 
 impl Placement {
@@ -47,23 +46,5 @@ impl Attachment<'_> {
         // Control keeps it, so that no worker is the one that drops it.
         self.placement.kept.push(stall);
         None
-    }
-
-    /// The port's shared queues take over its changed map, each when nobody serves it. The old one is let go of when
-    /// workers pass a burst boundary, which is waited for elsewhere.
-    pub(super) fn refresh_shared(&mut self) {
-        let stalls = self.placement.stalls.values().filter(|stall| stall.key.port == self.port);
-        for stall in stalls.cloned().collect::<Vec<_>>() {
-            let Some(mut held) = stall.hold(LIMIT) else {
-                self.failure = Some(PortFault::WorkerHung(stall.home));
-                continue;
-            };
-            let refreshed = held.as_mut().map_or(Ok(()), |served| served.queue.refresh());
-            if let Err(fault) = refreshed {
-                let retired = held.take().map(|served| Retired::Rx(stall.serial, served.queue));
-                let event = Event { port: self.port, serial: stall.serial, fault, retired };
-                self.placement.links[self.placement.layout.takers[stall.home]].report(event);
-            }
-        }
     }
 }

@@ -45,10 +45,15 @@ impl Level {
 
 /// The account of one receive queue.
 pub(crate) struct Account {
+    /// Whether the queue is the end of a hop: its bursts say themselves where they came from, and what they cost beyond what
+    /// was charged in front of the hop is owed by that port.
+    pub(super) is_hop: bool,
     meter: u64,
     /// What the meter was before the last burst, or its end while something is carried over.
     gate: u64,
     limit: usize,
+    /// Whether debts came since the last burst, so that the next one is not allowed to be longer.
+    owed: bool,
     /// Bursts of this queue that are not done with, oldest first: at most the one that is being sent and the one that was
     /// already received behind it.
     carried: VecDeque<Box<Carried>>,
@@ -58,11 +63,23 @@ pub(crate) struct Account {
 
 impl Default for Account {
     fn default() -> Self {
-        Self { meter: 0, gate: 0, limit: BURST, carried: VecDeque::new(), served: (0, 0) }
+        Self::new(false)
     }
 }
 
 impl Account {
+    pub(super) fn new(is_hop: bool) -> Self {
+        Self {
+            is_hop,
+            meter: 0,
+            gate: 0,
+            limit: BURST,
+            owed: false,
+            carried: VecDeque::new(),
+            served: (0, 0),
+        }
+    }
+
     /// Whether the queue may take a burst, with nothing to be looked at first.
     #[inline(always)]
     pub(super) fn is_free(&self, level: &Level) -> bool {
@@ -95,6 +112,14 @@ impl Account {
         self.add(cost, level);
         self.gate = began;
         if self.limit < BURST {
+            self.grow();
+        }
+    }
+
+    /// A burst has cost less than a turn, as far as is known.
+    #[cold]
+    fn grow(&mut self) {
+        if !std::mem::take(&mut self.owed) {
             self.limit = (2 * self.limit).min(BURST);
         }
     }
@@ -105,6 +130,14 @@ impl Account {
         self.meter += cost;
         self.gate = if self.carried.is_empty() { self.meter } else { u64::MAX };
         level.note(self.meter);
+    }
+
+    /// Work for the queue's packets was done behind a hop. Bursts shrink until one costs no more than a turn there.
+    pub(super) fn owe(&mut self, units: u64, level: &mut Level) {
+        self.add(units, level);
+        self.owed = true;
+        let lead = self.meter.saturating_sub(level.floor).max(TURN);
+        self.limit = self.limit.min((BURST as u64 * TURN / lead) as usize).max(1);
     }
 
     /// A burst that was carried over is done with: `packets` packets cost `cost` units in all.

@@ -24,6 +24,13 @@ struct Source<'a> {
     pipeline: &'a mut dyn Pipeline,
 }
 
+impl Delivery {
+    /// For how long full queues were waited for, in nanoseconds: what came behind by the same hop has waited, too.
+    pub(super) fn waited(&self, now: Now) -> u64 {
+        self.deadline.map_or(0, |deadline| (now.0 + WAIT).saturating_sub(deadline.0))
+    }
+}
+
 impl Transmit {
     /// Sends what `delivery` says of `burst`, within the budget of a turn. Returns whether nothing is left.
     pub(super) fn deliver(
@@ -101,7 +108,7 @@ impl Transmit {
             let cut = rest.left().get(run).copied();
             let went = self.send_run(source, rest, run);
             let is_next = went && cut.is_some() && rest.left().first() == cut.as_ref();
-            if is_next && (!self.waits || self.has_room(rest.to)) {
+            if is_next && (!self.waits || self.has_room(rest.to, 0)) {
                 next = next.map_or(cut, |next: u8| cut.map(|cut| cut.min(next)));
             }
         }
@@ -118,7 +125,7 @@ impl Transmit {
             if self.takes(rest.to, offload.needs()) || rewritten && taking > 0 {
                 continue;
             }
-            if !self.has_room(rest.to) {
+            if !self.has_room(rest.to, 0) {
                 if !self.waits {
                     self.lose_first(rest, DropReason::QueueFull);
                 }
@@ -180,9 +187,11 @@ impl Transmit {
     /// Makes the next segments, or ends the packet. Returns whether nothing is waited for.
     fn make_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
         let mut taking = 0;
+        // All segments but the last are equally long.
+        let len = if delivery.made.is_empty() { 0 } else { delivery.made.frame_len(0) };
         for rest in &mut delivery.rests {
             let Some(part) = rest.cut.filter(|part| part.left > 0) else { continue };
-            if self.has_room(rest.to) {
+            if self.has_room(rest.to, len) {
                 taking += 1;
             } else if self.waits {
                 return false;

@@ -30,7 +30,7 @@ impl Worker {
     pub(super) fn drain(&mut self) -> bool {
         let whole = || vec![HopConfig::MOST as u64; self.rx.len()];
         let mut left = self.draining.take().unwrap_or_else(whole);
-        let hops = (0..self.rx.len()).filter(|&at| self.rx[at].is_hop).collect::<Vec<_>>();
+        let hops = (0..self.rx.len()).filter(|&at| self.rx[at].account.is_hop).collect::<Vec<_>>();
         let is_empty = hops.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
         self.finish();
         self.notify();

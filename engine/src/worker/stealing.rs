@@ -207,14 +207,19 @@ impl Worker {
         }
     }
 
-    /// The same for all shared queues of a port, whose memory has changed. A worker that serves one just now is waited for:
-    /// the old memory must not stay in use, and a turn is short.
-    pub(super) fn end_stalls(&mut self, port: PortId) {
-        let stalls = std::mem::take(&mut self.shared.stalls);
+    /// A port's shared queues take over its changed map, after whatever they carry over: the old memory must not stay in use.
+    /// Every worker does this, so a queue that another one serves for long is left to that one.
+    pub(super) fn refresh_shared(&mut self, port: PortId) {
+        let mut lent = Lent { stalls: std::mem::take(&mut self.shared.stalls), worker: self };
+        let Lent { stalls, worker } = &mut lent;
         for stall in stalls.iter().filter(|stall| stall.key.port == port) {
-            self.end_stall(stall);
+            let Some(mut held) = stall.hold(TURN_TIME) else { continue };
+            let Some(served) = held.as_mut() else { continue };
+            worker.end_shared(served);
+            if let Err(fault) = served.queue.refresh() {
+                worker.lose_stall(stall, held.take(), fault);
+            }
         }
-        self.shared.stalls = stalls;
     }
 
     /// As [`Worker::forget_output`], for shared queues.

@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use super::*;
+use crate::bench::{StepConfig, SteppedWorker};
 use crate::config::QueueFull;
 use crate::link::Bell;
 use crate::pipeline::{Outputs, Pipeline};
 use mem::pool::{Cache, Pages, Pool, PoolSpec};
-use port::work::{BYTES, LEAD, TURN};
+use port::work::{BYTES, LEAD, RECEIVED, TURN, sending};
 use port::{Capabilities, DropReason, Offload, Segmentation, TxQueue};
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
@@ -17,7 +18,8 @@ const PORTS: usize = 70;
 const TICKS: f64 = 1000.0;
 const LONG: usize = 65_000;
 
-/// Where packets come from: a given number of frames that begin alike, each in a buffer of a pool.
+/// Where packets come from: a given number of frames that begin alike, each in a buffer of a pool unless it has
+/// no more bytes than it begins with.
 struct Source {
     cache: Cache,
     frame: Vec<u8>,
@@ -34,15 +36,31 @@ struct Given {
     completed: usize,
 }
 
+impl Source {
+    fn new(frame: &[u8], (len, left): (usize, usize), offload: Offload) -> Self {
+        let spec = PoolSpec { buffers: 512, size: u16::MAX / 128 * 128, pages: Pages::Ordinary };
+        let cache = Pool::new(spec).unwrap().cache();
+        Self { cache, frame: frame.to_vec(), len, offload, left, state: Arc::default() }
+    }
+
+    fn push(&mut self, burst: &mut Burst) {
+        if self.len == self.frame.len() {
+            assert!(burst.push_own(&self.frame));
+            return;
+        }
+        let mut buffer = self.cache.alloc().expect("there is a buffer for each packet on its way");
+        buffer.reset(0);
+        buffer.append(self.len).unwrap()[..self.frame.len()].copy_from_slice(&self.frame);
+        burst.push_cargo(buffer, std::iter::empty()).unwrap();
+    }
+}
+
 impl RxQueue for Source {
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
         while burst.len() < burst.room() && self.left > 0 {
-            let mut buffer = self.cache.alloc().expect("there is a buffer for each packet on its way");
-            buffer.reset(0);
-            buffer.append(self.len).unwrap()[..self.frame.len()].copy_from_slice(&self.frame);
-            burst.push_cargo(buffer, std::iter::empty()).unwrap();
+            self.push(burst);
             burst.set_offload(burst.len() - 1, self.offload);
             self.left -= 1;
             tally.packets += 1;
@@ -89,6 +107,12 @@ struct Taken {
     sequences: Vec<u32>,
 }
 
+impl Taken {
+    fn new() -> Self {
+        Self { room: usize::MAX, calls: 0, packets: 0, bytes: 0, sequences: Vec::new() }
+    }
+}
+
 struct Sink(Arc<Mutex<Taken>>, Capabilities);
 
 impl TxQueue for Sink {
@@ -113,7 +137,7 @@ impl TxQueue for Sink {
         self.1
     }
 
-    fn has_room(&mut self) -> bool {
+    fn has_room(&mut self, _len: usize) -> bool {
         self.0.lock().unwrap().room > 0
     }
 
@@ -170,6 +194,7 @@ impl Bench {
             workers: 1,
             spread: Spread::default(),
             hops: Hops::new(Choice::Portable, PORTS, false, false),
+            debts: None,
         };
         let config = WorkerConfig { queue_full: full, ..WorkerConfig::default() };
         let mut bench = Self { worker: Worker::new(config, parts), outputs: Vec::new() };
@@ -178,8 +203,7 @@ impl Bench {
     }
 
     fn output(&mut self, port: usize, capabilities: Capabilities) {
-        let taken = Taken { room: usize::MAX, calls: 0, packets: 0, bytes: 0, sequences: Vec::new() };
-        let taken = Arc::new(Mutex::new(taken));
+        let taken = Arc::new(Mutex::new(Taken::new()));
         self.outputs.push(taken.clone());
         let key = key(port);
         let sink = Box::new(Sink(taken, capabilities));
@@ -194,9 +218,8 @@ impl Bench {
         (len, left): (usize, usize),
         offload: Offload,
     ) -> Arc<Mutex<Given>> {
-        let spec = PoolSpec { buffers: 512, size: u16::MAX / 128 * 128, pages: Pages::Ordinary };
-        let (cache, state) = (Pool::new(spec).unwrap().cache(), Arc::new(Mutex::new(Given::default())));
-        let source = Source { cache, frame: frame.to_vec(), len, offload, left, state: state.clone() };
+        let source = Source::new(frame, (len, left), offload);
+        let state = source.state.clone();
         self.worker.obey_one(Command::StartRx(key(port), Serial(0), Box::new(source)));
         state
     }
@@ -279,6 +302,31 @@ fn a_queue_of_short_frames_gets_as_much_done_as_one_whose_frames_are_long_and_go
         copied as u64 / BYTES < calm as u64 * 50 + 2 * (TURN + LEAD),
         "{copied} bytes beside {calm} packets"
     );
+}
+
+#[test]
+fn a_port_that_floods_behind_a_hop_is_served_in_front_of_it_by_what_it_costs() {
+    let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
+    let mut stages = SteppedWorker::staged(&config, Box::new(Flood(60))).unwrap();
+    let outputs: Vec<_> = (0..62).map(|_| Arc::new(Mutex::new(Taken::new()))).collect();
+    for (port, taken) in outputs.iter().enumerate() {
+        let left = if port < 2 { 64 * 500 } else { 0 };
+        let source = Source::new(&[2; 60], (60, left), Offload::NONE);
+        stages.start(
+            PortId(port as u16),
+            Box::new(source),
+            Box::new(Sink(taken.clone(), Capabilities::NONE)),
+        );
+    }
+    while outputs[1].lock().unwrap().packets < 64 * 500 {
+        stages.round();
+    }
+    let copies: usize = outputs[2..].iter().map(|output| output.lock().unwrap().packets).sum();
+    // What the calm port's packets cost in front of the hop, and four bursts before the first debts were settled.
+    let calm = 500 * (64 * RECEIVED + sending(64, 64 * 60));
+    let most = (64 * calm / sending(64, 64 * 60) + 4 * 60 * 64) as usize;
+    assert!(copies <= most, "{copies} copies, {most} are the calm port's share");
+    assert!(copies >= 60 * 64, "the port that floods is served, too: {copies}");
 }
 
 #[test]

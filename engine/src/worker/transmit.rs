@@ -44,6 +44,8 @@ pub(super) struct Transmit {
     pub(super) alone: bool,
     /// Units of work of this turn so far.
     pub(super) spent: u64,
+    /// What was charged in front of a hop for a burst that came by one: work up to that is paid for.
+    pub(super) credit: u64,
     /// What `send_all` has left to `deliver`.
     pub(super) rests: Vec<Rest>,
     /// By pick: the place of the queue that it takes, where an output has several.
@@ -68,6 +70,7 @@ impl Transmit {
             leftover: Picks::EMPTY,
             alone: true,
             spent: 0,
+            credit: 0,
             rests: Vec::new(),
             places: [0; port::BURST],
         }
@@ -83,8 +86,9 @@ impl Transmit {
         }
         counters.count_drops(&outputs.dropped);
         (self.alone, self.waits) = (outputs.replicated == 0, self.may_wait);
-        self.spent = outputs.work + burst.len() as u64 * work::RECEIVED;
         let (cost, needs) = (burst.cost(), burst.needs());
+        self.credit = burst.len() as u64 * work::RECEIVED + cost;
+        self.spent = outputs.work + burst.len() as u64 * work::RECEIVED;
         for &to in outputs.ports() {
             let picks = outputs.picks(to);
             let rough = self.tx[usize::from(to.0)].rough * picks.as_slice().len() as u64;
@@ -109,10 +113,10 @@ impl Transmit {
             || self.tx[usize::from(to.0)].queues.iter().all(|slot| slot.capabilities.cover(needs))
     }
 
-    /// Whether an output could take a packet now, by any of its queues.
-    pub(super) fn has_room(&mut self, to: PortId) -> bool {
+    /// Whether an output could take a packet of `len` bytes now, by any of its queues.
+    pub(super) fn has_room(&mut self, to: PortId, len: usize) -> bool {
         let queues = &mut self.tx[usize::from(to.0)].queues;
-        queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.has_room())
+        queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.has_room(len))
     }
 
     /// Sends `picks` to one port. Returns whether all are done with; otherwise `leftover` has those that are waited for.

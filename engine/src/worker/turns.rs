@@ -66,6 +66,7 @@ impl Worker {
     fn take_rests(&mut self, carried: &mut Carried) {
         carried.delivery.rests.append(&mut self.out.rests);
         carried.delivery.alone = self.out.alone;
+        carried.credit = self.out.credit;
     }
 
     fn classify_carried(&mut self, carried: &mut Carried) {
@@ -80,6 +81,10 @@ impl Worker {
     fn deliver(&mut self, account: &mut Account, mut carried: Box<Carried>) -> Option<Box<Carried>> {
         let is_done = self.step(&mut carried);
         account.add(self.out.spent, &mut self.level);
+        if account.is_hop {
+            let waited = if is_done { carried.delivery.waited(self.now) } else { 0 };
+            self.owe(carried.from.port, carried.spend(self.out.spent) + waited);
+        }
         if is_done {
             account.finished(carried.burst.len(), carried.cost);
             return Some(carried);

@@ -49,8 +49,6 @@ pub(super) enum Place {
 #[derive(Debug, Default)]
 pub(super) struct Several {
     buffers: Vec<(Token, usize)>,
-    /// What the pieces were translated from, for a map that changes.
-    descriptors: Vec<Descriptor>,
     /// Bytes of all buffers.
     bytes: usize,
     /// The pieces of all buffers, in order.
@@ -63,7 +61,16 @@ impl Several {
         self.buffers.len() as u16
     }
 
+    /// Adds a buffer, whose pieces are added already. One without bytes is a fault.
+    #[inline(always)]
+    fn push(&mut self, token: Token, capacity: usize) -> Result<(), RingFault> {
+        self.bytes += capacity;
+        self.buffers.push((token, capacity));
+        if capacity == 0 { Err(RingFault::NoRoom) } else { Ok(()) }
+    }
+
     /// Whether no more is gathered for one frame.
+    #[inline(always)]
     fn is_long(&self) -> bool {
         self.buffers.len() >= MOST_BUFFERS || self.pieces.len() > ring::MAX_PIECES
     }
@@ -71,7 +78,6 @@ impl Several {
     fn clear(&mut self) {
         self.bytes = 0;
         self.buffers.clear();
-        self.descriptors.clear();
         self.pieces.clear();
     }
 
@@ -160,8 +166,6 @@ pub(super) struct Core<R> {
     /// The chain behind the plain buffers.
     chain: Option<Token>,
     chain_descriptors: Vec<Descriptor>,
-    /// Buffers already taken off the stock for a frame that needs more than there were.
-    gathered: Several,
     /// What became of gathering, until something is taken.
     failed: Option<Failed>,
     /// Descriptors of chains that were read, pieces that were gathered, and those given back, since [`Core::take_work`].
@@ -184,7 +188,6 @@ impl<R: DeviceRing> Core<R> {
             plain: Shelf::new(),
             chain: None,
             chain_descriptors: Vec::with_capacity(ring::MAX_CHAIN),
-            gathered: Several::default(),
             failed: None,
             walked: 0,
             spare: vec![Several::default()],
@@ -203,8 +206,11 @@ impl<R: DeviceRing> Core<R> {
         if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { Ok(()) }
     }
 
-    /// Whether a buffer is there, of whatever size.
-    pub(super) fn has_room(&mut self) -> bool {
+    /// Whether a buffer is there, and gathering for a frame of `len` bytes has not failed just now.
+    pub(super) fn has_room(&mut self, len: usize) -> bool {
+        if self.fails_again(self.form.header_len + len).is_some() {
+            return false;
+        }
         if self.plain.held > 0 || self.chain.is_some() {
             return true;
         }
@@ -230,7 +236,7 @@ impl<R: DeviceRing> Core<R> {
             self.stock_up()?;
         }
         let Plain { token, seg, .. } = *self.plain.nth(0);
-        if self.plain.held > 0 && seg.len() >= need && self.gathered.buffers.is_empty() {
+        if self.plain.held > 0 && seg.len() >= need {
             self.plain.drop_front(1);
             self.failed = None;
             return Ok(Place::Plain(token, seg.split_at(need).0));
@@ -265,7 +271,7 @@ impl<R: DeviceRing> Core<R> {
         for (frame, len) in frames {
             let Plain { token, seg, .. } = &places[(first + taken) % SHELF];
             let need = self.form.header_len + len;
-            if taken == held || seg.len() < need || !self.gathered.buffers.is_empty() {
+            if taken == held || seg.len() < need {
                 break;
             }
             fill(self.translator.map(), frame, seg.split_at(need).0);
@@ -279,65 +285,70 @@ impl<R: DeviceRing> Core<R> {
         }
     }
 
-    /// Gathers buffers until `need` bytes fit.
+    /// Gathers buffers until `need` bytes fit. The plain buffer in front, if there is one, is too small.
     #[cold]
     fn take_several(&mut self, need: usize) -> Result<Place, PortFault> {
-        while self.gathered.bytes < need {
-            if !self.mergeable && !self.gathered.buffers.is_empty() {
-                return Ok(Place::TooSmall);
+        if !self.mergeable && self.plain.held > 0 {
+            let front = self.plain.nth(0).seg.len();
+            return if front == 0 { Err(RingFault::NoRoom.into()) } else { Ok(Place::TooSmall) };
+        }
+        let mut several = self.spare.pop().unwrap_or_default();
+        let place = self.gather(need, &mut several);
+        if let Ok(None) = place {
+            self.failed = None;
+            self.walked += several.pieces.len() as u64;
+            return Ok(Place::Several(several));
+        }
+        let too_small = matches!(place, Ok(Some(Place::TooSmall)));
+        self.ungather(&mut several, too_small);
+        self.spare.push(several);
+        place.map(|failed| failed.unwrap_or(Place::Full))
+    }
+
+    /// Takes buffers until `need` bytes fit, or returns why they do not.
+    #[inline(always)]
+    fn gather(&mut self, need: usize, several: &mut Several) -> Result<Option<Place>, PortFault> {
+        while several.bytes < need {
+            if several.is_long() || !self.mergeable && !several.buffers.is_empty() {
+                return Ok(Some(Place::TooSmall));
             }
-            let is_long = self.gathered.is_long();
-            if is_long || !self.gather_one()? {
-                self.ungather(is_long);
-                return Ok(if is_long { Place::TooSmall } else { Place::Full });
+            if self.plain.held == 0 && self.chain.is_none() {
+                self.stock_up()?;
+            }
+            if let Some(Plain { token, seg, .. }) = self.plain.take() {
+                several.pieces.push(seg);
+                several.push(token, seg.len())?;
+            } else if !self.gather_chain(several)? {
+                return Ok(Some(Place::Full));
             }
         }
-        self.failed = None;
-        self.walked += self.gathered.pieces.len() as u64;
-        let empty = self.spare.pop().unwrap_or_default();
-        Ok(Place::Several(std::mem::replace(&mut self.gathered, empty)))
+        Ok(None)
+    }
+
+    /// Takes the chain behind the plain buffers. Returns whether there is one.
+    #[cold]
+    fn gather_chain(&mut self, several: &mut Several) -> Result<bool, PortFault> {
+        let Some(token) = self.chain.take() else { return Ok(false) };
+        let from = several.pieces.len();
+        let resolved =
+            resolve(&self.chain_descriptors, Direction::Write, &mut self.translator, &mut several.pieces);
+        self.chain_descriptors.clear();
+        let capacity = several.pieces[from..].iter().map(|s| s.len()).sum();
+        let pushed = several.push(token, capacity);
+        resolved?;
+        pushed?;
+        Ok(true)
     }
 
     /// What was gathered in vain goes back to the ring, with nothing behind it: the next frame may need less.
     #[cold]
-    fn ungather(&mut self, too_small: bool) {
-        self.walked += 2 * self.gathered.pieces.len() as u64;
-        let slots = self.gathered.buffers.iter().map(|(token, _)| u32::from(token.slots)).sum();
-        self.failed = Some(Failed { bytes: self.gathered.bytes, slots, too_small });
-        if let Some(token) = self.chain.take() {
-            self.chain_descriptors.clear();
-            self.ring.untake(&[token]);
-        }
-        while let Some(plain) = self.plain.take_back() {
-            self.ring.untake(&[plain.token]);
-        }
-        self.gathered.buffers.iter().rev().for_each(|(token, _)| self.ring.untake(&[*token]));
-        self.gathered.clear();
-    }
-
-    fn gather_one(&mut self) -> Result<bool, PortFault> {
-        if self.plain.held == 0 && self.chain.is_none() {
-            self.stock_up()?;
-        }
-        let from = self.gathered.pieces.len();
-        let token = if let Some(plain) = self.plain.take() {
-            self.gathered.descriptors.push(plain.descriptor());
-            self.gathered.pieces.push(plain.seg);
-            plain.token
-        } else {
-            let Some(token) = self.chain.take() else { return Ok(false) };
-            let (chain, gathered) = (&mut self.chain_descriptors, &mut self.gathered);
-            resolve(chain, Direction::Write, &mut self.translator, &mut gathered.pieces)?;
-            gathered.descriptors.append(chain);
-            token
-        };
-        let capacity: usize = self.gathered.pieces[from..].iter().map(|s| s.len()).sum();
-        if capacity == 0 {
-            return Err(RingFault::NoRoom.into());
-        }
-        self.gathered.bytes += capacity;
-        self.gathered.buffers.push((token, capacity));
-        Ok(true)
+    fn ungather(&mut self, several: &mut Several, too_small: bool) {
+        self.walked += 2 * several.pieces.len() as u64;
+        let slots = several.buffers.iter().map(|(token, _)| u32::from(token.slots)).sum();
+        self.failed = Some(Failed { bytes: several.bytes, slots, too_small });
+        self.untake_from(0);
+        several.buffers.iter().rev().for_each(|(token, _)| self.ring.untake(&[*token]));
+        several.clear();
     }
 
     /// Takes back the lists of a frame that was written.
@@ -406,7 +417,7 @@ impl<R: DeviceRing> Core<R> {
         self.translator = translator;
         let translated = self.translate_stock();
         if translated.is_err() {
-            self.ungather(false);
+            self.untake_from(0);
         }
         self.failed = None;
         translated
@@ -425,9 +436,6 @@ impl<R: DeviceRing> Core<R> {
             };
             plain.seg = seg;
         }
-        self.gathered.pieces.clear();
-        let gathered = &mut self.gathered;
-        resolve(&gathered.descriptors, Direction::Write, &mut self.translator, &mut gathered.pieces)?;
         Ok(())
     }
 

@@ -67,10 +67,10 @@ impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
         self.capabilities
     }
 
-    fn has_room(&mut self) -> bool {
+    fn has_room(&mut self, len: usize) -> bool {
         match (&mut self.core, &mut self.shared) {
-            (Some(core), _) => core.has_room(),
-            (None, Some(shared)) => shared.lock().core.has_room(),
+            (Some(core), _) => core.has_room(len),
+            (None, Some(shared)) => shared.lock().core.has_room(len),
             (None, None) => false,
         }
     }
@@ -138,14 +138,30 @@ fn send_all<R: DeviceRing, K: Kernel>(
 ) -> Result<usize, PortFault> {
     let mut done = 0;
     let run = if burst.has_offloads() { send_plain::<R, K, true> } else { send_plain::<R, K, false> };
-    loop {
-        done += run(core, burst, &picks[done..], tally);
-        let Some(&pick) = picks.get(done) else { return Ok(done) };
-        if !send_other::<R, K>(core, burst, pick as usize, tally)? {
-            return Ok(done);
+    let mut next = Next::Plain;
+    while done < picks.len() {
+        if next == Next::Plain {
+            done += run(core, burst, &picks[done..], tally);
+        }
+        let Some(&pick) = picks.get(done) else { break };
+        next = send_other::<R, K>(core, burst, pick as usize, tally)?;
+        if next == Next::Full {
+            break;
         }
         done += 1;
     }
+    Ok(done)
+}
+
+/// What stands at the front of the ring after a frame was sent, as far as that frame's place tells.
+#[derive(Clone, Copy, PartialEq)]
+enum Next {
+    /// Plain buffers that frames fit into.
+    Plain,
+    /// Buffers of which a frame needs several.
+    Several,
+    /// Nothing: the frame was not sent.
+    Full,
 }
 
 /// Sends for as long as the plain buffer in front holds the next frame. How many were sent.
@@ -169,32 +185,34 @@ fn send_plain<R: DeviceRing, K: Kernel, const OFFLOADS: bool>(
     done
 }
 
-/// Sends one frame for which there was no plain buffer in front. `false`: the queue is full.
+/// Sends one frame for which there was no plain buffer in front.
 #[cold]
 fn send_other<R: DeviceRing, K: Kernel>(
     core: &mut Core<R>,
     burst: &Burst,
     pick: usize,
     tally: &mut Tally,
-) -> Result<bool, PortFault> {
+) -> Result<Next, PortFault> {
     let (frame, len, form) = (burst.frame(pick), burst.frame_len(pick), core.form);
-    match core.take(len)? {
+    let next = match core.take(len)? {
         Place::Plain(token, seg) => {
             fill::plain::<K, true>(core.map(), form, seg, &frame);
             core.ring.push_used(token, (form.header_len + len) as u32);
+            Next::Plain
         }
         Place::Several(slots) => {
             fill::several::<K>(core.map(), form, &slots, &frame);
             slots.used(form.header_len + len).for_each(|(token, len)| core.ring.push_used(token, len));
             core.put_away(slots);
+            Next::Several
         }
         Place::TooSmall => {
             tally.drop(DropReason::BufferTooSmall, 1);
-            return Ok(true);
+            return Ok(Next::Plain);
         }
-        Place::Full => return Ok(false),
-    }
+        Place::Full => return Ok(Next::Full),
+    };
     tally.packets += 1;
     tally.bytes += len as u64;
-    Ok(true)
+    Ok(next)
 }

@@ -248,7 +248,7 @@ impl<R: DriverRing, K: Kernel> TxQueue for Owned<R, K> {
         self.capabilities
     }
 
-    fn has_room(&mut self) -> bool {
+    fn has_room(&mut self, _len: usize) -> bool {
         match (&mut self.core, &mut self.shared) {
             (Some(core), _) => core.has_room(),
             (None, Some(shared)) => shared.lock().core.has_room(),
