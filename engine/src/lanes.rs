@@ -5,7 +5,7 @@
 //! are is control's to say, and what it says is obeyed at a burst boundary.
 
 use crate::command::{Answers, Serial};
-use port::{Capabilities, TxQueue};
+use port::{Capabilities, Now, TxQueue};
 
 /// A transmit queue and what it is called.
 pub(crate) struct TxSlot {
@@ -23,6 +23,8 @@ pub(crate) struct TxSlots {
     /// Units of work that a packet cost there lately, beyond what packets and bytes do: a receiver may lay out its buffers
     /// in a thousand pieces, and what that costs is known only afterwards.
     pub(crate) rough: u64,
+    /// Behind a hop: until then a full queue is not waited for, because one was waited for in vain.
+    pub(crate) no_wait_before: Now,
     lanes: Lanes,
 }
 

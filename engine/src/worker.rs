@@ -124,6 +124,7 @@ impl Worker {
             workers: parts.workers,
             spread: parts.spread,
             hops: parts.hops,
+            staged: parts.debts.is_some(),
         };
         Self {
             out: Transmit::new(&config, transmit),
@@ -273,8 +274,9 @@ impl Worker {
         slot.account.charge(self.out.spent, &mut self.level);
         slot.queue.complete(burst);
         slot.dirty = true;
-        if slot.account.is_hop && self.out.spent > self.out.credit {
-            self.owe(from.port, self.out.spent - self.out.credit);
+        let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
+        if slot.account.is_hop && beyond > 0 {
+            self.owe(from.port, beyond);
         }
     }
 

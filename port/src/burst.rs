@@ -324,6 +324,13 @@ impl Burst {
         work::SENT + u64::from(self.len[i]) / work::BYTES + u64::from(to - from) * work::PIECE
     }
 
+    /// What cutting packet `i` into segments costs, in units of work, where that is asked for and has to be done in software.
+    pub fn segment_cost(&self, i: usize) -> u64 {
+        let offload = self.offload[i];
+        let segments = offload.segmentation().map_or(0, |_| self.len[i] as usize / offload.segment().max(1));
+        segments as u64 * (work::SEGMENT + work::SENT)
+    }
+
     /// What the pipeline noted for packet `i`; of no meaning before [`Burst::set_note`].
     #[inline(always)]
     pub fn note(&self, i: usize) -> u32 {

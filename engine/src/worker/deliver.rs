@@ -17,6 +17,9 @@ use port::{Burst, Capabilities, DropReason, Now, PLACES, PortId, Tally};
 /// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
 const WAIT: u64 = 1_000_000;
 
+/// From when an output was waited for in vain behind a hop until it is waited for again, in nanoseconds.
+const APART: u64 = 32 * WAIT;
+
 /// What a step needs to know of the burst.
 struct Source<'a> {
     burst: &'a mut Burst,
@@ -42,7 +45,7 @@ impl Transmit {
     ) -> bool {
         let needs = burst.needs();
         self.alone = delivery.alone;
-        self.waits = self.may_wait && delivery.deadline.is_none_or(|deadline| now < deadline);
+        self.waits = self.may_wait && self.is_worth_waiting(delivery, now);
         let mut source = Source { burst, from, pipeline };
         let mut blocked = false;
         for rest in &mut delivery.rests {
@@ -58,11 +61,28 @@ impl Transmit {
         delivery.rests.is_empty()
     }
 
+    /// Whether the burst still waits for full queues. Behind a hop every port's packets wait with it, so an output for which
+    /// one has waited in vain is not waited for again for a while.
+    fn is_worth_waiting(&mut self, delivery: &Delivery, now: Now) -> bool {
+        let is_over = delivery.deadline.is_some_and(|deadline| now >= deadline);
+        if is_over && self.is_staged() {
+            for rest in &delivery.rests {
+                self.tx[usize::from(rest.to.0)].no_wait_before = Now(now.0 + APART);
+            }
+        }
+        let is_worth = |rest: &Rest| now >= self.tx[usize::from(rest.to.0)].no_wait_before;
+        !is_over && delivery.rests.iter().all(is_worth)
+    }
+
     /// Sends the next `most` picks as they are. Returns whether none of them is waited for; they may be left all the same.
     fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
         let mut most = most.min(rest.left().len());
         while most > 0 && self.spent < TURN {
-            let rough = self.tx[usize::from(rest.to.0)].rough;
+            let slots = &self.tx[usize::from(rest.to.0)];
+            let mut rough = slots.rough;
+            if slots.queues.is_empty() {
+                rough += self.cost_behind(source.burst, &rest.left()[..most]) / most as u64;
+            }
             let picks = affordable(source.burst, &rest.left()[..most], (TURN - self.spent, rough));
             if source.pipeline.rewrites(rest.to) {
                 source.pipeline.egress(source.burst, rest.to, picks.as_slice());

@@ -330,6 +330,30 @@ fn a_port_that_floods_behind_a_hop_is_served_in_front_of_it_by_what_it_costs() {
 }
 
 #[test]
+fn segments_that_are_made_behind_a_hop_do_not_hold_up_what_comes_after_them() {
+    let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
+    let mut stages = SteppedWorker::staged(&config, Box::new(Flood(1))).unwrap();
+    let outputs: Vec<_> = (0..3).map(|_| Arc::new(Mutex::new(Taken::new()))).collect();
+    let long = Source::new(&tcp(), (LONG, 200), segments_of(64));
+    let calm = Source::new(&[2; 60], (60, 64 * 60), Offload::NONE);
+    let silent = Source::new(&[2; 60], (60, 0), Offload::NONE);
+    for (port, source) in [long, calm, silent].into_iter().enumerate() {
+        let sink = Sink(outputs[port].clone(), Capabilities::NONE);
+        stages.start(PortId(port as u16), Box::new(source), Box::new(sink));
+    }
+    let packets = |port: usize| outputs[port].lock().unwrap().packets;
+    let (mut silent, mut longest) = (0, 0);
+    for _ in 0..60 {
+        let before = packets(1);
+        stages.round();
+        silent = if packets(1) == before { silent + 1 } else { 0 };
+        longest = longest.max(silent);
+    }
+    assert!(longest <= 8, "nothing for {longest} rounds; {} packets", packets(1));
+    assert!(packets(2) >= 1000, "{} segments", packets(2));
+}
+
+#[test]
 fn bursts_of_a_queue_that_floods_become_smaller() {
     let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
     let given = bench.source(0, &[2; 60], (LONG, 1_000), Offload::NONE);
@@ -421,6 +445,20 @@ fn full_queues_are_waited_for_until_one_deadline_and_cost_other_queues_no_round(
     bench.worker.round();
     bench.worker.round();
     assert_eq!(bench.drops(DropReason::QueueFull), 59 * 64, "all that is left, at once");
+}
+
+#[test]
+fn behind_a_hop_an_output_that_was_waited_for_in_vain_is_not_waited_for_at_once_again() {
+    let mut bench = Bench::new(1, QueueFull::Wait, Capabilities::NONE);
+    bench.worker.out.credit = Some(0);
+    bench.outputs[2].lock().unwrap().room = 0;
+    bench.source(0, &[2; 60], (60, 4 * 64), Offload::NONE);
+    for (time, lost) in [(0, 0), (1_100_000, 64), (1_200_000, 4 * 64)] {
+        bench.at(time);
+        (0..8).for_each(|_| _ = bench.worker.round());
+        assert!(bench.drops(DropReason::QueueFull) >= lost, "at {time} ns");
+    }
+    bench.assert_sums_agree();
 }
 
 #[test]

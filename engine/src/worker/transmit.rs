@@ -17,7 +17,9 @@ use crate::link::Link;
 use crate::pipeline::Picks;
 use mem::copy::Choice;
 use port::work::{self, TURN};
-use port::{Burst, Capabilities, DropReason, Flush, Now, PortFault, PortId, Route, Steering, Tally, TxQueue};
+use port::{
+    Burst, Capabilities, DropReason, Flush, Now, PLACES, PortFault, PortId, Route, Steering, Tally, TxQueue,
+};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -44,8 +46,8 @@ pub(super) struct Transmit {
     pub(super) alone: bool,
     /// Units of work of this turn so far.
     pub(super) spent: u64,
-    /// What was charged in front of a hop for a burst that came by one: work up to that is paid for.
-    pub(super) credit: u64,
+    /// What was charged in front of a hop for a burst that came by one: work up to that is paid for. `None` without hops.
+    pub(super) credit: Option<u64>,
     /// What `send_all` has left to `deliver`.
     pub(super) rests: Vec<Rest>,
     /// By pick: the place of the queue that it takes, where an output has several.
@@ -70,7 +72,7 @@ impl Transmit {
             leftover: Picks::EMPTY,
             alone: true,
             spent: 0,
-            credit: 0,
+            credit: parts.staged.then_some(0),
             rests: Vec::new(),
             places: [0; port::BURST],
         }
@@ -87,12 +89,17 @@ impl Transmit {
         counters.count_drops(&outputs.dropped);
         (self.alone, self.waits) = (outputs.replicated == 0, self.may_wait);
         let (cost, needs) = (burst.cost(), burst.needs());
-        self.credit = burst.len() as u64 * work::RECEIVED + cost;
+        let behind = self.cost_behind(burst, &PLACES[..burst.len()]);
+        if let Some(credit) = &mut self.credit {
+            *credit = burst.len() as u64 * work::RECEIVED + cost + behind;
+        }
         self.spent = outputs.work + burst.len() as u64 * work::RECEIVED;
         for &to in outputs.ports() {
             let picks = outputs.picks(to);
-            let rough = self.tx[usize::from(to.0)].rough * picks.as_slice().len() as u64;
-            if self.spent + cost + rough > TURN || !self.takes(to, needs) {
+            let slots = &self.tx[usize::from(to.0)];
+            let behind = if slots.queues.is_empty() { behind } else { 0 };
+            let rough = slots.rough * picks.as_slice().len() as u64;
+            if self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
                 self.rests.push(Rest::new(to, *picks));
                 continue;
             }
@@ -104,6 +111,22 @@ impl Transmit {
             }
         }
         self.rests.is_empty()
+    }
+
+    /// Whether packets come or leave by hops.
+    #[inline(always)]
+    pub(super) fn is_staged(&self) -> bool {
+        self.credit.is_some()
+    }
+
+    /// What may have to be done behind a hop before these picks are sent, beyond sending them. It is charged in front, because a
+    /// charge that comes later lets a hop be filled with it first.
+    #[inline(always)]
+    pub(super) fn cost_behind(&self, burst: &Burst, picks: &[u8]) -> u64 {
+        if !self.is_staged() || burst.needs() == Capabilities::NONE {
+            return 0;
+        }
+        picks.iter().map(|&pick| burst.segment_cost(usize::from(pick))).sum()
     }
 
     /// Whether every queue of an output takes packets that leave so much to be done.
@@ -137,7 +160,7 @@ impl Transmit {
         if !self.hops.send((burst, picks), route, self.alone, &mut tally) {
             tally.drop(DropReason::PortDown, picks.len() as u64);
         }
-        self.spent += cost_of(burst, picks);
+        self.spent += cost_of(burst, picks) + self.cost_behind(burst, picks);
         let pays = if self.hops.spreads() { from.port } else { to };
         self.counters.ports[usize::from(pays.0)].count_drops(&tally);
         true
@@ -359,4 +382,5 @@ pub(super) struct TransmitParts {
     pub(super) workers: usize,
     pub(super) spread: port::Spread,
     pub(super) hops: Hops,
+    pub(super) staged: bool,
 }

@@ -66,7 +66,7 @@ impl Worker {
     fn take_rests(&mut self, carried: &mut Carried) {
         carried.delivery.rests.append(&mut self.out.rests);
         carried.delivery.alone = self.out.alone;
-        carried.credit = self.out.credit;
+        carried.credit = self.out.credit.unwrap_or(0);
     }
 
     fn classify_carried(&mut self, carried: &mut Carried) {
