@@ -46,7 +46,7 @@ impl Switch {
     }
 
     /// The table of ports, for a worker.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn published(&self) -> Arc<Published> {
         self.published.clone()
     }
