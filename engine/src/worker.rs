@@ -227,7 +227,7 @@ impl Worker {
         burst.begin_limited(at, slot.account.limit());
         burst.set_now(self.now);
         let taken = slot.queue.rx(burst, &mut tally);
-        let got = !burst.is_untouched();
+        let (got, work) = (!burst.is_untouched(), tally.work_of_receiving(burst.len()));
         let port = slot.key.port;
         self.counters.polls.add(1);
         let following = if at + 1 < self.rx.len() { at + 1 } else { 0 };
@@ -242,8 +242,8 @@ impl Worker {
             let slot = &mut self.rx[at];
             slot.packets += tally.packets;
             slot.account.begin(&self.level);
-            if tally.work > 0 {
-                slot.account.add(tally.work, &mut self.level);
+            if work > 0 {
+                slot.account.add(work, &mut self.level);
             }
             self.pending = Some((filled, at));
             self.next = 1 - filled;

@@ -4,7 +4,7 @@
 //! time and moves between control and worker as a whole, so it needs no locks; a transmit queue that several
 //! workers use is forked into one handle each.
 
-use crate::{Burst, Capabilities, DropReason, Now, PortFault};
+use crate::{Burst, Capabilities, DropReason, Now, PortFault, work};
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -31,6 +31,13 @@ impl Tally {
     #[inline]
     pub fn drop(&mut self, reason: DropReason, n: u64) {
         self.drops[reason as usize] += n;
+    }
+
+    /// Units of work of a receive call that kept `kept` packets. Packets that it dropped cost as much as others do to be
+    /// received: the packets of a burst are charged when it is sent, and a queue that brings none of them must not be free.
+    #[inline(always)]
+    pub fn work_of_receiving(&self, kept: usize) -> u64 {
+        self.work + self.packets.saturating_sub(kept as u64) * work::RECEIVED
     }
 
     /// Packets lost, whatever the reason.

@@ -7,6 +7,7 @@ mod hand;
 use hand::{burst_of, frame, receive, send};
 use port::memif::{Memif, Options, RingFault};
 use port::vhost_user::fake::FakeEngine;
+use port::work::PIECE;
 use port::{DropReason, PortControl, PortFault, PortState};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -439,6 +440,28 @@ fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
     let tx = bench.engine.tx.get_mut(&0).unwrap();
     let (done, tally) = send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap();
     assert_eq!((done, tally.drops[DropReason::BufferTooSmall as usize]), (1, 1));
+}
+
+#[test]
+fn looking_for_room_in_small_buffers_is_charged_and_a_ring_without_buffers_has_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    for forked in [false, true] {
+        let mut bench = Bench::new(dir.path());
+        bench.run();
+        if forked {
+            let fork = bench.engine.tx.get_mut(&0).unwrap().fork();
+            bench.engine.tx.insert(0, fork);
+        }
+        assert!(!bench.engine.tx.get_mut(&0).unwrap().has_room(0));
+        (0..128).for_each(|slot| bench.describe(BACK, slot, 0, 0, 1, BUFFERS as u32));
+        bench.head(BACK, 128);
+        let tx = bench.engine.tx.get_mut(&0).unwrap();
+        assert!(tx.has_room(0));
+        let (done, tally) =
+            send(tx.as_mut(), &burst_of(&[frame(65, 0), frame(60, 0), frame(65, 0)])).unwrap();
+        assert_eq!((done, tally.packets, tally.dropped()), (3, 1, 2));
+        assert_eq!(tally.work, (63 + 59 + 63) * PIECE, "forked: {forked}");
+    }
 }
 
 #[test]

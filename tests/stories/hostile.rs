@@ -25,7 +25,7 @@ enum Trace {
     Named,
 }
 
-const ATTACKS: [(&str, Trace); 19] = [
+const ATTACKS: [(&str, Trace); 35] = [
     ("greedy", Trace::None),
     ("tso-pieces", Trace::Named),
     ("tso-pieces-broadcast", Trace::Named),
@@ -39,25 +39,59 @@ const ATTACKS: [(&str, Trace); 19] = [
     ("mac-theft", Trace::None),
     ("random-macs", Trace::None),
     ("bad-mss", Trace::Named),
+    ("bad-headers", Trace::Named),
     ("uso", Trace::None),
     ("kicks", Trace::None),
     ("reconnect", Trace::None),
     ("memif-chains", Trace::None),
     ("memif-long", Trace::None),
+    ("memif-pieces", Trace::None),
+    ("memif-empty", Trace::Named),
+    ("memif-loop", Trace::Named),
+    ("memif-offsets", Trace::Named),
+    ("memif-index", Trace::Named),
+    ("memif-tiny-buffers", Trace::Named),
+    ("backend-long", Trace::None),
+    ("backend-segments", Trace::None),
+    ("backend-no-drain", Trace::None),
+    ("backend-ids", Trace::Named),
+    ("backend-lengths", Trace::Named),
+    ("backend-index", Trace::Named),
+    ("backend-buffers", Trace::Named),
+    ("backend-headers", Trace::Named),
+    ("backend-calls", Trace::None),
     ("stream-long", Trace::None),
 ];
 
-/// A switch whose attacker has a port of the kind that the attack needs.
-fn start(folder: &Path, attack: &str) -> Switch {
+/// The kind of port that an attack is made at.
+fn kind(attack: &str) -> &str {
+    match attack.split_once('-') {
+        Some(("backend", _)) => "virtio-user",
+        Some((kind @ ("memif" | "stream"), _)) => kind,
+        _ => "vhost-user",
+    }
+}
+
+/// Which side makes the connections of a story.
+#[derive(Clone, Copy, PartialEq)]
+enum Listens {
+    Switch,
+    Guests,
+}
+
+/// A switch whose attacker has a port of the kind that the attack needs, and with these rings if the switch chooses them.
+fn start(folder: &Path, attack: &str, ring: &str, listens: Listens) -> Switch {
+    let mode = if listens == Listens::Switch { "server" } else { "client" };
     let mut text = "[[worker]]\n".to_owned();
     for name in PORTS {
-        let kind = match attack.split_once('-') {
-            Some((kind @ ("memif" | "stream"), _)) if name == "attacker" => kind,
-            _ => "vhost-user",
-        };
+        let kind = if name == "attacker" { kind(attack) } else { "vhost-user" };
+        let rings = if kind == "virtio-user" { format!("ring = \"{ring}\"\n") } else { String::new() };
         let socket = folder.join(name).display().to_string();
         // Writing to a String cannot fail.
-        let _ = write!(text, "[[port]]\nname = \"{name}\"\nkind = \"{kind}\"\nsocket = \"{socket}\"\n");
+        let _ = write!(
+            text,
+            "[[port]]\nname = \"{name}\"\nkind = \"{kind}\"\nsocket = \"{socket}\"\nmode = \"{mode}\"\n{rings}"
+        );
     }
     Switch::start_from(folder, &text)
 }
@@ -67,12 +101,13 @@ fn number(value: &Value, key: &str) -> u64 {
 }
 
 /// Runs an attack beside the calm pair and returns what the guests report.
-fn attack(folder: &Path, name: &str, ring: &str) -> Value {
+fn attack(folder: &Path, name: &str, ring: &str, listens: Listens) -> Value {
     let path = |port: &str| folder.join(port).display().to_string();
     let (own, receiver) = (path("attacker"), path("receiver"));
     let (a, b) = (path("calm-a"), path("calm-b"));
     let mut words = vec!["guest", "--hostile", name, "--ring", ring, "--seconds", "0.4", "-o", "json"];
-    words.extend(["--connect", &own, "--connect", &receiver, "--calm", &a, "--calm", &b]);
+    let side = if listens == Listens::Switch { "--connect" } else { "--listen" };
+    words.extend([side, &own, side, &receiver, "--calm", &a, "--calm", &b]);
     let mut guest = Process::spawn(folder, &format!("guest-{name}-{ring}"), binary::linerate(), &words);
     assert!(guest.finish(LIMIT).success(), "{name}, {ring}: {}", guest.output());
     let output = guest.output();
@@ -88,10 +123,10 @@ fn traces(report: &Value, counted: &[Counters]) -> u64 {
 }
 
 /// What an attack did to the switch and the calm pair; an empty list is as it should be.
-fn faults(name: &str, ring: &str, trace: Trace) -> Vec<String> {
+fn faults(name: &str, ring: &str, trace: Trace, listens: Listens) -> Vec<String> {
     let folder = folder();
-    let switch = start(folder.path(), name);
-    let report = attack(folder.path(), name, ring);
+    let switch = start(folder.path(), name, ring, listens);
+    let report = attack(folder.path(), name, ring, listens);
     let counted = switch.settled(&PORTS);
     assert_sums_agree(&counted);
     let mut faults = Vec::new();
@@ -120,12 +155,24 @@ fn faults(name: &str, ring: &str, trace: Trace) -> Vec<String> {
 }
 
 /// Attacks that differ from one kind of ring to another.
-const OF_RINGS: [&str; 4] = ["tso-pieces", "chains", "indirect", "tiny-buffers"];
+const OF_RINGS: [&str; 10] = [
+    "tso-pieces",
+    "chains",
+    "indirect",
+    "tiny-buffers",
+    "backend-long",
+    "backend-ids",
+    "backend-lengths",
+    "backend-index",
+    "backend-buffers",
+    "backend-calls",
+];
 
 fn all(ring: &str) {
     let wanted = |name: &&str| ring == RINGS[0] || OF_RINGS.contains(name);
     let attacks = ATTACKS.iter().filter(|(name, _)| wanted(name));
-    let faults: Vec<_> = attacks.flat_map(|(name, trace)| faults(name, ring, *trace)).collect();
+    let faults: Vec<_> =
+        attacks.flat_map(|(name, trace)| faults(name, ring, *trace, Listens::Switch)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -147,6 +194,15 @@ fn attackers_on_packed_rings_leave_the_calm_pair_its_frames() {
 #[test]
 fn attackers_on_packed_rings_in_order_leave_the_calm_pair_its_frames() {
     all(RINGS[3]);
+}
+
+#[test]
+fn a_back_end_that_listens_attacks_a_switch_that_connects() {
+    let found: Vec<_> = [("backend-long", Trace::None), ("backend-ids", Trace::Named)]
+        .into_iter()
+        .flat_map(|(name, trace)| faults(name, RINGS[2], trace, Listens::Guests))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]
@@ -178,7 +234,7 @@ fn what_an_attack_lacks_is_named_before_anything_is_connected() {
         assert_eq!(guest.finish(LIMIT).code(), Some(2), "{}", guest.output());
         assert!(guest.output().contains(expected), "{}", guest.output());
     };
-    run("tiny", &["--hostile", "tiny-buffers"], "needs a receiver of its own");
+    run("tiny", &["--hostile", "tiny-buffers"], "needs a second device");
     run("greedy", &["--hostile", "greedy"], "where its frames go");
     run("theft", &["--hostile", "mac-theft"], "whose address it takes");
     run("calm", &["--hostile", "kicks", "--calm", "/nonexistent"], "give it twice");

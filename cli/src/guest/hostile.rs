@@ -96,13 +96,13 @@ fn judge(attack: &Attack, args: &GuestArgs) -> Result<(), Trouble> {
     }
     if sockets < 2 && attack.needs_receiver {
         let remedy = "give a second socket, to another port of the same switch";
-        return Err(Trouble::bad(place(), "this attack needs a receiver of its own", remedy));
+        return Err(Trouble::bad(place(), "this attack needs a second device", remedy));
     }
     if sockets < 2 && args.peer.is_none() && !attack.is_alone() {
         let remedy = "give --peer MAC, or a second socket whose device receives";
         return Err(Trouble::bad(place(), "nothing says where its frames go", remedy));
     }
-    if !attack.is_vhost_user() && !args.socket.listen.is_empty() {
+    if attack.only_connects() && !args.socket.listen.is_empty() {
         let reason = "the device of this attack connects, and never listens";
         return Err(Trouble::bad(place(), reason, "let the switch listen, and give --connect"));
     }

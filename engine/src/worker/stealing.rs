@@ -138,6 +138,7 @@ impl Worker {
         burst.set_now(self.now);
         let taken = served.queue.rx(burst, &mut tally);
         let (got, packets) = (!burst.is_untouched(), burst.len());
+        let work = tally.work_of_receiving(packets);
         self.counters.polls.add(1);
         stall.served(packets, tally.packets);
         if got {
@@ -145,8 +146,8 @@ impl Worker {
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
             served.account.begin(&self.level);
-            if tally.work > 0 {
-                served.account.add(tally.work, &mut self.level);
+            if work > 0 {
+                served.account.add(work, &mut self.level);
             }
             self.send_shared(stall, served);
         } else {

@@ -526,3 +526,53 @@ fn random_packets_outputs_and_room_leave_sums_that_agree() {
         assert!(bench.worker.rx.is_empty(), "case {case}");
     }
 }
+
+/// A queue whose packets are all dropped while they are received, and that always has more.
+struct Unusable;
+
+impl RxQueue for Unusable {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let n = burst.room();
+        (0..n).for_each(|_| burst.give_back(port::Token { id: 0, slots: 1 }));
+        tally.packets += n as u64;
+        tally.drop(DropReason::BadOffload, n as u64);
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &Burst) {}
+
+    fn notify(&mut self) {}
+
+    fn arm(&mut self) -> Result<bool, PortFault> {
+        Ok(true)
+    }
+
+    fn disarm(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn base(&self) -> u32 {
+        0
+    }
+}
+
+#[test]
+fn a_queue_whose_packets_are_all_dropped_while_they_are_received_takes_no_turns_of_others() {
+    let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::NONE);
+    bench.worker.obey_one(Command::StartRx(key(0), Serial(0), Box::new(Unusable)));
+    let calm = bench.source(1, &[4; 60], (60, usize::MAX), Offload::NONE);
+    for _ in 0..1_000 {
+        bench.worker.round();
+    }
+    let calm = calm.lock().unwrap().completed;
+    // A burst of its own costs less than half of a calm one, so that at least two rounds of five are not its.
+    assert!(calm > 300 * 64, "{calm} packets beside a queue that brings none");
+}

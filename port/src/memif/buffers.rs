@@ -140,6 +140,11 @@ impl Own {
         self.room
     }
 
+    /// All of the buffer of entry `at`.
+    pub(super) fn whole(&self, ring: &Ring, at: u16) -> Seg {
+        self.part(ring.slot(at), self.room)
+    }
+
     /// The first `len` bytes of buffer `slot`; nothing where they lie outside, which slots of the ring and lengths up to
     /// the room never do.
     #[inline(always)]

@@ -67,6 +67,23 @@ struct Sender {
     wake: Arc<OwnedFd>,
 }
 
+/// Connects as a client to the server that listens at `path`, up to the moment at which the rings run.
+pub(super) fn attach(path: &Path, options: Options, timeout: Duration) -> Result<(Link, Rings), AttachError> {
+    options.check()?;
+    let socket = socket::connect_packets(path).map_err(|errno| AttachError::NoServer(path.into(), errno))?;
+    let mut link = Link::new(socket, Session::Client(ClientSession::new(options)))?;
+    loop {
+        let awaited = link.session().awaits().unwrap_or("anything");
+        if let Some(rings) = link.advance()? {
+            link.started()?;
+            return Ok((link, rings));
+        }
+        if !sys::wait_readable(link.as_fd(), timeout).map_err(AttachError::Wait)? {
+            return Err(AttachError::Timeout(awaited));
+        }
+    }
+}
+
 /// One end of a memif connection, in the hands of one thread.
 pub struct Endpoint {
     link: Link,
@@ -89,24 +106,11 @@ impl Endpoint {
     /// # Errors
     /// Nobody listens, the server says nothing in time, or it does not want this client.
     pub fn attach(path: impl AsRef<Path>, options: Options, timeout: Duration) -> Result<Self, AttachError> {
-        options.check()?;
-        let path = path.as_ref();
-        let socket =
-            socket::connect_packets(path).map_err(|errno| AttachError::NoServer(path.into(), errno))?;
-        let mut link = Link::new(socket, Session::Client(ClientSession::new(options)))?;
-        loop {
-            let awaited = link.session().awaits().unwrap_or("anything");
-            if let Some(rings) = link.advance()? {
-                return Self::over(link, rings);
-            }
-            if !sys::wait_readable(link.as_fd(), timeout).map_err(AttachError::Wait)? {
-                return Err(AttachError::Timeout(awaited));
-            }
-        }
+        let (link, rings) = attach(path.as_ref(), options, timeout)?;
+        Self::over(link, rings)
     }
 
-    fn over(mut link: Link, rings: Rings) -> Result<Self, AttachError> {
-        link.started()?;
+    fn over(link: Link, rings: Rings) -> Result<Self, AttachError> {
         // A client's session comes to a client's rings.
         let Rings::Client(rx, tx) = rings else { return Err(AttachError::Closed) };
         let sender = |queue: Queue<Own>| {

@@ -20,6 +20,7 @@ mod link;
 mod message;
 mod options;
 pub(crate) mod queue;
+mod raw;
 mod ring;
 mod rx;
 mod session;
@@ -31,6 +32,7 @@ pub use control::Memif;
 pub use endpoint::{AttachError, Endpoint};
 pub use message::MAX_SECRET;
 pub use options::{MAX_QUEUE_PAIRS, MAX_RING_SIZE, MIN_RING_SIZE, MemifError, Options, Secret};
+pub use raw::{RawClient, RawEntry, RawRing};
 
 /// What the peer did to a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -64,6 +64,11 @@ impl<B: Buffers, K: Kernel> Shared<B, K> {
         &self.ring
     }
 
+    /// Whether a buffer is there.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().core.has_room()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Common<B>> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,6 +115,7 @@ impl<B: Buffers, K: Kernel> Shared<B, K> {
             }
             done += 1;
         }
+        tally.work += core.take_work();
         let ticket = (!self.work.is_empty()).then(|| tickets.reserve());
         Ok((ticket, done))
     }

@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::ring::{self, End, Ring};
 use super::shared::Shared;
 use crate::vhost_user::signal::signal;
-use crate::{BURST, Burst, DropReason, Frame, PortFault, Tally, TxQueue};
+use crate::{BURST, Burst, DropReason, Frame, PortFault, Tally, TxQueue, work};
 use mem::copy::Kernel;
 use rustix::fd::{AsFd, OwnedFd};
 use std::marker::PhantomData;
@@ -54,6 +54,8 @@ pub(super) struct Core<B> {
     limit: u16,
     /// Everything before this entry is published.
     pub(super) posted: u16,
+    /// Buffers beyond the first that were counted together for frames since [`Core::take_work`].
+    walked: u64,
 }
 
 impl<B: Buffers> Core<B> {
@@ -61,7 +63,7 @@ impl<B: Buffers> Core<B> {
         let Queue { ring, buffers, wake } = queue;
         let limit = if B::End::LENDS { ring.size() } else { 0 };
         let stock = Box::new([Place::EMPTY; STOCK]);
-        (Self { ring, buffers, stock, at: 0, stocked: 0, limit, posted: 0 }, wake)
+        (Self { ring, buffers, stock, at: 0, stocked: 0, limit, posted: 0, walked: 0 }, wake)
     }
 
     /// The place of entry `at`, which is in the stock.
@@ -120,20 +122,36 @@ impl<B: Buffers> Core<B> {
     fn room_of_several(&mut self, len: usize) -> Result<Room, RingFault> {
         let most = MOST_PIECES.min(self.ring.size());
         let (mut n, mut room) = (0, 0);
-        while room < len {
+        let found = loop {
+            if room >= len {
+                break Room::Entries(n.max(1));
+            }
             if n == most {
-                return Ok(Room::TooSmall);
+                break Room::TooSmall;
             }
             if self.stocked.wrapping_sub(self.at) == n {
                 self.stock_up(n + 1)?;
             }
             if self.stocked.wrapping_sub(self.at) == n {
-                return Ok(Room::Full);
+                break Room::Full;
             }
             room += self.place(self.at.wrapping_add(n)).room.len();
             n += 1;
-        }
-        Ok(Room::Entries(n.max(1)))
+        };
+        self.walked += u64::from(n.saturating_sub(1));
+        Ok(found)
+    }
+
+    /// The work of finding buffers for long frames since this was asked last, in units ([`crate::work`]). The peer chooses
+    /// how small its buffers are.
+    #[inline(always)]
+    pub(super) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.walked) * work::PIECE
+    }
+
+    /// Whether a buffer is there, of whatever size. A fault is found again, and reported, by the next call that sends.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.stock_up(1).is_err() || self.at != self.stocked
     }
 
     /// Says what is in entry `at`; the peer sees it after [`Core::publish`].
@@ -221,6 +239,14 @@ impl<B: Buffers, K: Kernel> TxQueue for Owned<B, K> {
         }
     }
 
+    fn has_room(&mut self, _len: usize) -> bool {
+        match (&mut self.core, &mut self.shared) {
+            (Some(core), _) => core.has_room(),
+            (None, Some(shared)) => shared.has_room(),
+            (None, None) => false,
+        }
+    }
+
     fn notify(&mut self) {
         let wanted = match (&self.core, &self.shared) {
             (Some(core), _) => core.ring.wants_interrupt(),
@@ -259,6 +285,7 @@ fn send_alone<B: Buffers, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
     let sent = write_all::<B, K>(core, burst, picks, tally);
+    tally.work += core.take_work();
     core.publish(core.at);
     let stocked = if sent.is_ok() { core.stock_up(AHEAD) } else { Ok(()) };
     core.check_memory()?;

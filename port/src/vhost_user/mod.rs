@@ -2,10 +2,11 @@
 //!
 //! `message` is the wire format, shared with the front end in `virtio_user`; `wire` gathers messages from a
 //! `socket` (`sys`); `session` is one connection's state; `control` is the port's life (listening, connecting,
-//! letting go); `rx` and `tx` are its queues on the fast path; `setup` is what a session hands to them. A front
+//! letting go); `back_end` is the protocol for a program with rings of its own; `rx` and `tx` are its queues on the fast path; `setup` is what a session hands to them. A front
 //! end is hostile until proven otherwise: it may send any message at any time, and the worst it gets is its own
 //! port stopped with a named reason.
 
+mod back_end;
 pub(crate) mod call;
 mod control;
 #[doc(hidden)]
@@ -25,6 +26,7 @@ mod tx;
 pub(crate) mod wire;
 
 pub use crate::socket::ListenError;
+pub use back_end::{BackEnd, BackEndError};
 pub use control::{Options, OutOfRange, PlugError, VhostUser};
 pub use session::{MAX_QUEUE_PAIRS, Offer, Queues, Session};
 pub use setup::Features;

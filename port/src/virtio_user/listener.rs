@@ -3,7 +3,7 @@
 use super::{FrontEnd, FrontEndError, ListenError};
 use crate::socket::{Listener, sys as socket};
 use crate::vhost_user::sys;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,13 +23,17 @@ impl FrontEndListener {
 
     /// The next back end. Waits up to `timeout`, which also bounds each answer of the back end.
     pub fn accept(&self, timeout: Duration) -> Result<FrontEnd, FrontEndError> {
+        FrontEnd::over(self.accept_socket(timeout)?, timeout)
+    }
+
+    /// The next connection, which does not block, whichever end of the protocol the program is. Waits up to `timeout`.
+    pub fn accept_socket(&self, timeout: Duration) -> Result<OwnedFd, FrontEndError> {
         let failed = |errno| FrontEndError::Kernel("accepting a back end", errno);
         if !sys::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {
             return Err(FrontEndError::NobodyCame(self.path.clone()));
         }
         let socket = socket::accept(self.listener.as_fd()).map_err(failed)?;
-        let socket = socket.ok_or_else(|| FrontEndError::NobodyCame(self.path.clone()))?;
-        FrontEnd::over(socket, timeout)
+        socket.ok_or_else(|| FrontEndError::NobodyCame(self.path.clone()))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::buffers::Buffers;
 use super::offloads::{Words, words};
-use super::tx::{Core, Place};
+use super::tx::{Core, Place, work_of_buffers};
 use crate::tickets::{Ticket, Tickets};
 use crate::{BURST, Burst, DropReason, Tally};
 use mem::copy::Kernel;
@@ -144,6 +144,7 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
             match place {
                 Place::At(id) => {
                     let header = if marked { core.headers.change(id, words(&frame)) } else { None };
+                    tally.work += work_of_buffers(self.buffers.count(len));
                     self.behind.extend(core.links.behind(id));
                     self.work.push(Work { pick, id, header });
                 }

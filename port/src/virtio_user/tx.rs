@@ -14,7 +14,7 @@ use super::links::Links;
 use super::offloads::{Headers, words};
 use super::shared::Shared;
 use crate::vhost_user::signal::signal;
-use crate::{BURST, Burst, Capabilities, DropReason, Frame, PortFault, Tally, TxQueue};
+use crate::{BURST, Burst, Capabilities, DropReason, Frame, PortFault, Tally, TxQueue, work};
 use mem::copy::Kernel;
 use ring::RingFault;
 use ring::driver::{DriverRing, Packed, Post, Split, Used};
@@ -353,6 +353,11 @@ fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool>(
     done
 }
 
+/// Units of work for the buffers of a frame beyond the first.
+pub(super) fn work_of_buffers(n: usize) -> u64 {
+    n.saturating_sub(1) as u64 * work::PIECE
+}
+
 /// Sends one frame that is too long for one buffer, or counts it; `others` frames follow it. `false`: there are too few
 /// buffers.
 #[cold]
@@ -372,6 +377,7 @@ fn send_other<R: DriverRing, K: Kernel>(
             core.mark(first, &frame);
             core.buffers.fill_several::<K>(first, core.links.behind(first), &frame);
             core.post(first, len);
+            tally.work += work_of_buffers(core.buffers.count(len));
             tally.packets += 1;
             tally.bytes += len as u64;
         }

@@ -1,4 +1,4 @@
-# One reading: a calm pair beside one attacker, through one switch with four vhost-user ports.
+# One reading: a calm pair beside one attacker, through one switch with four ports, vhost-user but for attacks at another kind.
 #   SUBJECT    linerate, ovs (Open vSwitch with DPDK) or testpmd (DPDK's vhost library, port to port)
 #   ATTACK, RING, MODEL, SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
 # The guests listen and the switch connects: calm sender a, calm receiver b, attacker x, its receiver y.
@@ -21,9 +21,10 @@ trap 'exit 130' INT TERM
 full=drop
 [ "$ATTACK" = no-drain ] && full=wait
 
-# The devices of some attacks can only connect, and need a port of another kind.
+# The devices of some attacks need a port of another kind, and some of those can only connect.
 side=listen mode=client kind=vhost-user
 case "$ATTACK" in
+    backend-*) kind=virtio-user ;;
     memif-*) side=connect mode=server kind=memif ;;
     stream-*) side=connect mode=server kind=stream ;;
 esac
@@ -43,6 +44,8 @@ start_linerate() {
             [ "$name" = x ] && of=$kind || of=vhost-user
             printf '[[port]]\nname = "%s"\nkind = "%s"\nsocket = "%s/%s"\nmode = "%s"\n' \
                 "$name" "$of" "$FOLDER" "$name" "$mode"
+            # The driver of a virtio-user port chooses its rings.
+            [ "$of" != virtio-user ] || printf 'ring = "%s"\n' "$RING"
         done
     } >switch.toml
     "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &

@@ -1,9 +1,10 @@
-//! The memory that an attacker shares: one or more regions with the same content, and checked access to it.
+//! The memory that an attacker shares, one or more regions with the same content, or that is shared with it; and checked
+//! access to it.
 
 use super::super::GuestError;
 use super::super::memory::Memory;
 use core::sync::atomic::Ordering;
-use mem::{Map, Seg};
+use mem::{Map, Seg, Translator};
 use port::virtio_user::SharedRegion;
 use std::sync::Arc;
 
@@ -46,6 +47,34 @@ impl Arena {
     }
 }
 
+impl Area {
+    /// `len` bytes at an address that a front end names, where its rings are. Returns `None` if they lie outside its memory
+    /// or off an even address.
+    pub(super) fn of_user(map: &Arc<Map>, address: u64, len: u32) -> Option<Self> {
+        let seg = map.by_user(address, len).filter(|seg| seg.addr().is_multiple_of(2))?;
+        Some(Self { seg, _map: map.clone() })
+    }
+
+    /// `len` bytes at a guest-physical address, where its buffers are. Only [`Area::fill`] and [`Area::read`] are for areas
+    /// that begin anywhere.
+    pub(super) fn of_guest(translator: &mut Translator, address: u64, len: u32) -> Option<Self> {
+        let seg = translator.translate(address, len)?;
+        Some(Self { seg, _map: translator.map().clone() })
+    }
+
+    /// Bytes of the area.
+    pub(super) fn len(&self) -> usize {
+        self.seg.len()
+    }
+
+    /// The bytes at the front; what lies behind the area stays as it is.
+    pub(super) fn read(&self, bytes: &mut [u8]) {
+        let len = bytes.len().min(self.seg.len());
+        // SAFETY: the map is held by `self`; the slice was cut to the area's length, as the segment is.
+        unsafe { self.seg.split_at(len).0.copy_out::<mem::copy::Portable>(&mut bytes[..len]) };
+    }
+}
+
 fn area(memory: Option<&Memory>, n: u8, offset: u64, len: u64) -> Result<Area, GuestError> {
     let outside = || GuestError::Memory("a range lies outside the shared memory".into());
     let memory = memory.ok_or_else(outside)?;
@@ -59,7 +88,8 @@ macro_rules! access {
         $(#[inline(always)]
         pub(super) fn $load(&self, at: usize, order: Ordering) -> $int {
             assert!(at + size_of::<$int>() <= self.seg.len() && at.is_multiple_of(size_of::<$int>()));
-            // SAFETY: the map is held by `self`; bounds and alignment were just checked (areas begin on 128 bytes).
+            // SAFETY: the map is held by `self`; bounds and alignment were just checked (areas of the arena begin on 128
+            // bytes, those of `of_user` on 2 and are accessed by no wider integers).
             unsafe { self.seg.$from(at, order) }
         })*
         $(#[inline(always)]
@@ -84,7 +114,8 @@ access! {
 }
 
 impl Area {
-    fn fill(&self, bytes: &[u8]) {
+    /// Writes `bytes` to the front, as many as the area holds.
+    pub(super) fn fill(&self, bytes: &[u8]) {
         let len = bytes.len().min(self.seg.len());
         // SAFETY: the map is held by `self`; the bytes were cut to the room.
         unsafe { self.seg.copy_in::<mem::copy::Portable>(&bytes[..len]) };

@@ -1,6 +1,8 @@
 //! The attacks: a name, what it does, and the plans of its devices.
 
+use super::back_end::Lie;
 use super::frames::{HEADER, Header, TCP4, plain, tcp4, tcp6, tso4, tso6, uso};
+use super::memif::Writing;
 use super::other::Via;
 use super::plan::{Need, Piece, Plan, Receive, Target, one_byte_pieces, pages};
 use port::vhost_user::Features;
@@ -10,6 +12,8 @@ const TSO4: Need = (Features::HOST_TSO4, "TCP segmentation over IPv4");
 const TSO6: Need = (Features::HOST_TSO6, "TCP segmentation over IPv6");
 const USO: Need = (Features::HOST_USO, "UDP segmentation");
 const TABLES: Need = (Features::INDIRECT_DESC, "indirect descriptors");
+const GUEST_TSO4: Need =
+    (Features::GUEST_CSUM | Features::GUEST_TSO4, "TCP segmentation over IPv4 of what it receives");
 const MERGEABLE: Need = (Features::MRG_RXBUF, "mergeable receive buffers");
 
 /// The largest ring and the largest table.
@@ -29,7 +33,7 @@ pub struct Attack {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    /// Whether it does nothing without a second device that receives.
+    /// Whether it does nothing without a second device.
     pub needs_receiver: bool,
     pub(super) send: fn(&Target) -> Plan,
     pub(super) receive: fn(&Target) -> Plan,
@@ -42,15 +46,25 @@ const fn attack(name: &'static str, about: &'static str, send: fn(&Target) -> Pl
     Attack { name, about, needs_receiver: false, send, receive: receiver, reconnects: false, via: Via::Vhost }
 }
 
+/// An attack on the driver at a virtio-user port.
+const fn back_end(name: &'static str, about: &'static str, lie: Lie, send: fn(&Target) -> Plan) -> Attack {
+    Attack { via: Via::BackEnd(lie), ..attack(name, about, send) }
+}
+
+/// An attack at a memif port with rings that are written by hand.
+const fn memif(name: &'static str, about: &'static str, writing: Writing) -> Attack {
+    Attack { via: Via::RawMemif(writing), ..attack(name, about, greedy) }
+}
+
 impl Attack {
     /// Whether it concerns no other guest, so that it needs no address.
     pub fn is_alone(&self) -> bool {
         matches!(self.name, "kicks" | "reconnect" | "mac-theft") || self.name.ends_with("-broadcast")
     }
 
-    /// Whether it is made at a vhost-user port; otherwise its device can only connect.
-    pub fn is_vhost_user(&self) -> bool {
-        self.via == Via::Vhost
+    /// Whether its device can only connect.
+    pub fn only_connects(&self) -> bool {
+        !matches!(self.via, Via::Vhost | Via::BackEnd(_))
     }
 
     /// Whether it takes the address of another guest.
@@ -98,6 +112,11 @@ pub static ATTACKS: &[Attack] = &[
         "Offload headers that contradict themselves or their frames: MSS 65,535, 1 and 0",
         bad_mss,
     ),
+    attack(
+        "bad-headers",
+        "Frames whose offload headers can never be honoured, and nothing else",
+        bad_headers,
+    ),
     attack("uso", "UDP frames of 64 KiB that make as many segments of 64 B as there are", uso_segments),
     attack("kicks", "Kicks as fast as it can, without a packet", kicks),
     Attack {
@@ -116,6 +135,83 @@ pub static ATTACKS: &[Attack] = &[
         via: Via::Memif(65_536),
         ..attack("memif-long", "Frames of 65,000 B in one buffer each, at a memif port", long_frames)
     },
+    memif(
+        "memif-pieces",
+        "Frames of 64 B in chains of 128 buffers of one byte or none, at a memif port",
+        Writing::Pieces,
+    ),
+    memif("memif-empty", "Frames without a byte, at a memif port", Writing::Empty),
+    memif("memif-loop", "Chains of buffers that never end, at a memif port", Writing::Loop),
+    memif("memif-offsets", "Buffers outside the shared memory, at a memif port", Writing::Offsets),
+    memif("memif-index", "An index further ahead than the ring is long, at a memif port", Writing::Index),
+    Attack {
+        send: |t| receiver(&t.reversed()),
+        receive: |t| long_frames(&t.reversed()),
+        needs_receiver: true,
+        ..memif(
+            "memif-tiny-buffers",
+            "A memif port with receive buffers of one byte or none, and frames of 65,000 B to it",
+            Writing::TinyBuffers,
+        )
+    },
+    back_end(
+        "backend-long",
+        "As the back end of a virtio-user port: frames of 65,000 B, merged of many buffers",
+        Lie::None,
+        merged_frames,
+    ),
+    back_end(
+        "backend-segments",
+        "As the back end of a virtio-user port: TSO frames that make 1016 segments of 64 B each",
+        Lie::None,
+        tso_back,
+    ),
+    Attack {
+        receive: |t| greedy(&t.reversed()),
+        needs_receiver: true,
+        ..back_end(
+            "backend-no-drain",
+            "As the back end of a virtio-user port: returns no buffer of the 64 B frames that are sent to it",
+            Lie::None,
+            |t| holder(&t.reversed()),
+        )
+    },
+    back_end(
+        "backend-ids",
+        "As the back end of a virtio-user port: used entries under wrong identifiers, or twice under one",
+        Lie::Ids,
+        greedy,
+    ),
+    back_end(
+        "backend-lengths",
+        "As the back end of a virtio-user port: used lengths beyond the buffer",
+        Lie::Lengths,
+        greedy,
+    ),
+    back_end(
+        "backend-index",
+        "As the back end of a virtio-user port: more used entries than the ring has",
+        Lie::Index,
+        greedy,
+    ),
+    back_end(
+        "backend-buffers",
+        "As the back end of a virtio-user port: frames that say to span 0, 65 or 65,535 buffers",
+        Lie::Buffers,
+        greedy,
+    ),
+    back_end(
+        "backend-headers",
+        "As the back end of a virtio-user port: frames whose offload headers can never be honoured",
+        Lie::None,
+        |t| Plan { needs: &[GUEST_TSO4], ..bad_headers(t) },
+    ),
+    back_end(
+        "backend-calls",
+        "As the back end of a virtio-user port: calls on every turn, and nonsense where it asks for kicks",
+        Lie::Calls,
+        greedy,
+    ),
     Attack {
         via: Via::Stream,
         ..attack("stream-long", "Frames of 65,000 B, at a port of kind stream", long_frames)
@@ -178,6 +274,14 @@ fn long_frames(target: &Target) -> Plan {
     Plan { entries: entries(target, 256), ..plan }
 }
 
+fn merged_frames(target: &Target) -> Plan {
+    Plan { needs: &[MERGEABLE], ..long_frames(target) }
+}
+
+fn tso_back(target: &Target) -> Plan {
+    Plan { needs: &[MERGEABLE, GUEST_TSO4], ..tso_segments(target) }
+}
+
 /// As many buffers of 128 B as `port::memif::Endpoint` puts into a chain.
 fn chained(target: &Target) -> Plan {
     Plan::of(vec![plain(target.to, target.own, 64 * 128, 1)])
@@ -224,6 +328,17 @@ fn bad_mss(target: &Target) -> Plan {
     frames.push(tso4(1448).before(&four[..TCP4 - 10]));
     frames.push(Header { gso_type: 0x7f, ..tso4(1448) }.before(&four));
     Plan { needs: &[CSUM, TSO4, TSO6], ..Plan::of(frames) }
+}
+
+/// Each of them is dropped, whatever its frame.
+fn bad_headers(target: &Target) -> Plan {
+    let frame = tcp4(target.to, target.own, 1514);
+    let far = Header { csum_start: 65_535, csum_offset: 65_535, ..tso4(1448) };
+    let (no_checksum, unknown) = (Header { flags: 0, ..tso4(1448) }, Header { gso_type: 0x7f, ..tso4(1448) });
+    // As many as divide a ring: then a back end writes each of them into a buffer once.
+    let headers = [tso4(1), far, no_checksum, unknown];
+    let frames = headers.map(|header| header.before(&frame)).to_vec();
+    Plan { entries: entries(target, 1024), needs: &[CSUM, TSO4], ..Plan::of(frames) }
 }
 
 fn kicks(_: &Target) -> Plan {

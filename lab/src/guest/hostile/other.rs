@@ -2,7 +2,9 @@
 //! one frame, which is copied; their share of the thread is larger than that of a prepared ring.
 
 use super::super::GuestError;
+use super::back_end::Lie;
 use super::device::Counts;
+use super::memif::Writing;
 use super::squad::Unit;
 use port::memif::{AttachError, Endpoint, Options};
 use std::io::{ErrorKind, Read, Write};
@@ -15,8 +17,12 @@ use std::time::Duration;
 pub(super) enum Via {
     /// A vhost-user socket.
     Vhost,
+    /// The back end's end of a vhost-user socket, for a switch whose port is the driver.
+    BackEnd(Lie),
     /// A memif socket, with buffers of so many bytes.
     Memif(u32),
+    /// A memif socket, with rings that the attacker writes itself.
+    RawMemif(Writing),
     /// A stream socket with lengths in front of frames.
     Stream,
 }

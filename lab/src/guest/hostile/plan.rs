@@ -26,6 +26,13 @@ pub struct Target {
     pub queue_size: Option<u16>,
 }
 
+impl Target {
+    /// Seen from the second device, whose frames go to the first.
+    pub(super) fn reversed(&self) -> Self {
+        Self { own: self.to, to: self.own, ..*self }
+    }
+}
+
 /// Buffers to receive into.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receive {
@@ -89,6 +96,12 @@ impl Plan {
     /// Frames, with their headers, that take turns, each in one buffer.
     pub(super) fn of(frames: Vec<Vec<u8>>) -> Self {
         Self::cut(frames, |at, len| vec![Piece { at, len }])
+    }
+
+    /// Every frame with its header, in one piece.
+    pub(super) fn frames(&self) -> Vec<Vec<u8>> {
+        let bytes = |piece: &Piece| &self.image[piece.at as usize..(piece.at + piece.len) as usize];
+        self.variants.iter().map(|pieces| pieces.iter().flat_map(bytes).copied().collect()).collect()
     }
 
     /// The frame of an image that holds one, without the virtio-net header.

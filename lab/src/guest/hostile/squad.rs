@@ -3,9 +3,12 @@
 
 use super::super::GuestError;
 use super::attacks::Attack;
+use super::back_end::{self, OFFER};
 use super::device::{Counts, Device};
+use super::memif;
 use super::other::{self, Via};
 use super::plan::{Plan, Target};
+use port::vhost_user::BackEnd;
 use port::virtio_user::{FrontEnd, FrontEndListener, RingKind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,6 +84,8 @@ struct Plug {
     ring: RingKind,
     mac: [u8; 6],
     anyway: bool,
+    /// Connections that were made before.
+    round: u64,
     ending: Arc<AtomicBool>,
 }
 
@@ -118,12 +123,27 @@ impl Socket {
             Self::Listen(_, listener) => listener.accept(TIMEOUT)?,
         })
     }
+
+    /// The same for a guest that is the back end.
+    fn open_back_end(&self) -> Result<BackEnd, GuestError> {
+        Ok(match self {
+            Self::Connect(path) => BackEnd::connect(path, OFFER)?,
+            Self::Listen(_, listener) => BackEnd::over(listener.accept_socket(TIMEOUT)?, OFFER),
+        })
+    }
 }
 
 impl Plug {
     fn once(&self) -> Result<Box<dyn Unit>, GuestError> {
+        let Self { plan, round, .. } = self;
         let path = self.socket.path();
         match self.via {
+            Via::BackEnd(lie) => {
+                let orders =
+                    back_end::Orders { plan, own: self.mac, lie, round: *round, anyway: self.anyway };
+                back_end::plug_in(self.socket.open_back_end()?, &orders, TIMEOUT)
+            }
+            Via::RawMemif(writing) => memif::plug_in(path, writing, plan, *round, TIMEOUT),
             Via::Memif(buffer) => other::memif(path, buffer, self.plan.frame().to_vec(), TIMEOUT),
             Via::Stream => other::stream(path, self.plan.frame()),
             Via::Vhost => {
@@ -178,7 +198,7 @@ impl Member {
     /// Plugs in on another thread, after a pause where a device was there before.
     fn call(&mut self, before: Option<Box<dyn Unit>>) {
         let (send, receive) = channel();
-        let plug = self.plug.clone();
+        let plug = Plug { round: self.account.connects, ..self.plug.clone() };
         std::thread::spawn(move || {
             if before.is_some() {
                 drop(before);
@@ -247,7 +267,8 @@ impl Squad {
         let member = |(n, (socket, (plan, mac))): (usize, (Socket, (Plan, _)))| {
             let (plan, ending) = (Arc::new(plan), ending.clone());
             let via = if n == 0 { attack.via } else { Via::Vhost };
-            let plug = Plug { socket, via, plan, ring: orders.ring, mac, anyway: orders.anyway, ending };
+            let plug =
+                Plug { socket, via, plan, ring: orders.ring, mac, anyway: orders.anyway, round: 0, ending };
             Member::new(plug, attack.reconnects && n == 0)
         };
         let members = sockets.into_iter().zip(roles).enumerate().map(member).collect();

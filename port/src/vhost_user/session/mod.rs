@@ -242,6 +242,12 @@ impl Session {
         self.features
     }
 
+    /// What ring `index` runs with. Returns `None` if it does not run.
+    pub fn running(&self, index: usize) -> Option<QueueSetup> {
+        let vring = self.vrings.get(index).filter(|vring| vring.running)?;
+        vring.setup(&self.memory, self.features?).ok()
+    }
+
     /// Regions and their bytes.
     pub fn memory_use(&self) -> (usize, u64) {
         let map = self.memory.load();

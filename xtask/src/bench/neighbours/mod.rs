@@ -184,7 +184,7 @@ fn cases(arguments: &NeighboursArguments) -> Result<Vec<Case>> {
 
 /// Whether an attack is made at a port of a kind that only linerate is measured with.
 fn is_own(attack: &str) -> bool {
-    attack.starts_with("memif-") || attack.starts_with("stream-")
+    ["memif-", "stream-", "backend-"].iter().any(|kind| attack.starts_with(kind))
 }
 
 /// The attacks that the guest knows.

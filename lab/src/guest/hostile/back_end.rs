@@ -1,0 +1,421 @@
+//! A back end of the vhost-user protocol that attacks the driver at a virtio-user port: it fills the driver's receive ring
+//! with the frames of a plan and empties its transmit ring, by the rings that a switch's own vhost-user port has, and
+//! beside that it does what its [`Lie`] says.
+//!
+//! A frame is written into a buffer once: the driver gives the same buffers again and again, and what stands in them stays.
+
+use super::super::GuestError;
+use super::arena::Area;
+use super::device::Counts;
+use super::frames::HEADER;
+use super::plan::Plan;
+use super::squad::Unit;
+use core::sync::atomic::{Ordering, fence};
+use mem::Translator;
+use port::vhost_user::message::ProtocolFeatures;
+use port::vhost_user::setup::QueueSetup;
+use port::vhost_user::{BackEnd, BackEndError, Features, Offer};
+use ring::device::{DeviceRing, Packed, Split, Sweep};
+use ring::{Descriptor, Token};
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Frames and buffers of one turn: what a greedy sender does at most.
+const BURST: usize = 64;
+const BUDGET: usize = 256;
+/// Frames that are sent before a lie.
+const HONEST: u64 = 64;
+/// Turns between two looks at the socket.
+const LOOK: u32 = 256;
+/// Where `num_buffers` stands in a header.
+const BUFFERS: usize = 10;
+/// Nothing that a buffer holds.
+const NOTHING: (usize, usize) = (usize::MAX, 0);
+
+/// What a back end writes that it must not, or need not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lie {
+    /// Nothing.
+    None,
+    /// Used entries under identifiers that the driver has not posted, or twice under one.
+    Ids,
+    /// Used lengths beyond the buffer.
+    Lengths,
+    /// More used entries than the ring has.
+    Index,
+    /// Frames that say to span no buffer, or more than there are.
+    Buffers,
+    /// Calls on every turn, one frame in each, and random words where the driver looks whether kicks are wanted.
+    Calls,
+}
+
+/// What an attack does with a connection.
+pub(super) struct Orders<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) own: [u8; 6],
+    pub(super) lie: Lie,
+    /// Which connection of the device this is: lies of several forms take turns.
+    pub(super) round: u64,
+    /// Attack also where the driver lacks features.
+    pub(super) anyway: bool,
+}
+
+/// What is offered: everything that a driver may choose from.
+pub(super) const OFFER: Offer = Offer {
+    features: Features(
+        Features::VERSION_1
+            | Features::PROTOCOL
+            | Features::EVENT_IDX
+            | Features::MRG_RXBUF
+            | Features::RING_PACKED
+            | Features::IN_ORDER
+            | Features::CSUM
+            | Features::HOST_TSO4
+            | Features::HOST_TSO6
+            | Features::HOST_USO
+            | Features::GUEST_CSUM
+            | Features::GUEST_TSO4
+            | Features::GUEST_TSO6
+            | Features::GUEST_USO4
+            | Features::GUEST_USO6,
+    ),
+    protocol: ProtocolFeatures(
+        ProtocolFeatures::REPLY_ACK | ProtocolFeatures::CONFIGURE_MEM_SLOTS | ProtocolFeatures::STATUS,
+    ),
+    queue_pairs: 1,
+    mtu: None,
+};
+
+impl From<BackEndError> for GuestError {
+    fn from(error: BackEndError) -> Self {
+        match error {
+            BackEndError::NoFrontEnd(..) | BackEndError::Closed => Self::Closed,
+            error => Self::Memory(error.to_string()),
+        }
+    }
+}
+
+/// Serves the front end until both rings run. `timeout` bounds each silence of the front end.
+pub(super) fn plug_in(
+    mut back_end: BackEnd,
+    orders: &Orders<'_>,
+    timeout: Duration,
+) -> Result<Box<dyn Unit>, GuestError> {
+    loop {
+        back_end.serve()?;
+        if let Some([receive, send]) = back_end.rings() {
+            judge(&receive, orders)?;
+            return if receive.features.has(Features::RING_PACKED) {
+                Ok(Box::new(Device::<Packed>::new(back_end, &receive, &send, orders)?))
+            } else {
+                Ok(Box::new(Device::<Split>::new(back_end, &receive, &send, orders)?))
+            };
+        }
+        if !back_end.wait(timeout)? {
+            return Err(GuestError::Closed);
+        }
+    }
+}
+
+fn judge(ring: &QueueSetup, orders: &Orders<'_>) -> Result<(), GuestError> {
+    let missing = orders.plan.needs.iter().find(|need| !ring.features.has(need.0));
+    missing.filter(|_| !orders.anyway).map_or(Ok(()), |need| Err(GuestError::NotOffered(need.1)))
+}
+
+/// One ring of the driver.
+struct Line<R> {
+    ring: R,
+    sweep: Sweep,
+    translator: Translator,
+    /// Where the driver looks whether kicks are wanted.
+    suppression: Area,
+    call: Option<Arc<OwnedFd>>,
+}
+
+impl<R: DeviceRing> Line<R> {
+    fn new(setup: &QueueSetup) -> Result<Self, GuestError> {
+        let translator = setup.memory.current(&mut 0);
+        let (map, size) = (translator.map(), u32::from(setup.size));
+        let bytes = if setup.features.has(Features::RING_PACKED) { 4 } else { 6 + 8 * size };
+        let suppression = Area::of_user(map, setup.device, bytes);
+        let outside = || GuestError::Memory("the device area lies outside the shared memory".into());
+        Ok(Self {
+            ring: R::new(&setup.layout(), map)?,
+            sweep: Sweep::default(),
+            suppression: suppression.ok_or_else(outside)?,
+            call: setup.call.clone(),
+            translator,
+        })
+    }
+
+    /// Calls the driver.
+    fn call(&self) -> u64 {
+        // A full counter is a call that is already pending.
+        let call = |fd: &Arc<OwnedFd>| rustix::io::write(fd, &1u64.to_ne_bytes());
+        u64::from(self.call.as_ref().map(call).is_some())
+    }
+
+    /// Random words in the first and the last field of the device area: flags and, if negotiated, the event.
+    fn confuse(&self, rng: &mut fastrand::Rng) {
+        self.suppression.store16(0, rng.u16(..), Ordering::Relaxed);
+        self.suppression.store16(self.suppression.len() - 2, rng.u16(..), Ordering::Relaxed);
+    }
+}
+
+/// Frames with their headers, in turn.
+struct Frames {
+    bytes: Vec<Vec<u8>>,
+    next: usize,
+}
+
+/// A back end that runs.
+struct Device<R> {
+    back_end: BackEnd,
+    /// The driver's receive ring.
+    fill: Line<R>,
+    /// Its transmit ring.
+    empty: Line<R>,
+    frames: Frames,
+    /// Receive buffers that were taken and not used.
+    free: VecDeque<Descriptor>,
+    /// By buffer, which piece of which frame stands there.
+    held: Vec<(usize, usize)>,
+    size: u16,
+    own: [u8; 6],
+    features: Features,
+    /// Whether transmitted frames are returned.
+    returns: bool,
+    per_second: Option<u32>,
+    due: Instant,
+    lie: Lie,
+    lied: bool,
+    round: u64,
+    turns: u32,
+    rng: fastrand::Rng,
+    counts: Counts,
+}
+
+impl<R: DeviceRing> Device<R> {
+    fn new(
+        back_end: BackEnd,
+        receive: &QueueSetup,
+        send: &QueueSetup,
+        orders: &Orders<'_>,
+    ) -> Result<Self, GuestError> {
+        let plan = orders.plan;
+        Ok(Self {
+            back_end,
+            fill: Line::new(receive)?,
+            empty: Line::new(send)?,
+            frames: Frames { bytes: plan.frames(), next: 0 },
+            free: VecDeque::new(),
+            held: vec![NOTHING; receive.size.into()],
+            size: receive.size,
+            own: orders.own,
+            features: receive.features,
+            returns: plan.receive.returns,
+            per_second: plan.per_second,
+            due: Instant::now(),
+            lie: orders.lie,
+            lied: false,
+            round: orders.round,
+            turns: 0,
+            rng: fastrand::Rng::with_seed(1),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Takes and returns what the driver has sent.
+    fn receive(&mut self) -> Result<usize, GuestError> {
+        if !self.returns {
+            return Ok(0);
+        }
+        let Line { ring, sweep, translator, .. } = &mut self.empty;
+        ring.sweep(BURST, sweep, translator)?;
+        let mut tokens = [Token::default(); BURST];
+        for (k, (head, token)) in sweep.heads[..sweep.len].iter().zip(&mut tokens).enumerate() {
+            *token = sweep.token(k);
+            self.counts.received += 1;
+            let mut front = [0; HEADER + 6];
+            if let Some(area) = Area::of_guest(translator, head.address, head.len) {
+                area.read(&mut front);
+            }
+            let to = &front[HEADER..];
+            self.counts.foreign += u64::from(to[0] & 1 == 0 && to != self.own);
+        }
+        ring.push_read(&tokens[..sweep.len]);
+        ring.publish();
+        Ok(sweep.len)
+    }
+
+    /// Takes receive buffers ahead of need.
+    fn take(&mut self) -> Result<(), GuestError> {
+        while self.free.len() < BUDGET {
+            let Line { ring, sweep, translator, .. } = &mut self.fill;
+            ring.sweep(BURST, sweep, translator)?;
+            if sweep.plain() == 0 {
+                break;
+            }
+            self.free.extend(&sweep.heads[..sweep.plain()]);
+        }
+        Ok(())
+    }
+
+    /// How many frames this turn may send.
+    fn most(&mut self) -> usize {
+        match self.per_second {
+            None if self.lie == Lie::Calls => 1,
+            None => BURST,
+            Some(_) if Instant::now() < self.due => 0,
+            Some(rate) => {
+                self.due = Instant::now() + Duration::from_secs(1) / rate;
+                1
+            }
+        }
+    }
+
+    fn send(&mut self) -> Result<usize, GuestError> {
+        if self.lied {
+            // The ring counts what it took and used, and does not any more.
+            return Ok(0);
+        }
+        self.take()?;
+        if self.counts.sent >= HONEST && self.free.len() > 1 && self.tell_lie() {
+            self.lied = true;
+            self.fill.ring.publish();
+            return Ok(1);
+        }
+        let (mut sent, mut left) = (0, BUDGET);
+        for _ in 0..self.most() {
+            let Some(n) = self.buffers().filter(|n| *n <= left && *n <= self.free.len()) else { break };
+            self.deliver(n);
+            (sent, left) = (sent + 1, left - n);
+        }
+        self.counts.sent += sent as u64;
+        self.fill.ring.publish();
+        Ok(sent)
+    }
+
+    /// How many buffers the next frame takes. Returns `None` without a frame or buffers.
+    fn buffers(&self) -> Option<usize> {
+        let (frame, room) = (self.frames.bytes.get(self.frames.next)?, self.free.front()?.len as usize);
+        let n = frame.len().div_ceil(room.max(1));
+        (n == 1 || self.features.has(Features::MRG_RXBUF)).then_some(n)
+    }
+
+    /// Delivers the next frame in `n` buffers.
+    fn deliver(&mut self, n: usize) {
+        let at = self.frames.next;
+        self.frames.next = (at + 1) % self.frames.bytes.len();
+        let frame = &mut self.frames.bytes[at];
+        frame[BUFFERS..HEADER].copy_from_slice(&(n as u16).to_le_bytes());
+        let mut rest = frame.as_slice();
+        for piece in 0..n {
+            let Some(buffer) = self.free.pop_front() else { return };
+            let (here, behind) = rest.split_at(rest.len().min(buffer.len as usize));
+            let held = self.held.get_mut(usize::from(buffer.link));
+            if let Some(held) = held.filter(|held| **held != (at, piece)) {
+                *held = (at, piece);
+                write(&mut self.fill.translator, buffer, here);
+            }
+            self.fill.ring.push_used(buffer.token(), here.len() as u32);
+            rest = behind;
+        }
+    }
+
+    /// Tells the lie of this connection. Returns whether it has one.
+    fn tell_lie(&mut self) -> bool {
+        if matches!(self.lie, Lie::None | Lie::Calls) {
+            return false;
+        }
+        let Some(buffer) = self.free.pop_front() else { return false };
+        let (own, len, size) = (buffer.token(), 76, self.size);
+        let unknown = |id| Token { id, slots: 1 };
+        match self.lie {
+            Lie::Ids => self.use_times(self.of_round([unknown(size), own, unknown(u16::MAX)]), len, 2),
+            Lie::Lengths => {
+                write(&mut self.fill.translator, buffer, &header_of(1));
+                self.use_times(own, self.of_round([buffer.len + 1, u32::MAX]), 1);
+            }
+            Lie::Index => self.use_times(own, len, usize::from(size) + 1),
+            Lie::Buffers => {
+                let says = self.of_round([0, u16::MAX, BURST as u16 + 1]);
+                write(&mut self.fill.translator, buffer, &header_of(says));
+                self.use_times(own, len, 1);
+            }
+            Lie::None | Lie::Calls => {}
+        }
+        true
+    }
+
+    /// The form that a lie has this time.
+    fn of_round<T: Copy, const N: usize>(&self, forms: [T; N]) -> T {
+        forms[self.round as usize % N]
+    }
+
+    /// Uses a buffer `times` times. A packed ring has no index: it ends with the descriptors that were taken.
+    fn use_times(&mut self, token: Token, len: u32, times: usize) {
+        let most = if self.features.has(Features::RING_PACKED) { self.free.len() + 1 } else { times };
+        (0..times.min(most)).for_each(|_| self.fill.ring.push_used(token, len));
+    }
+
+    fn notify(&mut self) {
+        if self.lie == Lie::Calls {
+            for line in [&self.fill, &self.empty] {
+                line.confuse(&mut self.rng);
+                self.counts.kicks += line.call();
+            }
+            return;
+        }
+        // Orders what was used before the loads of the driver's suppression fields.
+        fence(Ordering::SeqCst);
+        for line in [&mut self.fill, &mut self.empty] {
+            if line.ring.should_call() {
+                self.counts.kicks += line.call();
+            }
+        }
+    }
+}
+
+/// A header that says nothing but how many buffers its frame spans.
+fn header_of(buffers: u16) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[BUFFERS..].copy_from_slice(&buffers.to_le_bytes());
+    header
+}
+
+fn write(translator: &mut Translator, buffer: Descriptor, bytes: &[u8]) {
+    // A driver that names memory which it has not shared gets nothing.
+    if let Some(area) = Area::of_guest(translator, buffer.address, buffer.len) {
+        area.fill(bytes);
+    }
+}
+
+impl<R: DeviceRing> Unit for Device<R> {
+    fn step(&mut self) -> Result<(), GuestError> {
+        let done = match (self.receive(), self.send()) {
+            (Ok(received), Ok(sent)) => received + sent,
+            // The memory of a connection that the driver has closed says nothing any more.
+            _ if self.back_end.is_closed() => return Err(GuestError::Closed),
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        if done > 0 || self.lie == Lie::Calls {
+            self.notify();
+        }
+        self.turns += 1;
+        if self.turns.is_multiple_of(LOOK) {
+            self.back_end.serve()?;
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn is_closed(&self) -> bool {
+        self.back_end.is_closed()
+    }
+}
