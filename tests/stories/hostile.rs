@@ -79,10 +79,32 @@ enum Listens {
     Guests,
 }
 
+/// Where attacks are made.
+#[derive(Clone, Copy)]
+struct Scene {
+    ring: &'static str,
+    listens: Listens,
+    /// The switch's workers, as its configuration says it.
+    workers: &'static str,
+}
+
+impl Scene {
+    const fn of(ring: &'static str) -> Self {
+        Self { ring, listens: Listens::Switch, workers: "[[worker]]\n" }
+    }
+
+    /// What attacks do to the switch and the calm pair; an empty list is as it should be.
+    fn faults<'a>(self, attacks: impl IntoIterator<Item = &'a (&'a str, Trace)>) -> String {
+        let of = |(name, trace): &(&str, Trace)| faults(name, *trace, self);
+        attacks.into_iter().flat_map(of).collect::<Vec<_>>().join("\n")
+    }
+}
+
 /// A switch whose attacker has a port of the kind that the attack needs, and with these rings if the switch chooses them.
-fn start(folder: &Path, attack: &str, ring: &str, listens: Listens) -> Switch {
+fn start(folder: &Path, attack: &str, scene: Scene) -> Switch {
+    let Scene { ring, listens, workers } = scene;
     let mode = if listens == Listens::Switch { "server" } else { "client" };
-    let mut text = "[[worker]]\n".to_owned();
+    let mut text = workers.to_owned();
     for name in PORTS {
         let kind = if name == "attacker" { kind(attack) } else { "vhost-user" };
         let rings = if kind == "virtio-user" { format!("ring = \"{ring}\"\n") } else { String::new() };
@@ -101,7 +123,7 @@ fn number(value: &Value, key: &str) -> u64 {
 }
 
 /// Runs an attack beside the calm pair and returns what the guests report.
-fn attack(folder: &Path, name: &str, ring: &str, listens: Listens) -> Value {
+fn attack(folder: &Path, name: &str, Scene { ring, listens, .. }: Scene) -> Value {
     let path = |port: &str| folder.join(port).display().to_string();
     let (own, receiver) = (path("attacker"), path("receiver"));
     let (a, b) = (path("calm-a"), path("calm-b"));
@@ -123,16 +145,16 @@ fn traces(report: &Value, counted: &[Counters]) -> u64 {
 }
 
 /// What an attack did to the switch and the calm pair; an empty list is as it should be.
-fn faults(name: &str, ring: &str, trace: Trace, listens: Listens) -> Vec<String> {
+fn faults(name: &str, trace: Trace, scene: Scene) -> Vec<String> {
     let folder = folder();
-    let switch = start(folder.path(), name, ring, listens);
-    let report = attack(folder.path(), name, ring, listens);
+    let switch = start(folder.path(), name, scene);
+    let report = attack(folder.path(), name, scene);
     let counted = switch.settled(&PORTS);
     assert_sums_agree(&counted);
     let mut faults = Vec::new();
     let mut check = |holds: bool, what: &str| {
         if !holds {
-            faults.push(format!("{name}, {ring}: {what}"));
+            faults.push(format!("{name}, {}, {}: {what}", scene.ring, scene.workers.escape_default()));
         }
     };
     let (mut received, mut stolen) = (0, 0);
@@ -168,12 +190,10 @@ const OF_RINGS: [&str; 10] = [
     "backend-calls",
 ];
 
-fn all(ring: &str) {
+fn all(ring: &'static str) {
     let wanted = |name: &&str| ring == RINGS[0] || OF_RINGS.contains(name);
-    let attacks = ATTACKS.iter().filter(|(name, _)| wanted(name));
-    let faults: Vec<_> =
-        attacks.flat_map(|(name, trace)| faults(name, ring, *trace, Listens::Switch)).collect();
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let faults = Scene::of(ring).faults(ATTACKS.iter().filter(|(name, _)| wanted(name)));
+    assert!(faults.is_empty(), "{faults}");
 }
 
 #[test]
@@ -198,11 +218,23 @@ fn attackers_on_packed_rings_in_order_leave_the_calm_pair_its_frames() {
 
 #[test]
 fn a_back_end_that_listens_attacks_a_switch_that_connects() {
-    let found: Vec<_> = [("backend-long", Trace::None), ("backend-ids", Trace::Named)]
-        .into_iter()
-        .flat_map(|(name, trace)| faults(name, RINGS[2], trace, Listens::Guests))
-        .collect();
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    let scene = Scene { listens: Listens::Guests, ..Scene::of(RINGS[2]) };
+    let faults = scene.faults(&[("backend-long", Trace::None), ("backend-ids", Trace::Named)]);
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+fn attackers_leave_the_calm_pair_its_frames_in_every_execution_model() {
+    let attacks = ["tso-pieces-broadcast", "chains", "tiny-buffers", "bad-headers"];
+    for workers in [
+        "[[worker]]\n[[worker]]\n",
+        "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n",
+        "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n",
+    ] {
+        let scene = Scene { workers, ..Scene::of(RINGS[0]) };
+        let faults = scene.faults(ATTACKS.iter().filter(|(name, _)| attacks.contains(name)));
+        assert!(faults.is_empty(), "{faults}");
+    }
 }
 
 #[test]

@@ -23,6 +23,9 @@ use wire::MacAddress;
 /// Address of the calm receiver.
 pub(super) const RECEIVER: MacAddress = MacAddress::new([2, 0, 0, 0, 1, 2]);
 const SENDER: MacAddress = MacAddress::new([2, 0, 0, 0, 1, 1]);
+/// Frames that are sent at once at most, after the thread was stalled: more than an attacker's turn makes due at 100 kpps. A
+/// backlog of a stall's length would be measured as latency of the switch.
+const CATCH_UP: u64 = 8;
 /// How long each phase is if no number is given.
 const SECONDS: f64 = 2.0;
 /// How long the switch is given to learn where the calm guests are, before anything is measured.
@@ -145,7 +148,7 @@ fn phase(
         pace: Pace::Constant,
         duration,
         warm_up,
-        catch_up: None,
+        catch_up: Some(CATCH_UP),
         patience: DRAIN,
         announce: true,
     };

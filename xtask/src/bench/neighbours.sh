@@ -32,12 +32,12 @@ esac
 start_linerate() {
     {
         case "$MODEL" in
-            inline) printf '[[worker]]\ncpu = %s\nqueue_full = "%s"\n' "$SWITCH_CPU" "$full" ;;
-            stealing) printf '[worker]\nmodel = "stealing"\nwork = [%s]\nqueue_full = "%s"\n' "$SWITCH_CPU" "$full" ;;
+            inline) printf '[[worker]]\ncpu = %s\npolling = "busy"\nqueue_full = "%s"\n' "$SWITCH_CPU" "$full" ;;
+            stealing) printf '[worker]\nmodel = "stealing"\nwork = [%s]\npolling = "busy"\nqueue_full = "%s"\n' "$SWITCH_CPU" "$full" ;;
             pipeline)
                 printf '[worker]\nmodel = "pipeline"\nrx = [%s]\nwork = [%s]\ntx = [%s]\n' \
                     "$SWITCH_CPU" "$SWITCH_CPU" "$SWITCH_CPU"
-                printf 'queue_full = "%s"\n' "$full"
+                printf 'polling = "busy"\nqueue_full = "%s"\n' "$full"
                 ;;
         esac
         for name in a b x y; do

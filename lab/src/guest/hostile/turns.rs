@@ -18,7 +18,7 @@ pub struct Turns {
 pub struct Shares {
     /// The part of the time that the attack took.
     pub attacker: f64,
-    /// The longest part of the time between two turns.
+    /// The longest part of the time between two turns or in one.
     pub longest_stall: f64,
     /// Turns.
     pub turns: u64,
@@ -38,7 +38,10 @@ impl Turns {
         self.stall = self.stall.max(before.saturating_sub(self.last));
         self.squad.step();
         self.last = mem::ticks();
-        self.spent += self.last.saturating_sub(before);
+        let took = self.last.saturating_sub(before);
+        // A turn takes microseconds, so one of milliseconds was interrupted.
+        self.stall = self.stall.max(took);
+        self.spent += took;
         self.count += 1;
     }
 
