@@ -127,7 +127,7 @@ fn attack(folder: &Path, name: &str, Scene { ring, listens, .. }: Scene) -> Valu
     let path = |port: &str| folder.join(port).display().to_string();
     let (own, receiver) = (path("attacker"), path("receiver"));
     let (a, b) = (path("calm-a"), path("calm-b"));
-    let mut words = vec!["guest", "--hostile", name, "--ring", ring, "--seconds", "0.4", "-o", "json"];
+    let mut words = vec!["guest", "--hostile", name, "--ring", ring, "--seconds", "0.2", "-o", "json"];
     let side = if listens == Listens::Switch { "--connect" } else { "--listen" };
     words.extend([side, &own, side, &receiver, "--calm", &a, "--calm", &b]);
     let mut guest = Process::spawn(folder, &format!("guest-{name}-{ring}"), binary::linerate(), &words);
