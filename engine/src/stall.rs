@@ -3,7 +3,7 @@
 //! Protocol. The queue is behind a lock, and whoever serves it holds the lock from `rx` until `complete` and the notification
 //! behind it: taking, judging, sending and giving back of one burst are one piece, so bursts of a queue are sent in the order
 //! in which they were taken, and with them the packets of each flow. Workers only *try* the lock: one that finds it held goes
-//! on to its other work, because whoever holds it does the work that there is. Only for a command of control's they wait for it,
+//! on to its other work, because its holder does the work that there is. Only for a command of control's do they wait for it,
 //! with a limit: a queue has to hear of changed memory, and nothing may be carried over for a port that is gone.
 //!
 //! One worker is the queue's home: it polls it in every round, sleeps on its kick, and arms it. Another one looks at

@@ -413,16 +413,22 @@ fn an_index_that_goes_back_is_a_fault_on_either_ring() {
     assert_eq!(fault, PortFault::PeerRing(RingFault::Index { theirs: 2, ours: 2, size: SIZE }));
 }
 
+/// A bench that runs; with `forked`, its transmit queue is one of two handles.
+fn running(dir: &Path, forked: bool) -> Bench {
+    let mut bench = Bench::new(dir);
+    bench.run();
+    if forked {
+        let fork = bench.engine.tx.get_mut(&0).unwrap().fork();
+        bench.engine.tx.insert(0, fork);
+    }
+    bench
+}
+
 #[test]
 fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
     let dir = tempfile::tempdir().unwrap();
     for forked in [false, true] {
-        let mut bench = Bench::new(dir.path());
-        bench.run();
-        if forked {
-            let fork = bench.engine.tx.get_mut(&0).unwrap().fork();
-            bench.engine.tx.insert(0, fork);
-        }
+        let mut bench = running(dir.path(), forked);
         let before = bench.peek(BUFFERS, 8192);
         bench.describe(BACK, 0, 0, 0, 100, REGION as u32 - 99);
         bench.head(BACK, 1);
@@ -446,12 +452,7 @@ fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
 fn looking_for_room_in_small_buffers_is_charged_and_a_ring_without_buffers_has_no_room() {
     let dir = tempfile::tempdir().unwrap();
     for forked in [false, true] {
-        let mut bench = Bench::new(dir.path());
-        bench.run();
-        if forked {
-            let fork = bench.engine.tx.get_mut(&0).unwrap().fork();
-            bench.engine.tx.insert(0, fork);
-        }
+        let mut bench = running(dir.path(), forked);
         assert!(!bench.engine.tx.get_mut(&0).unwrap().has_room(0));
         (0..128).for_each(|slot| bench.describe(BACK, slot, 0, 0, 1, BUFFERS as u32));
         bench.head(BACK, 128);

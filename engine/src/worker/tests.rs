@@ -25,6 +25,8 @@ struct Source {
     frame: Vec<u8>,
     len: usize,
     offload: Offload,
+    /// Whether every packet is dropped while it is received.
+    drops: bool,
     left: usize,
     state: Arc<Mutex<Given>>,
 }
@@ -40,14 +42,19 @@ impl Source {
     fn new(frame: &[u8], (len, left): (usize, usize), offload: Offload) -> Self {
         let spec = PoolSpec { buffers: 512, size: u16::MAX / 128 * 128, pages: Pages::Ordinary };
         let cache = Pool::new(spec).unwrap().cache();
-        Self { cache, frame: frame.to_vec(), len, offload, left, state: Arc::default() }
+        Self { cache, frame: frame.to_vec(), len, offload, drops: false, left, state: Arc::default() }
     }
 
     fn push(&mut self, burst: &mut Burst) {
         if self.len == self.frame.len() {
             assert!(burst.push_own(&self.frame));
-            return;
+        } else {
+            self.push_buffer(burst);
         }
+        burst.set_offload(burst.len() - 1, self.offload);
+    }
+
+    fn push_buffer(&mut self, burst: &mut Burst) {
         let mut buffer = self.cache.alloc().expect("there is a buffer for each packet on its way");
         buffer.reset(0);
         buffer.append(self.len).unwrap()[..self.frame.len()].copy_from_slice(&self.frame);
@@ -60,8 +67,12 @@ impl RxQueue for Source {
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
         while burst.len() < burst.room() && self.left > 0 {
-            self.push(burst);
-            burst.set_offload(burst.len() - 1, self.offload);
+            if self.drops {
+                burst.give_back(port::Token { id: 0, slots: 1 });
+                tally.drop(DropReason::BadOffload, 1);
+            } else {
+                self.push(burst);
+            }
             self.left -= 1;
             tally.packets += 1;
             tally.bytes += self.len as u64;
@@ -527,47 +538,11 @@ fn random_packets_outputs_and_room_leave_sums_that_agree() {
     }
 }
 
-/// A queue whose packets are all dropped while they are received, and that always has more.
-struct Unusable;
-
-impl RxQueue for Unusable {
-    fn prefetch(&self) {}
-
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        let n = burst.room();
-        (0..n).for_each(|_| burst.give_back(port::Token { id: 0, slots: 1 }));
-        tally.packets += n as u64;
-        tally.drop(DropReason::BadOffload, n as u64);
-        Ok(())
-    }
-
-    fn complete(&mut self, _: &Burst) {}
-
-    fn notify(&mut self) {}
-
-    fn arm(&mut self) -> Result<bool, PortFault> {
-        Ok(true)
-    }
-
-    fn disarm(&mut self) {}
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
-    }
-}
-
 #[test]
 fn a_queue_whose_packets_are_all_dropped_while_they_are_received_takes_no_turns_of_others() {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::NONE);
-    bench.worker.obey_one(Command::StartRx(key(0), Serial(0), Box::new(Unusable)));
+    let useless = Source { drops: true, ..Source::new(&[2; 60], (60, usize::MAX), Offload::NONE) };
+    bench.worker.obey_one(Command::StartRx(key(0), Serial(0), Box::new(useless)));
     let calm = bench.source(1, &[4; 60], (60, usize::MAX), Offload::NONE);
     for _ in 0..1_000 {
         bench.worker.round();

@@ -8,7 +8,7 @@ use super::super::GuestError;
 use super::arena::Area;
 use super::device::Counts;
 use super::frames::HEADER;
-use super::plan::Plan;
+use super::plan::{Pace, Plan};
 use super::squad::Unit;
 use core::sync::atomic::{Ordering, fence};
 use mem::Translator;
@@ -20,7 +20,7 @@ use ring::{Descriptor, Token};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Frames and buffers of one turn: what a greedy sender does at most.
 const BURST: usize = 64;
@@ -187,8 +187,7 @@ struct Device<R> {
     features: Features,
     /// Whether transmitted frames are returned.
     returns: bool,
-    per_second: Option<u32>,
-    due: Instant,
+    pace: Pace,
     lie: Lie,
     lied: bool,
     round: u64,
@@ -216,8 +215,7 @@ impl<R: DeviceRing> Device<R> {
             own: orders.own,
             features: receive.features,
             returns: plan.receive.returns,
-            per_second: plan.per_second,
-            due: Instant::now(),
+            pace: Pace::of(plan),
             lie: orders.lie,
             lied: false,
             round: orders.round,
@@ -263,19 +261,6 @@ impl<R: DeviceRing> Device<R> {
         Ok(())
     }
 
-    /// How many frames this turn may send.
-    fn most(&mut self) -> usize {
-        match self.per_second {
-            None if self.lie == Lie::Calls => 1,
-            None => BURST,
-            Some(_) if Instant::now() < self.due => 0,
-            Some(rate) => {
-                self.due = Instant::now() + Duration::from_secs(1) / rate;
-                1
-            }
-        }
-    }
-
     fn send(&mut self) -> Result<usize, GuestError> {
         if self.lied {
             // The ring counts what it took and used, and does not any more.
@@ -288,7 +273,8 @@ impl<R: DeviceRing> Device<R> {
             return Ok(1);
         }
         let (mut sent, mut left) = (0, BUDGET);
-        for _ in 0..self.most() {
+        let most = if self.lie == Lie::Calls { 1 } else { BURST };
+        for _ in 0..self.pace.allowed(most) {
             let Some(n) = self.buffers().filter(|n| *n <= left && *n <= self.free.len()) else { break };
             self.deliver(n);
             (sent, left) = (sent + 1, left - n);

@@ -3,7 +3,7 @@
 use super::super::GuestError;
 use super::arena::{Area, Arena};
 use super::frames::HEADER;
-use super::plan::{Piece, Plan, Receive};
+use super::plan::{Pace, Piece, Plan, Receive};
 use super::replay::{DESC, Desc, INDIRECT, NEXT, Replay, WRITE};
 use super::squad::Unit;
 use core::sync::atomic::{Ordering, fence};
@@ -12,7 +12,6 @@ use port::virtio_user::{FrontEnd, RingKind, VringSetup};
 use ring::Layout;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 /// Chains and descriptors of one turn: what a greedy sender does at most.
 const BURST: usize = 64;
@@ -56,7 +55,7 @@ pub(super) struct Device {
     counts: Counts,
     /// Receive buffers that continue a frame.
     rest: u16,
-    due: Option<Instant>,
+    pace: Pace,
     rng: fastrand::Rng,
     _arena: Arena,
 }
@@ -120,10 +119,10 @@ impl Device {
             (arena.area(map.buffers, room)?, arena.area(map.image, plan.image.len().max(1) as u64)?);
         front_end.share(&arena.shared())?;
         front_end.start(&[rx.setup(&layouts[0]), tx.setup(&layouts[1])])?;
-        let (plan, due) = (plan.clone(), plan.per_second.map(|_| Instant::now()));
+        let (plan, pace) = (plan.clone(), Pace::of(plan));
         let (counts, rng) = (Counts::default(), fastrand::Rng::with_seed(1));
         let mut device =
-            Self { front_end, tx, rx, plan, own, buffers, image, counts, rest: 0, due, rng, _arena: arena };
+            Self { front_end, tx, rx, plan, own, buffers, image, counts, rest: 0, pace, rng, _arena: arena };
         device.rx.ring.post(usize::MAX, usize::MAX, |_| {});
         device.kick();
         Ok(device)
@@ -167,17 +166,10 @@ impl Device {
     }
 
     fn send(&mut self) -> usize {
-        let most = match (&mut self.due, self.plan.per_second) {
-            (Some(due), Some(rate)) => {
-                let now = Instant::now();
-                if now < *due {
-                    return 0;
-                }
-                *due = now + Duration::from_secs(1) / rate;
-                1
-            }
-            _ => BURST,
-        };
+        let most = self.pace.allowed(BURST);
+        if most == 0 {
+            return 0;
+        }
         let Self { plan, image, rng, tx, .. } = self;
         tx.ring.post(most, BUDGET, |chain| {
             if plan.random_source {

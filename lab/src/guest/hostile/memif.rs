@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::squad::Unit;
 use port::memif::{Options, RawClient, RawEntry, RawRing};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Frames of one turn: what a greedy sender does at most.
 const BURST: u16 = 64;
@@ -42,8 +42,6 @@ struct Device {
     /// The next entry to send by, and the next that the server fills.
     head: u16,
     taken: u16,
-    per_second: Option<u32>,
-    due: Instant,
     broken: bool,
     round: u64,
     turns: u32,
@@ -66,8 +64,6 @@ pub(super) fn plug_in(
         frame: plan.frame().to_vec(),
         head: 0,
         taken: 0,
-        per_second: plan.per_second,
-        due: Instant::now(),
         broken: false,
         round,
         turns: 0,
@@ -129,25 +125,15 @@ impl Device {
         let free = ring.size().saturating_sub(self.head.wrapping_sub(ring.theirs()));
         let (frames, entries) = match self.writing {
             Writing::Pieces => (free / CHAIN, free / CHAIN * CHAIN),
-            _ => (free.min(self.most()), free.min(self.most())),
+            _ => (free.min(BURST), free.min(BURST)),
         };
         if entries == 0 {
             return;
-        }
-        if let Some(rate) = self.per_second {
-            self.due = Instant::now() + Duration::from_secs(1) / rate;
         }
         self.head = self.head.wrapping_add(entries);
         self.counts.sent += u64::from(frames);
         self.client.to_server.publish(self.head);
         self.client.to_server.wake();
-    }
-
-    fn most(&self) -> u16 {
-        match self.per_second {
-            None => BURST,
-            Some(_) => u16::from(Instant::now() >= self.due),
-        }
     }
 
     /// Breaks the ring to the server, if that is the attack, once every entry went through it.

@@ -2,6 +2,7 @@
 
 use super::super::frames::Mac;
 use super::frames::HEADER;
+use std::time::{Duration, Instant};
 
 /// A feature and its name.
 pub(super) type Need = (u64, &'static str);
@@ -64,6 +65,30 @@ pub(super) struct Plan {
     /// Whether every turn kicks.
     pub(super) kicks: bool,
     pub(super) receive: Receive,
+}
+
+/// When a plan's chains may be sent.
+pub(super) struct Pace {
+    every: Option<Duration>,
+    due: Instant,
+}
+
+impl Pace {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self { every: plan.per_second.map(|rate| Duration::from_secs(1) / rate), due: Instant::now() }
+    }
+
+    /// How many chains this turn may send: `most` without a rate, and otherwise one when it is due.
+    #[inline]
+    pub(super) fn allowed(&mut self, most: usize) -> usize {
+        let Some(every) = self.every else { return most };
+        let now = Instant::now();
+        if now < self.due {
+            return 0;
+        }
+        self.due = now + every;
+        1
+    }
 }
 
 impl Default for Receive {
