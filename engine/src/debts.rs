@@ -6,33 +6,62 @@
 //! packets adds that to the meters of the port's queues before their next turn. A burst that goes to one output as it is
 //! costs the same on either side and leaves no debt.
 //!
+//! A debt is settled late, by what hops hold. So beside it stands the last price, what a packet of the port was found to cost
+//! beyond what was charged, as soon as it was known where a burst goes: the stage in front lets no more packets into a
+//! hop than are a turn's work at that price.
+//!
 //! Protocol: a debt only grows; those that charge add to it with `Relaxed`, because nothing else is published with it, and
-//! each stage that takes packets remembers how much of it it has settled. A debt that is seen late is settled late, by as
-//! much as hops hold.
+//! each stage that takes packets remembers how much of it it has settled. A price is a hint: the last one that any stage found
+//! is taken, with the next debt.
 
 use mem::line::Padded;
 use mem::shim::atomic::{AtomicU64, Ordering};
 use port::PortId;
 
-/// By port, units of work ([`port::work`]) since the start.
+/// What one port owes, in units of work ([`port::work`]).
+#[derive(Debug, Default)]
+struct Debt {
+    /// Since the start.
+    owed: AtomicU64,
+    /// A packet's.
+    price: AtomicU64,
+}
+
+/// By port.
 #[derive(Debug)]
-pub(crate) struct Debts(Box<[Padded<AtomicU64>]>);
+pub(crate) struct Debts(Box<[Padded<Debt>]>);
 
 impl Debts {
     /// For ports with numbers below `ports`, and for the number of hops' own queues, which owe nothing.
     pub(crate) fn new(ports: usize) -> Self {
-        Self((0..=ports).map(|_| Padded(AtomicU64::new(0))).collect())
+        Self((0..=ports).map(|_| Padded(Debt::default())).collect())
     }
 
     /// Work beyond what was charged in front was done for packets of `port`.
     #[cold]
     pub(crate) fn charge(&self, port: PortId, units: u64) {
-        self.0[usize::from(port.0)].0.fetch_add(units, Ordering::Relaxed);
+        self.at(port).owed.fetch_add(units, Ordering::Relaxed);
+    }
+
+    /// `packets` packets of `port` cost `units` beyond what was charged in front, or will.
+    #[cold]
+    pub(crate) fn set_price(&self, port: PortId, units: u64, packets: usize) {
+        self.at(port).price.store(units / packets.max(1) as u64, Ordering::Relaxed);
     }
 
     /// All that was ever charged to `port`.
     #[inline(always)]
     pub(crate) fn of(&self, port: PortId) -> u64 {
-        self.0[usize::from(port.0)].0.load(Ordering::Relaxed)
+        self.at(port).owed.load(Ordering::Relaxed)
+    }
+
+    /// What a packet of `port` was last found to owe.
+    pub(crate) fn price(&self, port: PortId) -> u64 {
+        self.at(port).price.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn at(&self, port: PortId) -> &Debt {
+        &self.0[usize::from(port.0)].0
     }
 }

@@ -266,6 +266,7 @@ impl Worker {
             return self.with_account(at, |worker, account| worker.carry_behind(index, from, account));
         }
         let burst = &mut self.bursts[index];
+        self.out.price = self.rx[at].account.price();
         self.classifier.classify(burst, from.port);
         if !self.out.send_all(burst, &mut self.classifier, from) {
             return self.carry_own(index, at, from);
@@ -276,7 +277,9 @@ impl Worker {
         slot.dirty = true;
         let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
         if slot.account.is_hop && beyond > 0 {
+            let packets = burst.len();
             self.owe(from.port, beyond);
+            self.set_price(from.port, beyond, packets);
         }
     }
 
@@ -288,24 +291,32 @@ impl Worker {
         }
     }
 
+    /// That is what it will owe, or does, for so many packets.
+    #[cold]
+    fn set_price(&self, port: PortId, units: u64, packets: usize) {
+        if let Some(debts) = self.debts.as_ref().filter(|_| units > 0) {
+            debts.set_price(port, units, packets);
+        }
+    }
+
     /// Charges the queue at `at` with what its port has come to owe.
     #[inline(always)]
     fn settle(&mut self, at: usize) {
         let Some(debts) = &self.debts else { return };
         let owed = debts.of(self.rx[at].key.port);
         if owed != self.rx[at].settled {
-            self.settle_for(at, owed);
+            self.settle_for(at, owed, debts.price(self.rx[at].key.port));
         }
     }
 
     /// The queues that the port has here pay in equal parts.
     #[cold]
-    fn settle_for(&mut self, at: usize, owed: u64) {
+    fn settle_for(&mut self, at: usize, owed: u64, price: u64) {
         let port = self.rx[at].key.port;
         let queues = self.rx.iter().filter(|slot| slot.key.port == port).count() as u64;
         let slot = &mut self.rx[at];
         let debt = owed - std::mem::replace(&mut slot.settled, owed);
-        slot.account.owe(debt / queues, &mut self.level);
+        slot.account.owe(debt / queues, price, &mut self.level);
     }
 
     /// Where a burst of the queue at `at` entered the switch.

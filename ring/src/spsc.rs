@@ -104,6 +104,11 @@ impl<T: Send> Producer<T> {
         self.ring.slots.len()
     }
 
+    /// The position behind the last item that was appended: how many there were so far. It wraps.
+    pub fn appended(&self) -> usize {
+        self.tail
+    }
+
     /// Slots that can be filled now, if at least `wanted` are; otherwise as many as there are after a fresh look.
     #[inline(always)]
     pub fn room(&mut self, wanted: usize) -> usize {

@@ -40,17 +40,21 @@ impl Hops {
         self.spreads
     }
 
-    /// Sends packets on to where `to` is reached. `false` where no hop leads there.
+    /// Sends packets on to where `to` is reached; `work` units are to be done there, beyond handing them on, as far as is
+    /// known. `false` where no hop leads there.
     pub(crate) fn send(
         &mut self,
         (burst, picks): (&Burst, &[u8]),
-        route: Route,
-        alone: bool,
+        (route, alone): (Route, bool),
+        work: u64,
         tally: &mut Tally,
     ) -> bool {
         let at = if self.spreads { route.to.0 as usize } else { self.routes[usize::from(route.to.0)].into() };
         let Some(sender) = self.senders.get_mut(at) else { return false };
         sender.send(self.kernel, (burst, picks), (route, alone), tally);
+        if work > 0 && self.waits {
+            sender.owes(work);
+        }
         self.dirty = true;
         true
     }
@@ -61,9 +65,10 @@ impl Hops {
         self.waits
     }
 
-    /// Whether every hop has room for two bursts: the one that waits to be judged and the one that would be taken.
+    /// Whether every hop has room for two bursts, the one that waits to be judged and the one that would be taken, and holds
+    /// less work than a turn is.
     pub(crate) fn have_room(&mut self) -> bool {
-        self.senders.iter_mut().all(|sender| sender.room(2 * BURST) >= 2 * BURST)
+        self.senders.iter_mut().all(|sender| sender.is_open(2 * BURST))
     }
 
     /// Whether anything was sent since the last `notify`, or has found no room yet.

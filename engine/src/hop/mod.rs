@@ -15,6 +15,7 @@
 //! What a hop must never do: lose a parcel, let two stages have one buffer, count as a port's traffic, or wait.
 
 mod alarm;
+mod backlog;
 mod hops;
 mod parcel;
 mod receiver;

@@ -6,6 +6,7 @@
 //! staged also when the ring is full, and published as there is room; nothing else is taken until all of them are.
 
 use super::alarm::Alarm;
+use super::backlog::Backlog;
 use super::parcel::Parcel;
 use super::{DATA, HEADROOM, store};
 use mem::copy::{Choice, Kernel};
@@ -30,6 +31,7 @@ pub(crate) struct Sender {
     unit: usize,
     /// Whether more is staged than there is room for in the ring.
     holds: bool,
+    backlog: Backlog,
     alarm: Arc<Alarm>,
     /// Whether anything was published since the receiver was last rung for.
     rings: bool,
@@ -38,13 +40,34 @@ pub(crate) struct Sender {
 impl Sender {
     pub(super) fn new(ring: Producer<Parcel>, alarm: Arc<Alarm>, unit: usize, holds: bool) -> Self {
         let staged = VecDeque::with_capacity(ring.capacity());
-        Self { ring, staged, fresh: Vec::with_capacity(LONGEST), unit, holds, alarm, rings: false }
+        let (fresh, backlog) = (Vec::with_capacity(LONGEST), Backlog::default());
+        Self { ring, staged, fresh, unit, holds, backlog, alarm, rings: false }
     }
 
     /// Parcels that there is room for, if at least `wanted` are; otherwise as many as there are after a fresh look.
     #[inline]
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         self.ring.room(wanted.saturating_add(self.staged.len())).saturating_sub(self.staged.len())
+    }
+
+    /// Whether so many parcels find room, and no long work waits in front of them.
+    #[inline]
+    pub(super) fn is_open(&mut self, parcels: usize) -> bool {
+        self.room(parcels) >= parcels && !(self.backlog.is_long() && self.is_busy())
+    }
+
+    /// Whether there is long work after a fresh look at what the receiver has taken.
+    #[cold]
+    fn is_busy(&mut self) -> bool {
+        let waiting = self.ring.capacity() - self.ring.room(usize::MAX);
+        self.backlog.take(self.ring.appended().wrapping_sub(waiting));
+        self.backlog.is_long()
+    }
+
+    /// What was sent last is `work` units to be done behind the hop, beyond handing it on.
+    #[cold]
+    pub(super) fn owes(&mut self, work: u64) {
+        self.backlog.add(self.ring.appended().wrapping_add(self.staged.len()), work);
     }
 
     /// Whether the receiver does not see everything yet.

@@ -92,6 +92,12 @@ impl Account {
         self.limit
     }
 
+    /// What a packet costs if a burst of the limit's size costs a turn; 0 for a queue whose bursts never cost more.
+    #[inline(always)]
+    pub(super) fn price(&self) -> u64 {
+        if self.limit == BURST { 0 } else { TURN / self.limit as u64 }
+    }
+
     /// The queue has a burst that is not charged yet.
     #[inline(always)]
     pub(super) fn note(&self, level: &mut Level) {
@@ -132,12 +138,12 @@ impl Account {
         level.note(self.meter);
     }
 
-    /// Work for the queue's packets was done behind a hop. Bursts shrink until one costs no more than a turn there.
-    pub(super) fn owe(&mut self, units: u64, level: &mut Level) {
+    /// Work for the queue's packets was done behind a hop, where each costs `price`. Bursts shrink to what costs a turn there.
+    pub(super) fn owe(&mut self, units: u64, price: u64, level: &mut Level) {
         self.add(units, level);
         self.owed = true;
-        let lead = self.meter.saturating_sub(level.floor).max(TURN);
-        self.limit = self.limit.min((BURST as u64 * TURN / lead) as usize).max(1);
+        let fits = TURN / price.max(1);
+        self.limit = self.limit.min(fits.try_into().unwrap_or(BURST)).max(1);
     }
 
     /// A burst that was carried over is done with: `packets` packets cost `cost` units in all.

@@ -16,6 +16,8 @@ pub(crate) struct Carried {
     pub(super) cost: u64,
     /// What was charged in front of the hop that it came by, and is not used up yet.
     pub(super) credit: u64,
+    /// What was spent beyond that.
+    pub(super) owed: u64,
 }
 
 impl Carried {
@@ -27,6 +29,7 @@ impl Carried {
             is_classified: false,
             cost: 0,
             credit: 0,
+            owed: 0,
         })
     }
 
@@ -36,13 +39,15 @@ impl Carried {
         self.delivery.made.unpin();
         self.delivery.rests.clear();
         (self.delivery.cut, self.delivery.deadline) = (None, None);
-        (self.is_classified, self.cost, self.credit) = (false, 0, 0);
+        (self.is_classified, self.cost) = (false, 0);
+        (self.credit, self.owed) = (0, 0);
     }
 
     /// `units` more were spent. Returns what is beyond the credit.
     pub(super) fn spend(&mut self, units: u64) -> u64 {
         let beyond = units.saturating_sub(self.credit);
         self.credit = self.credit.saturating_sub(units);
+        self.owed += beyond;
         beyond
     }
 }

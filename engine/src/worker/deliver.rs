@@ -82,6 +82,7 @@ impl Transmit {
             let mut rough = slots.rough;
             if slots.queues.is_empty() {
                 rough += self.cost_behind(source.burst, &rest.left()[..most]) / most as u64;
+                rough += self.price_behind();
             }
             let picks = affordable(source.burst, &rest.left()[..most], (TURN - self.spent, rough));
             if source.pipeline.rewrites(rest.to) {

@@ -7,7 +7,7 @@ use crate::config::QueueFull;
 use crate::link::Bell;
 use crate::pipeline::{Outputs, Pipeline};
 use mem::pool::{Cache, Pages, Pool, PoolSpec};
-use port::work::{BYTES, LEAD, RECEIVED, TURN, sending};
+use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
 use port::{Capabilities, DropReason, Offload, Segmentation, TxQueue};
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
@@ -362,6 +362,61 @@ fn segments_that_are_made_behind_a_hop_do_not_hold_up_what_comes_after_them() {
     }
     assert!(longest <= 8, "nothing for {longest} rounds; {} packets", packets(1));
     assert!(packets(2) >= 1000, "{} segments", packets(2));
+}
+
+/// Units of work that come before port 1's first packet, after port 0 had the stages to itself.
+fn work_in_front(alone: Source, flood: usize) -> u64 {
+    let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
+    let mut stages = SteppedWorker::staged(&config, Box::new(Flood(flood))).unwrap();
+    let is_cut = alone.offload != Offload::NONE;
+    let mut start = |port: usize, source| {
+        let taken = Arc::new(Mutex::new(Taken::new()));
+        stages.start(
+            PortId(port as u16),
+            Box::new(source),
+            Box::new(Sink(taken.clone(), Capabilities::NONE)),
+        );
+        taken
+    };
+    let silent = || Source::new(&[2; 60], (60, 0), Offload::NONE);
+    let others: Vec<_> = (2..2 + flood).map(|port| start(port, silent())).collect();
+    start(0, alone);
+    (0..300).for_each(|_| _ = stages.round());
+    let done = || -> u64 {
+        let of = |taken: &Taken| {
+            let segments = if is_cut { taken.packets as u64 * work::SEGMENT } else { 0 };
+            taken.calls as u64 * work::OUTPUT
+                + taken.packets as u64 * work::SENT
+                + taken.bytes as u64 / BYTES
+                + segments
+        };
+        others.iter().map(|taken| of(&taken.lock().unwrap())).sum()
+    };
+    let before = done();
+    assert!(before > 0, "port 0 is served");
+    let taken = Arc::new(Mutex::new(Taken::new()));
+    let calm = Source::new(&[2; 60], (60, 64), Offload::NONE);
+    stages.start(PortId(1), Box::new(calm), Box::new(Sink(taken.clone(), Capabilities::NONE)));
+    while taken.lock().unwrap().packets == 0 {
+        stages.round();
+    }
+    done() - before
+}
+
+#[test]
+fn a_port_that_has_the_hops_to_itself_leaves_little_work_in_them() {
+    let segments = || Source::new(&tcp(), (LONG, usize::MAX), segments_of(64));
+    let flood = |len| Source::new(&[2; 60], (len, usize::MAX), Offload::NONE);
+    // In turns; a packet costs two, eight, a sixth and fifteen of them.
+    for (what, source, outputs, most) in [
+        ("segments", segments(), 1, 8),
+        ("segments for several", segments(), 4, 24),
+        ("a flood", flood(60), 60, 8),
+        ("a flood of long frames", flood(LONG), 60, 120),
+    ] {
+        let work = work_in_front(source, outputs);
+        assert!(work <= most * TURN, "{what}: {} turns", work / TURN);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! budget, this turn or a later one. Nothing here waits: a full queue that is to be waited for is tried again in the next
 //! round, by which time other queues had their turns.
 
-use super::carried::Rest;
+use super::carried::{Carried, Rest};
 use super::classify::Classifier;
 use crate::command::{Event, QueueKey, Retired};
 use crate::config::QueueFull;
@@ -48,6 +48,8 @@ pub(super) struct Transmit {
     pub(super) spent: u64,
     /// What was charged in front of a hop for a burst that came by one: work up to that is paid for. `None` without hops.
     pub(super) credit: Option<u64>,
+    /// What a packet of the queue that is served costs behind hops, as far as that made its bursts smaller.
+    pub(super) price: u64,
     /// What `send_all` has left to `deliver`.
     pub(super) rests: Vec<Rest>,
     /// By pick: the place of the queue that it takes, where an output has several.
@@ -73,6 +75,7 @@ impl Transmit {
             alone: true,
             spent: 0,
             credit: parts.staged.then_some(0),
+            price: 0,
             rests: Vec::new(),
             places: [0; port::BURST],
         }
@@ -129,6 +132,13 @@ impl Transmit {
         picks.iter().map(|&pick| burst.segment_cost(usize::from(pick))).sum()
     }
 
+    /// What each packet has to be expected to cost behind the first hop beyond that. It is not charged, because it will be
+    /// as a debt, but keeps the hop short.
+    #[inline(always)]
+    pub(super) fn price_behind(&self) -> u64 {
+        if self.hops.spreads() { self.price } else { 0 }
+    }
+
     /// Whether every queue of an output takes packets that leave so much to be done.
     #[inline(always)]
     pub(super) fn takes(&self, to: PortId, needs: Capabilities) -> bool {
@@ -140,6 +150,13 @@ impl Transmit {
     pub(super) fn has_room(&mut self, to: PortId, len: usize) -> bool {
         let queues = &mut self.tx[usize::from(to.0)].queues;
         queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.has_room(len))
+    }
+
+    /// What the turn has cost and what is left will, as far as is known.
+    #[cold]
+    pub(super) fn foresee(&self, carried: &Carried) -> u64 {
+        let left = carried.delivery.rests.iter().map(|rest| cost_of(&carried.burst, rest.left()));
+        self.spent + left.sum::<u64>()
     }
 
     /// Sends `picks` to one port. Returns whether all are done with; otherwise `leftover` has those that are waited for.
@@ -157,10 +174,12 @@ impl Transmit {
     fn send_on(&mut self, burst: &Burst, from: QueueKey, to: PortId, picks: &[u8]) -> bool {
         let route = Route { from: from.port, pair: from.pair, to };
         let mut tally = Tally::default();
-        if !self.hops.send((burst, picks), route, self.alone, &mut tally) {
+        let segments = self.cost_behind(burst, picks);
+        let work = segments + self.price_behind() * picks.len() as u64;
+        if !self.hops.send((burst, picks), (route, self.alone), work, &mut tally) {
             tally.drop(DropReason::PortDown, picks.len() as u64);
         }
-        self.spent += cost_of(burst, picks) + self.cost_behind(burst, picks);
+        self.spent += cost_of(burst, picks) + segments;
         let pays = if self.hops.spreads() { from.port } else { to };
         self.counters.ports[usize::from(pays.0)].count_drops(&tally);
         true

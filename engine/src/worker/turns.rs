@@ -79,11 +79,20 @@ impl Worker {
 
     /// Sends what the turn's budget suffices for, and carries over what is left.
     fn deliver(&mut self, account: &mut Account, mut carried: Box<Carried>) -> Option<Box<Carried>> {
+        if account.is_hop && carried.cost == 0 {
+            // What it will cost is known long before it is done.
+            let beyond = self.out.foresee(&carried).saturating_sub(carried.credit);
+            self.set_price(carried.from.port, beyond, carried.burst.len());
+        }
+        self.out.price = account.price();
         let is_done = self.step(&mut carried);
         account.add(self.out.spent, &mut self.level);
         if account.is_hop {
             let waited = if is_done { carried.delivery.waited(self.now) } else { 0 };
             self.owe(carried.from.port, carried.spend(self.out.spent) + waited);
+            if is_done {
+                self.set_price(carried.from.port, carried.owed + waited, carried.burst.len());
+            }
         }
         if is_done {
             account.finished(carried.burst.len(), carried.cost);
