@@ -93,15 +93,17 @@ pub struct WorkerSnapshot {
 /// The budget of a turn, in units of work: about a nanosecond each on the slowest supported machine ([`port::work`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetSnapshot {
-    /// A turn of a receive queue ends at the first step behind so many.
+    /// A burst that costs more than so many is carried over to later turns of its receive queue.
     pub turn: u64,
+    /// A turn that goes on with a burst ends at the first step behind so many.
+    pub slice: u64,
     /// A receive queue is skipped while it has used so many more than the one that used least, among those with packets.
     pub lead: u64,
 }
 
 impl Default for BudgetSnapshot {
     fn default() -> Self {
-        Self { turn: port::work::TURN, lead: port::work::LEAD }
+        Self { turn: port::work::TURN, slice: port::work::SLICE, lead: port::work::LEAD }
     }
 }
 

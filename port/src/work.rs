@@ -7,9 +7,12 @@
 //!
 //! Nothing here knows a queue or a worker.
 
-/// Units that one turn of a receive queue may use. A turn ends at the first step behind it; the longest step is one frame of
-/// 64 KiB to one output, one chain of [`ring::MAX_CHAIN`] descriptors, or 64 segments.
+/// Units that one turn of a receive queue may use, for a burst that is sent whole.
 pub const TURN: u64 = 32 << 10;
+/// Units that a turn may use that goes on with a burst which was carried over. It ends at the first step behind them; the
+/// longest step is one frame of 64 KiB to one output, one chain of [`ring::MAX_CHAIN`] descriptors, or 64 segments. Less than
+/// a turn, because others' packets wait for it, and a burst in parts has no overlap with the next to be lost.
+pub const SLICE: u64 = 8 << 10;
 /// Units that a receive queue may have used beyond the one that used least, among those with packets, before it is skipped.
 /// More than a burst of 64-byte packets costs, so that only queues with expensive packets ever wait.
 pub const LEAD: u64 = 4 << 10;

@@ -177,10 +177,11 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
     });
     let budget = report.budget;
     format!(
-        "{}A turn of a receive queue is at most {} units of work; more is carried over. A queue that has used {} more than\n\
-         another with packets is skipped.\n",
+        "{}A turn of a receive queue is at most {} units of work; more is carried over and goes on by {} in a turn. A queue\n\
+         that has used {} more than another with packets is skipped.\n",
         table(&titles, rows),
         budget.turn,
+        budget.slice,
         budget.lead
     )
 }

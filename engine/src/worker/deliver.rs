@@ -3,15 +3,15 @@
 //!
 //! A packet is cut once for all outputs that want it in the same form. Its segments are made 64 at a time and each set is
 //! sent to every such output before the next is made; an output without room takes no part, and one that becomes full loses
-//! what is left of the packet. The order of packets is kept for each output. Every step checks the turn's budget first, so a
-//! turn exceeds it by one step at most.
+//! what is left of the packet. The order of packets is kept for each output. Every step checks the budget first, which is
+//! less than that of a turn ([`work::SLICE`]), so a turn exceeds it by one step at most.
 
 use super::carried::{Cut, Delivery, Part, Rest};
 use super::transmit::Transmit;
 use crate::command::QueueKey;
 use crate::pipeline::{Picks, Pipeline};
 use port::finish::Finishing;
-use port::work::{self, TURN};
+use port::work::{self, SLICE};
 use port::{Burst, Capabilities, DropReason, Now, PLACES, PortId, Tally};
 
 /// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
@@ -35,7 +35,7 @@ impl Delivery {
 }
 
 impl Transmit {
-    /// Sends what `delivery` says of `burst`, within the budget of a turn. Returns whether nothing is left.
+    /// Sends what `delivery` says of `burst`, within the budget of a slice. Returns whether nothing is left.
     pub(super) fn deliver(
         &mut self,
         (burst, from): (&mut Burst, QueueKey),
@@ -77,14 +77,14 @@ impl Transmit {
     /// Sends the next `most` picks as they are. Returns whether none of them is waited for; they may be left all the same.
     fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
         let mut most = most.min(rest.left().len());
-        while most > 0 && self.spent < TURN {
+        while most > 0 && self.spent < SLICE {
             let slots = &self.tx[usize::from(rest.to.0)];
             let mut rough = slots.rough;
             if slots.queues.is_empty() {
                 rough += self.cost_behind(source.burst, &rest.left()[..most]) / most as u64;
                 rough += self.price_behind();
             }
-            let picks = affordable(source.burst, &rest.left()[..most], (TURN - self.spent, rough));
+            let picks = affordable(source.burst, &rest.left()[..most], (SLICE - self.spent, rough));
             if source.pipeline.rewrites(rest.to) {
                 source.pipeline.egress(source.burst, rest.to, picks.as_slice());
             }
@@ -100,7 +100,7 @@ impl Transmit {
 
     /// Sends what is left to outputs that do not take every packet as it is. Returns whether nothing is waited for.
     fn segment(&mut self, source: &mut Source<'_>, delivery: &mut Delivery, needs: Capabilities) -> bool {
-        while self.spent < TURN {
+        while self.spent < SLICE {
             if delivery.cut.is_some() {
                 if !self.push_segments(source, delivery) {
                     return false;
@@ -109,7 +109,7 @@ impl Transmit {
             }
             let Some(packet) = self.next_cut(source, &mut delivery.rests, needs) else {
                 let is_over = |rest: &Rest| rest.is_done() || self.takes(rest.to, needs);
-                return !self.waits || self.spent >= TURN || delivery.rests.iter().all(is_over);
+                return !self.waits || self.spent >= SLICE || delivery.rests.iter().all(is_over);
             };
             self.start_cut(source, packet, delivery);
         }
@@ -191,7 +191,7 @@ impl Transmit {
         let Delivery { rests, made, .. } = delivery;
         for rest in rests.iter_mut() {
             let Some(part) = rest.cut.filter(|part| part.sent < made.len()) else { continue };
-            if self.spent >= TURN {
+            if self.spent >= SLICE {
                 return true;
             }
             let is_done = self.send(made, source.from, rest.to, &PLACES[part.sent..made.len()]);

@@ -9,6 +9,7 @@ use super::account::Account;
 use super::carried::Carried;
 use crate::command::QueueKey;
 use crate::config::QueueFull;
+use port::work::{SLICE, TURN};
 
 /// What became of a turn that is not like others.
 pub(super) enum Turn {
@@ -111,6 +112,13 @@ impl Worker {
         is_done
     }
 
+    /// A step with the whole of its budget.
+    fn slice(&mut self, carried: &mut Carried) -> bool {
+        let is_done = self.step(carried);
+        self.out.spent = 0;
+        is_done
+    }
+
     /// Takes back a burst that was completed.
     pub(super) fn put_away(&mut self, mut carried: Box<Carried>) {
         carried.clear();
@@ -124,7 +132,8 @@ impl Worker {
         let mut carried = account.next()?;
         self.out.spent = 0;
         self.classify_carried(&mut carried);
-        if !self.step(&mut carried) {
+        let slices = TURN / SLICE;
+        if !(0..slices).any(|_| self.slice(&mut carried)) {
             self.out.abandon(&mut carried.delivery);
         }
         Some(carried)
@@ -136,9 +145,7 @@ impl Worker {
         let mut carried = self.take_over(index, from);
         self.take_rests(&mut carried);
         self.out.may_wait = false;
-        while !self.step(&mut carried) {
-            self.out.spent = 0;
-        }
+        while !self.slice(&mut carried) {}
         self.out.may_wait = self.config.queue_full == QueueFull::Wait;
         self.put_away(carried);
     }
