@@ -32,7 +32,8 @@ impl Backlog {
 
     /// The receiver has taken everything before position `head`. Positions wrap.
     pub(super) fn take(&mut self, head: usize) {
-        while let Some((_, work)) = self.parts.pop_front_if(|(end, _)| head.wrapping_sub(*end) as isize >= 0)
+        while let Some((_, work)) =
+            self.parts.pop_front_if(|(end, _)| head.wrapping_sub(*end) <= usize::MAX / 2)
         {
             self.sum -= work;
         }
