@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Looks at the queues between two looks at the clock.
 const STEPS: u32 = 4096;
 
+/// After so long without a frame, those in circulation are taken for lost: a switch that stands still is back sooner.
+const SILENCE: Duration = Duration::from_millis(100);
+
 /// Entries of a ring for which no number is given.
 const QUEUE_SIZE: u16 = 1024;
 
@@ -66,6 +69,8 @@ struct Seat {
     device: Option<Box<dyn GuestDevice>>,
     connects: u64,
     before: GuestStats,
+    /// Frames that had come when that was last looked at and was different, and when.
+    heard: (u64, Instant),
 }
 
 /// Runs the guest.
@@ -206,7 +211,7 @@ fn sizes(size: FrameSize) -> FrameSizes {
 
 impl Seat {
     fn new(door: Door, config: GuestConfig) -> Self {
-        Self { door, config, device: None, connects: 0, before: GuestStats::default() }
+        Self { door, config, device: None, connects: 0, before: GuestStats::default(), heard: (0, Instant::now()) }
     }
 
     fn socket(&self) -> &PathBuf {
@@ -255,11 +260,23 @@ impl Seat {
         }
     }
 
+    /// Has the device send frames anew that were lost, for example because the switch did not forward yet.
+    fn listen(&mut self) {
+        let (now, heard) = (Instant::now(), self.stats().rx_packets);
+        if heard != self.heard.0 {
+            self.heard = (heard, now);
+        } else if now - self.heard.1 > SILENCE {
+            self.heard.1 = now;
+            self.device.iter_mut().for_each(|device| device.renew());
+        }
+    }
+
     /// Notices a back end that went away, and takes it back when it returns.
     fn check(&mut self) -> Result<(), Trouble> {
         if let Some(device) = self.device.take_if(|device| device.is_closed()) {
             self.before = sum(self.before, device.stats());
         }
+        self.listen();
         self.sit()
     }
 

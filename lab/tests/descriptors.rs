@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Nothing is on its way after so long.
+const QUIET: Duration = Duration::from_millis(100);
 const LAYOUTS: [Descriptors; 3] = [Descriptors::Single, Descriptors::Chain, Descriptors::Indirect];
 const FRAME: u16 = 570;
 /// Many laps of every ring.
@@ -137,6 +139,38 @@ fn circulate(ring: RingKind, descriptors: Descriptors, mergeable: bool) {
     macs.sort_unstable();
     assert_eq!(macs, [[2, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 1]], "{what}");
     stage.end();
+}
+
+/// Steps one guest until no frame comes to it for a while.
+fn quiet(guest: &mut dyn GuestDevice) {
+    let (mut heard, mut since) = (guest.stats().rx_packets, Instant::now());
+    while since.elapsed() < QUIET {
+        guest.step().unwrap();
+        if guest.stats().rx_packets != heard {
+            (heard, since) = (guest.stats().rx_packets, Instant::now());
+        }
+    }
+}
+
+#[test]
+fn frames_that_were_all_lost_are_put_into_circulation_again() {
+    for ring in RingKind::ALL {
+        let (stage, what) = (Stage::new(), ring.to_string());
+        let own = config(ring, Descriptors::Single, Mode::MacSwap, false);
+        let mut guests = vec![guest(&stage.socket(0), 0, &own)];
+        // Nobody is there to send them back.
+        live(&stage, &mut guests, &what, |stats| stats[0].tx_packets == u64::from(own.packets));
+        guests.push(guest(&stage.socket(1), 1, &GuestConfig { packets: 0, ..own.clone() }));
+        guests[0].renew();
+        live(&stage, &mut guests, &what, |stats| stats.iter().all(|s| s.rx_packets >= ENOUGH));
+        quiet(guests[0].as_mut());
+        let before = guests[1].stats().rx_packets;
+        guests[1].step().unwrap();
+        assert_eq!(guests[1].stats().rx_packets - before, u64::from(own.packets), "{what}");
+        quiet(guests[0].as_mut());
+        guests.into_iter().for_each(|guest| drop(guest.unplug().unwrap()));
+        stage.end();
+    }
 }
 
 #[test]

@@ -30,12 +30,15 @@ pub struct GuestStats {
     pub empty_polls: u64,
 }
 
-/// A guest that is plugged in. It does nothing by itself: call [`GuestDevice::step`] again and again.
+/// A guest that is plugged in. It does nothing by itself: call [`GuestDevice::step`] again and again. It has no clock: its
+/// owner notices that nothing comes, and calls [`GuestDevice::renew`].
 pub trait GuestDevice: Send {
     /// One look at every queue. Whether there was anything to do.
     fn step(&mut self) -> Result<bool, GuestError>;
     /// What was done so far.
     fn stats(&self) -> GuestStats;
+    /// Nothing came for long, so the frames in circulation are lost: sends one, and when any comes, all the others anew.
+    fn renew(&mut self);
     /// Whether the back end has gone away.
     fn is_closed(&self) -> bool;
     /// Stops the rings and says where, ring by ring.
@@ -121,7 +124,8 @@ struct Pair<R> {
     rx: Vring<R>,
     tx: Vring<R>,
     buffers: Buffers,
-    /// Buffers that hold a packet of our own making, not in any ring, and their used bytes.
+    /// Buffers that hold a packet of our own making, not in any ring, and their used bytes. Where packets circulate, one is
+    /// kept for when all others are lost.
     made: Vec<(u16, u32)>,
     /// Used bytes of each such buffer, for a guest that sends the same ones again.
     lens: Vec<u32>,
@@ -132,8 +136,11 @@ struct Device<R> {
     config: GuestConfig,
     pairs: Vec<Pair<R>>,
     stats: GuestStats,
-    /// Packets still to be put into circulation.
+    /// Packets that circulate, if none is lost, and those still to be put into circulation.
+    circulation: u32,
     to_send: u32,
+    /// After a loss: what had come by then. Nothing is sent until more comes.
+    lost_at: Option<u64>,
     _memory: Memory,
 }
 
@@ -159,9 +166,18 @@ impl<R: DriverRing> Device<R> {
         let vrings = pairs.iter().flat_map(|p| [&p.rx, &p.tx]);
         let setups: Vec<_> = vrings.zip(&layouts).map(|(vring, layout)| vring.setup(layout)).collect();
         front_end.start(&setups)?;
-        let stats = GuestStats::default();
-        let to_send = config.packets;
-        Ok(Self { front_end, config: config.clone(), pairs, stats, to_send, _memory: memory })
+        let kept: usize = pairs.iter().map(|pair| pair.made.len().saturating_sub(1)).sum();
+        let circulation = config.packets.min(kept as u32);
+        Ok(Self {
+            front_end,
+            config: config.clone(),
+            pairs,
+            stats: GuestStats::default(),
+            circulation,
+            to_send: circulation,
+            lost_at: None,
+            _memory: memory,
+        })
     }
 
     fn pair(
@@ -175,10 +191,11 @@ impl<R: DriverRing> Device<R> {
         let mut buffers = Buffers::new(memory, buffers_at, config.queue_size, config.descriptors, header)?;
         let mut rx = Vring::<R>::new(&layouts[0], memory)?;
         let tx = Vring::new(&layouts[1], memory)?;
+        let each = config.packets.div_ceil(config.queue_pairs.into()).min(u32::from(buffers.len() / 2)) as u16;
         let kept = match config.mode {
             Mode::TxOnly => buffers.len(),
-            _ => (config.packets.div_ceil(u32::from(config.queue_pairs))).min(u32::from(buffers.len() / 2))
-                as u16,
+            _ if each == 0 => 0,
+            _ => each + 1,
         };
         let made = (0..kept).map(|id| (id, make(config, &buffers, id))).collect::<Vec<_>>();
         (kept..buffers.len()).for_each(|id| buffers.offer(&mut rx.ring, id));
@@ -191,29 +208,40 @@ impl<R: DriverRing> Device<R> {
     fn originate(&mut self, at: usize) -> bool {
         let forever = self.config.mode == Mode::TxOnly;
         let pair = &mut self.pairs[at];
-        let mut made = 0;
-        while (forever || self.to_send > 0) && made < BURST && pair.buffers.room(&pair.tx.ring) > 0 {
-            let Some((id, len)) = pair.made.pop() else { break };
-            pair.send(id, len);
-            self.to_send = self.to_send.saturating_sub(u32::from(!forever));
-            made += 1;
+        let most = if forever {
+            BURST
+        } else if self.to_send == 0 || self.lost_at == Some(self.stats.rx_packets) {
+            0
+        } else {
+            pair.made.len().saturating_sub(1).min(self.to_send as usize).min(BURST)
+        };
+        let mut sent = 0;
+        while sent < most && pair.send_made() {
+            sent += 1;
         }
-        made > 0
+        if !forever {
+            self.to_send -= sent as u32;
+        }
+        sent > 0
+    }
+
+    /// How many buffers that come back are to hold packets of our own again.
+    #[inline]
+    fn missing(&self, at: usize) -> usize {
+        if self.circulation == 0 {
+            return 0;
+        }
+        (self.to_send as usize + 1).saturating_sub(self.pairs[at].made.len())
     }
 
     fn step_pair(&mut self, at: usize) -> Result<bool, GuestError> {
         let mut worked = self.originate(at);
-        let mode = self.config.mode;
+        let missing = self.missing(at);
         let pair = &mut self.pairs[at];
-        worked |= pair.reclaim(mode, &mut self.stats)?;
-        worked |= pair.receive(mode, &mut self.stats)?;
+        worked |= pair.reclaim(&self.config, missing, &mut self.stats)?;
+        worked |= pair.receive(self.config.mode, &mut self.stats)?;
         if worked {
-            pair.rx.ring.publish();
-            pair.tx.ring.publish();
-            // Orders our available indices before our loads of the device's suppression fields.
-            fence(Ordering::SeqCst);
-            pair.rx.kick();
-            pair.tx.kick();
+            pair.show();
         }
         Ok(worked)
     }
@@ -225,14 +253,43 @@ impl<R: DriverRing> Pair<R> {
         self.buffers.send(&mut self.tx.ring, id, len);
     }
 
-    /// Takes sent buffers back and makes them available for receiving again.
+    /// Sends a packet of our own, if there is one and room for it.
+    fn send_made(&mut self) -> bool {
+        if self.buffers.room(&self.tx.ring) == 0 {
+            return false;
+        }
+        let Some((id, len)) = self.made.pop() else { return false };
+        self.send(id, len);
+        true
+    }
+
+    /// Shows the device what was posted.
     #[inline]
-    fn reclaim(&mut self, mode: Mode, stats: &mut GuestStats) -> Result<bool, GuestError> {
+    fn show(&mut self) {
+        self.rx.ring.publish();
+        self.tx.ring.publish();
+        // Orders our available indices before our loads of the device's suppression fields.
+        fence(Ordering::SeqCst);
+        self.rx.kick();
+        self.tx.kick();
+    }
+
+    /// Takes sent buffers back and makes them available for receiving again, but for `missing` ones, which hold packets of our
+    /// own again.
+    #[inline]
+    fn reclaim(
+        &mut self,
+        config: &GuestConfig,
+        missing: usize,
+        stats: &mut GuestStats,
+    ) -> Result<bool, GuestError> {
         let mut used = [Used::default(); BURST];
         let n = self.tx.ring.take(&mut used)?;
-        for u in &used[..n] {
-            if mode == Mode::TxOnly {
+        for (i, u) in used[..n].iter().enumerate() {
+            if config.mode == Mode::TxOnly {
                 self.made.push((u.id, self.lens[usize::from(u.id)]));
+            } else if i < missing {
+                self.made.push((u.id, make(config, &self.buffers, u.id)));
             } else {
                 self.buffers.offer(&mut self.rx.ring, u.id);
             }
@@ -285,6 +342,15 @@ impl<R: DriverRing> GuestDevice for Device<R> {
 
     fn stats(&self) -> GuestStats {
         self.stats
+    }
+
+    fn renew(&mut self) {
+        if self.circulation == 0 {
+            return;
+        }
+        let sent = self.pairs.iter_mut().filter_map(|pair| pair.send_made().then(|| pair.show())).count();
+        self.to_send = self.circulation.saturating_sub(sent as u32);
+        self.lost_at = Some(self.stats.rx_packets);
     }
 
     fn is_closed(&self) -> bool {
