@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use port::vhost_user::setup::QueueSetup;
 use port::virtio_user::{FrontEnd, VringSetup};
 use ring::Direction;

@@ -1,9 +1,9 @@
 //! What control and workers say to each other.
 
 use crate::hop::Sender;
-use crate::pipeline::Pipeline;
 use crate::stall::Stall;
 use crate::worker::Peer;
+use port::Pipeline;
 use port::{PortFault, PortId, RxQueue, TxQueue};
 use std::sync::Arc;
 

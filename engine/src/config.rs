@@ -1,7 +1,6 @@
 //! What an engine is told at its start.
 
-use crate::Pipeline;
-use port::{Now, PortId, Spread};
+use port::Spread;
 
 /// Workers and limits.
 #[derive(Clone, Debug)]
@@ -44,24 +43,6 @@ pub enum QueueFull {
     /// Tries again in later turns of the source's queue, for a millisecond in all for a burst, then drops it. The source takes
     /// nothing new meanwhile; other queues of the worker go on.
     Wait,
-}
-
-/// Makes each worker's pipeline over tables that they share.
-pub trait Pipelines: Send + Sync {
-    /// The pipeline of worker `index`.
-    fn worker(&self, index: usize) -> Box<dyn Pipeline>;
-
-    /// Receives changes of ports' states; `None` if the pipelines do not depend on them. Called once, at the start.
-    fn observer(&self) -> Option<Box<dyn PortObserver>> {
-        None
-    }
-}
-
-/// Receives changes of ports' states on the control thread. Must not wait for a worker.
-pub trait PortObserver: Send {
-    /// The last queue of `port` has stopped: its peer disconnected, its link went down, or it was removed. No worker
-    /// processes a packet of it after this call, until its next queue starts; a hung worker excepted.
-    fn stopped(&mut self, port: PortId, now: Now);
 }
 
 /// Why an engine or a port did not start or end as it should. A start that failed left nothing running.

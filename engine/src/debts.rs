@@ -6,13 +6,13 @@
 //! packets adds that to the meters of the port's queues before their next turn. A burst that goes to one output as it is
 //! costs the same on either side and leaves no debt.
 //!
-//! A debt is settled late, by what hops hold. So beside it stands the last price, what a packet of the port was found to cost
-//! beyond what was charged, as soon as it was known where a burst goes: the stage in front lets no more packets into a
+//! A debt is settled late, by what hops hold. So beside it stands the highest price, what a packet of the port was found to
+//! cost beyond what was charged, as soon as it was known where a burst goes: the stage in front lets no more packets into a
 //! hop than are a turn's work at that price.
 //!
 //! Protocol: a debt only grows; those that charge add to it with `Relaxed`, because nothing else is published with it, and
-//! each stage that takes packets remembers how much of it it has settled. A price is a hint: the last one that any stage found
-//! is taken, with the next debt.
+//! each stage that takes packets remembers how much of it it has settled. A price is a hint: the first stage that settles
+//! takes it, and where it is missed the next expensive burst brings it again.
 
 use mem::line::Padded;
 use mem::shim::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use port::PortId;
 struct Debt {
     /// Since the start.
     owed: AtomicU64,
-    /// A packet's.
+    /// A packet's: the highest since it was taken last.
     price: AtomicU64,
 }
 
@@ -37,16 +37,13 @@ impl Debts {
         Self((0..=ports).map(|_| Padded(Debt::default())).collect())
     }
 
-    /// Work beyond what was charged in front was done for packets of `port`.
+    /// Work beyond what was charged in front was done for packets of `port`, of which each costs `price` beyond.
     #[cold]
-    pub(crate) fn charge(&self, port: PortId, units: u64) {
-        self.at(port).owed.fetch_add(units, Ordering::Relaxed);
-    }
-
-    /// `packets` packets of `port` cost `units` beyond what was charged in front, or will.
-    #[cold]
-    pub(crate) fn set_price(&self, port: PortId, units: u64, packets: usize) {
-        self.at(port).price.store(units / packets.max(1) as u64, Ordering::Relaxed);
+    pub(crate) fn charge(&self, port: PortId, units: u64, price: u64) {
+        let debt = self.at(port);
+        debt.price.fetch_max(price, Ordering::Relaxed);
+        // A price alone is to be noticed, too.
+        debt.owed.fetch_add(units.max(1), Ordering::Relaxed);
     }
 
     /// All that was ever charged to `port`.
@@ -55,9 +52,9 @@ impl Debts {
         self.at(port).owed.load(Ordering::Relaxed)
     }
 
-    /// What a packet of `port` was last found to owe.
-    pub(crate) fn price(&self, port: PortId) -> u64 {
-        self.at(port).price.load(Ordering::Relaxed)
+    /// Takes the highest price of a packet of `port`; 0 without a new one.
+    pub(crate) fn take_price(&self, port: PortId) -> u64 {
+        self.at(port).price.swap(0, Ordering::Relaxed)
     }
 
     #[inline(always)]

@@ -9,13 +9,13 @@ use crate::hop::{Hops, store};
 use crate::link::{Bell, Link};
 use crate::merged::{Merged, merge};
 use crate::model::{HopConfig, Order, Role};
-use crate::pipeline::Pipeline;
+use crate::rounds;
 use crate::sleeper::Sleeper;
-use crate::stage::{Deliver, Spreader, run_together};
-use crate::worker::{Parts, Worker};
+use crate::stage::{Crew, Deliver, Spreader};
+use crate::worker::{Parts, Stealing, Worker};
 use mem::copy::Choice;
 use mem::pool::Pool;
-use port::Spread;
+use port::{Pipeline, Spread};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
@@ -149,15 +149,15 @@ pub(crate) fn merge_all(
 
 /// Runs until every stage was told to quit.
 fn run(config: WorkerConfig, stages: Vec<Parts>, pool: Option<&Arc<Pool>>, steals: bool) {
-    let mut stages: Vec<_> = stages.into_iter().map(|parts| Worker::new(config, parts)).collect();
+    let stages: Vec<_> = stages.into_iter().map(|parts| Worker::new(config, parts)).collect();
     match pool {
         Some(pool) => {
             store::open(pool);
-            run_together(stages);
+            rounds::run(Crew(stages));
         }
         // Without hops there is one stage on a thread.
-        None if steals => stages.drain(..).for_each(Worker::run_stealing),
-        None => stages.drain(..).for_each(Worker::run),
+        None if steals => stages.into_iter().map(Stealing).for_each(rounds::run),
+        None => stages.into_iter().for_each(rounds::run),
     }
 }
 

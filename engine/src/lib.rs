@@ -26,20 +26,19 @@ pub mod machine;
 mod mailbox;
 mod merged;
 mod model;
-mod pipeline;
 pub mod placement;
+mod rounds;
 mod sleeper;
 mod snapshot;
 mod stage;
 mod stall;
 mod worker;
 
-pub use config::{EngineConfig, EngineError, Pipelines, Polling, PortObserver, QueueFull, WorkerConfig};
+pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
 pub use merged::Merged;
 pub use model::{HopConfig, Model, Order, PipelineConfig, Role, Roles};
-pub use pipeline::{Outputs, Picks, Pipeline};
-pub use port::{Now, Spread};
+pub use port::{Now, Outputs, Pipeline, Pipelines, PortObserver, Spread};
 pub use snapshot::{
     BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot,
 };

@@ -12,6 +12,7 @@ mod account;
 mod carried;
 mod classify;
 mod deliver;
+mod orders;
 mod rest;
 mod staged;
 mod stealing;
@@ -21,23 +22,24 @@ mod transmit;
 mod turns;
 
 pub(crate) use account::Account;
-pub(crate) use stealing::Peer;
+pub(crate) use stealing::{Peer, Stealing};
 
-use crate::command::{Command, Event, QueueKey, Retired, Serial, Weight, Weights};
+use crate::command::{Event, QueueKey, Retired, Serial, Weight};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::debts::Debts;
 use crate::hop::Hops;
-use crate::lanes::TxSlot;
 use crate::link::Link;
-use crate::pipeline::Pipeline;
 use crate::sleeper::Sleeper;
 use account::Level;
 use carried::Carried;
 use classify::Classifier;
 use mem::copy::Choice;
 use mem::ticks;
+use orders::Orders;
+use port::Pipeline;
 use port::{Burst, Flush, Now, PortFault, PortId, RxQueue, Spread, Tally};
+use staged::Restraint;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use transmit::{Transmit, TransmitParts};
@@ -84,18 +86,10 @@ pub(crate) struct Worker {
     /// Bursts to carry over with, used before.
     spares: Vec<Box<Carried>>,
     sleeper: Sleeper,
-    obeyed: u64,
+    orders: Orders,
     /// Where queues are shared: those, and with whom.
     shared: stealing::Shared,
-    /// Whether nothing is taken for now.
-    paused: bool,
-    /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
-    deferred: Vec<Command>,
-    taken_upto: u64,
-    /// While hops to this stage are drained: by receive queue, packets that may still be in it.
-    draining: Option<Vec<u64>>,
-    /// Where the last round stopped short because a hop was full.
-    stopped_at: usize,
+    restraint: Restraint,
 }
 
 /// What a worker is made of besides its configuration.
@@ -143,40 +137,9 @@ impl Worker {
             debts: parts.debts,
             spares: Vec::new(),
             sleeper: parts.sleeper,
-            obeyed: 0,
+            orders: Orders::default(),
             shared: stealing::Shared::default(),
-            paused: false,
-            deferred: Vec::new(),
-            taken_upto: 0,
-            draining: None,
-            stopped_at: 0,
-        }
-    }
-
-    /// Runs until told to quit.
-    pub(crate) fn run(mut self) {
-        let (mut last, mut idle_since, mut idle_rounds) = (ticks(), ticks(), 0);
-        loop {
-            if self.link.mailbox.pending(self.obeyed) && !self.obey() {
-                return;
-            }
-            let worked = self.round();
-            let now = ticks();
-            let spent = now - std::mem::replace(&mut last, now);
-            if worked {
-                self.counters.busy_ticks.add(spent);
-                (idle_since, idle_rounds) = (now, 0);
-            } else {
-                self.counters.idle_ticks.add(spent);
-                idle_rounds += 1;
-                // Where the guest runs on this core's other thread, an eager poll takes its cycles.
-                std::hint::spin_loop();
-                if self.may_sleep(idle_rounds, now - idle_since) && self.sleep() {
-                    // Sleep is neither busy nor idle: the processor was somebody else's.
-                    last = ticks();
-                    (idle_since, idle_rounds) = (last, 0);
-                }
-            }
+            restraint: Restraint::default(),
         }
     }
 
@@ -184,7 +147,7 @@ impl Worker {
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
-        if self.out.hops.waits() || self.paused {
+        if self.out.hops.waits() || self.restraint.paused {
             return self.restrained_round();
         }
         let mut worked = false;
@@ -193,12 +156,13 @@ impl Worker {
             worked |= self.poll(at);
             at += 1;
         }
-        self.end_round(worked)
+        self.end_round(worked, true)
     }
 
-    /// Sends a burst that nothing came behind, and tells others what there is for them.
+    /// Sends a burst that nothing came behind, and tells others what there is for them. `is_whole` says that every queue had its
+    /// turn since a round was whole: only then the lowest meter is known.
     #[inline(always)]
-    fn end_round(&mut self, worked: bool) -> bool {
+    fn end_round(&mut self, worked: bool, is_whole: bool) -> bool {
         let left = self.pending.is_some() && !worked;
         if left {
             self.finish();
@@ -206,7 +170,9 @@ impl Worker {
         if let Some((_, at)) = self.pending {
             self.rx[at].account.note(&mut self.level);
         }
-        self.level.end_round();
+        if is_whole {
+            self.level.end_round();
+        }
         if !self.out.keeping.is_empty() {
             self.out.flush(self.now, Flush::Waited);
         }
@@ -277,25 +243,16 @@ impl Worker {
         slot.dirty = true;
         let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
         if slot.account.is_hop && beyond > 0 {
-            let packets = burst.len();
-            self.owe(from.port, beyond);
-            self.set_price(from.port, beyond, packets);
+            let price = beyond / burst.len().max(1) as u64;
+            self.owe(from.port, beyond, price);
         }
     }
 
-    /// The port that a burst came in by owes `units` for work that was done behind a hop.
+    /// The port that a burst came in by owes `units` for work that was done behind a hop; each of its packets costs `price`.
     #[cold]
-    fn owe(&self, port: PortId, units: u64) {
-        if let Some(debts) = &self.debts {
-            debts.charge(port, units);
-        }
-    }
-
-    /// That is what it will owe, or does, for so many packets.
-    #[cold]
-    fn set_price(&self, port: PortId, units: u64, packets: usize) {
-        if let Some(debts) = self.debts.as_ref().filter(|_| units > 0) {
-            debts.set_price(port, units, packets);
+    fn owe(&self, port: PortId, units: u64, price: u64) {
+        if let Some(debts) = self.debts.as_ref().filter(|_| units > 0 || price > 0) {
+            debts.charge(port, units, price);
         }
     }
 
@@ -305,18 +262,23 @@ impl Worker {
         let Some(debts) = &self.debts else { return };
         let owed = debts.of(self.rx[at].key.port);
         if owed != self.rx[at].settled {
-            self.settle_for(at, owed, debts.price(self.rx[at].key.port));
+            let price = debts.take_price(self.rx[at].key.port);
+            self.settle_for(at, owed, price);
         }
     }
 
-    /// The queues that the port has here pay in equal parts.
+    /// The queues that the port has here pay in equal parts, and hear of the price.
     #[cold]
     fn settle_for(&mut self, at: usize, owed: u64, price: u64) {
         let port = self.rx[at].key.port;
-        let queues = self.rx.iter().filter(|slot| slot.key.port == port).count() as u64;
+        let mut queues = 0;
+        for slot in self.rx.iter_mut().filter(|slot| slot.key.port == port) {
+            slot.account.learn(price);
+            queues += 1;
+        }
         let slot = &mut self.rx[at];
         let debt = owed - std::mem::replace(&mut slot.settled, owed);
-        slot.account.owe(debt / queues, price, &mut self.level);
+        slot.account.add(debt / queues, &mut self.level);
     }
 
     /// Where a burst of the queue at `at` entered the switch.
@@ -385,162 +347,6 @@ impl Worker {
         self.counters.queues.set(self.rx.len() as u64);
         self.unpin();
         slot
-    }
-
-    /// The burst boundary at which control's commands take effect. `false`: quit.
-    #[cold]
-    fn obey(&mut self) -> bool {
-        self.finish();
-        self.notify();
-        if self.out.hops.are_dirty() {
-            // What was taken is handed on first: whoever is told that this stage obeyed looks for it further on.
-            return true;
-        }
-        let mut commands = std::mem::take(&mut self.deferred);
-        if commands.is_empty() {
-            let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
-            self.taken_upto = upto;
-        }
-        let (mut stays, mut commands) = (true, commands.into_iter());
-        while let Some(command) = commands.next() {
-            if matches!(command, Command::Drain) && !self.drain() {
-                // The other stages on this thread have their turn before this one goes on.
-                self.deferred = std::iter::once(command).chain(commands).collect();
-                return stays;
-            }
-            stays &= self.obey_one(command);
-        }
-        self.notify();
-        if stays && self.out.hops.are_dirty() {
-            // As above: nothing is reported before it can be found further on. The command changes nothing.
-            self.deferred.push(Command::Pause(self.paused));
-            return true;
-        }
-        self.unpin();
-        self.obeyed = self.taken_upto;
-        self.link.obeyed(self.obeyed);
-        stays
-    }
-
-    pub(crate) fn obey_one(&mut self, command: Command) -> bool {
-        match command {
-            Command::StartRx(key, serial, queue) => self.start_rx(key, serial, queue),
-            Command::StopRx(key) => {
-                // Somebody else may go on with its flows, so what they sent so far leaves first.
-                if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
-                    self.end_own(at);
-                    self.out.flush(self.now, Flush::All);
-                    self.notify();
-                    let slot = self.take_rx(at);
-                    self.link.retire(Retired::Rx(slot.serial, slot.queue));
-                }
-            }
-            Command::StartTx(key, serial, queue, answers) => {
-                let capabilities = queue.capabilities();
-                self.out.start(key.port, TxSlot { pair: key.pair, serial, queue, capabilities }, answers);
-            }
-            Command::StopTx(key) => {
-                if let Some(TxSlot { serial, queue, .. }) = self.out.stop(key, self.now) {
-                    self.link.retire(Retired::Tx(serial, queue));
-                }
-                self.forget_output(key.port);
-            }
-            Command::MoveAnswers(port, answers) => self.out.move_answers(port, answers),
-            Command::Share(stall) => self.share(stall),
-            Command::Unshare(key) => self.unshare(key),
-            Command::Meet(me, peers) => self.meet(me, peers),
-            Command::LeaveAlone(alone) => self.leave_alone(alone),
-            Command::Weigh => self.link.tell(self.weights()),
-            Command::Refresh(port) => self.refresh(port),
-            Command::Inject(port, frame) => self.inject(port, &frame),
-            Command::AddHop(sender) => self.out.hops.add(sender),
-            Command::Route(port, at) => {
-                self.out.hops.route(port, at);
-                if at.is_none() {
-                    self.forget_output(port);
-                }
-            }
-            // Done before it comes here.
-            Command::Drain => {}
-            Command::Pause(paused) => {
-                // What was decided goes by the hops of before, so that no flow overtakes itself.
-                (0..if paused { self.rx.len() } else { 0 }).for_each(|at| self.deliver_carried(at));
-                self.paused = paused;
-            }
-            Command::Judge(pipeline) => self.classifier.replace(pipeline),
-            Command::Quit => return false,
-        }
-        true
-    }
-
-    fn weights(&self) -> Weights {
-        let queues = self.rx.iter().map(RxSlot::weight).collect();
-        Weights { busy_ticks: self.counters.busy_ticks.get(), queues }
-    }
-
-    fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
-        self.sleeper.watch(queue.kick_fd());
-        queue.disarm();
-        let is_hop = usize::from(key.port.0) == self.counters.max_ports();
-        // A debt under the port's number may be another's, from before.
-        let settled = self.debts.as_ref().map_or(0, |debts| debts.of(key.port));
-        self.rx.push(RxSlot {
-            key,
-            serial,
-            queue,
-            dirty: true,
-            packets: 0,
-            account: Account::new(is_hop),
-            settled,
-        });
-        self.counters.queues.set(self.rx.len() as u64);
-    }
-
-    /// Nothing is left for a port without queues here: its number may soon be another's.
-    fn forget_output(&mut self, port: PortId) {
-        if !self.out.tx[usize::from(port.0)].queues.is_empty() {
-            return;
-        }
-        for slot in &mut self.rx {
-            slot.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
-        }
-        self.forget_shared(port);
-    }
-
-    fn refresh(&mut self, port: PortId) {
-        let mut at = 0;
-        while at < self.rx.len() {
-            let is_of_port = self.rx[at].key.port == port;
-            if is_of_port {
-                self.end_own(at);
-            }
-            let refreshed = if is_of_port { self.rx[at].queue.refresh() } else { Ok(()) };
-            match refreshed {
-                Ok(()) => at += 1,
-                Err(fault) => self.lose_rx(at, fault),
-            }
-        }
-        self.refresh_shared(port);
-        self.out.refresh(port);
-    }
-
-    /// A frame of our own making goes through the pipeline as if `port` had sent it.
-    fn inject(&mut self, port: PortId, frame: &[u8]) {
-        let from = QueueKey { port, pair: 0 };
-        let index = self.next;
-        self.bursts[index].begin(self.rx.len());
-        if !self.bursts[index].push_own(frame) {
-            return;
-        }
-        let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
-        self.counters.ports[port.0 as usize].count_rx(&tally);
-        self.now = self.clock();
-        let burst = &mut self.bursts[index];
-        self.classifier.inject(burst, port, self.now);
-        if !self.out.send_all(burst, &mut self.classifier, from) {
-            self.send_whole(index, from);
-        }
-        self.notify();
     }
 }
 

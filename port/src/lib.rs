@@ -1,13 +1,13 @@
 //! Where packets enter and leave.
 //!
-//! Three nouns: a port is a place with queues, a [`Burst`] is what travels, a pipeline (two rooms further) says
-//! where to. Each kind of port has the same inner shape: `control` (its life outside the fast path), `rx`, `tx`
-//! and, where it talks to the kernel, `sys`. Nothing here starts a thread, sleeps or reads a clock; time is
-//! passed in.
+//! Three nouns: a port is a place with queues, a [`Burst`] is what travels, a [`Pipeline`] says where to. Each kind of port
+//! has the same inner shape: `control` (its life outside the fast path), `rx`, `tx` and, where it talks to the kernel,
+//! `sys`. Nothing here starts a thread, sleeps or reads a clock; time is passed in.
 
 mod arena;
 pub mod awaited;
 mod burst;
+mod eventfd;
 mod fault;
 pub mod finish;
 mod header;
@@ -21,6 +21,7 @@ pub mod packet;
 pub mod pair;
 mod pause;
 pub mod pcap;
+mod pipeline;
 mod queue;
 mod socket;
 mod spool;
@@ -29,6 +30,7 @@ pub mod stream;
 pub mod tap;
 mod tickets;
 mod timer;
+pub mod vhost;
 pub mod vhost_user;
 pub mod virtio_user;
 pub mod work;
@@ -38,6 +40,7 @@ pub mod xdp;
 pub use burst::{BURST, Burst, Frame, HEAD, LONGEST_HEAD, Now, PLACES, Route, Whole};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
+pub use pipeline::{Outputs, Picks, Pipeline, Pipelines, PortObserver};
 pub use queue::{
     Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue,
 };
@@ -46,5 +49,5 @@ pub use steering::{Spread, Steering};
 
 /// What a thread that is going to use queues does first, so that its first burst does not have to.
 pub fn prepare_thread() {
-    vhost_user::signal::prepare();
+    eventfd::prepare();
 }

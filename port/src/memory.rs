@@ -11,6 +11,7 @@ use crate::PortFault;
 use mem::{Map, Region, RegionSpec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use std::sync::Arc;
 
 /// Most bytes that one port shares with its peer: rings and buffers of all queues. They are allocated while control
@@ -74,6 +75,24 @@ impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// File systems of this machine's own, by their magic numbers (statfs(2)): memory, huge pages and local disks.
+const LOCAL: [i64; 6] = [
+    0x0102_1994, // tmpfs and memfd
+    0x9584_58f6, // hugetlbfs
+    0x8584_58f6, // ramfs
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+];
+
+/// Whether a page of `fd` might come from elsewhere (FUSE, NFS, a layer over one), so that whoever serves it could
+/// make a worker wait for ever.
+pub(crate) fn may_be_served_by_others(fd: &OwnedFd) -> Result<bool, Errno> {
+    // The kernel's type is wider than the numbers on some processors; the magic is its low half.
+    let magic = rustix::fs::fstatfs(fd.as_fd())?.f_type as i64 & 0xffff_ffff;
+    Ok(!LOCAL.contains(&magic))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //!
 //! Nothing here knows a queue or a worker.
 
-/// Units that one turn of a receive queue may use, for a burst that is sent whole.
+/// Units that one turn of a receive queue may use, for a burst that is sent whole or for the beginning of one that is not.
 pub const TURN: u64 = 32 << 10;
 /// Units that a turn may use that goes on with a burst which was carried over. It ends at the first step behind them; the
 /// longest step is one frame of 64 KiB to one output, one chain of [`ring::MAX_CHAIN`] descriptors, or 64 segments. Less than

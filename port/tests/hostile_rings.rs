@@ -5,7 +5,7 @@
 mod hand;
 
 use hand::{Guest, INDIRECT, KINDS, NEXT, WRITE, burst_of, frame, receive, send};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use port::{DropReason, PortFault};
 use ring::RingFault;
 use ring::mock::{BUFFERS, REGION};

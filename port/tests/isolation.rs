@@ -6,7 +6,7 @@
 mod hand;
 
 use hand::{ALL, Guest, KINDS, WRITE, burst_of, frame, receive, send};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use proptest::prelude::*;
 
 const PATTERN: u8 = 0xa5;

@@ -6,7 +6,7 @@ mod hand;
 use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
 use mem::{Map, MapCell, Region, RegionSpec};
 use port::PortFault;
-use port::vhost_user::Features;
+use port::vhost::Features;
 use ring::mock::USER;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};

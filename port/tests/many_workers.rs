@@ -6,7 +6,7 @@ mod hand;
 use hand::{Guest, KINDS, burst_of, send};
 use mem::copy::Portable;
 use port::TxQueue;
-use port::vhost_user::Features;
+use port::vhost::Features;
 use ring::Direction;
 use ring::driver::{self, DriverRing, Post, Used};
 use ring::mock::{BUFFERS, Mock, USER};

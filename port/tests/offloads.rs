@@ -4,7 +4,7 @@
 mod hand;
 
 use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use port::{Capabilities, DropReason, Offload, Segmentation, Tally};
 
 const LEAVES: u64 = Features::VERSION_1 | Features::CSUM | Features::HOST_TSO4;

@@ -6,7 +6,8 @@ mod common;
 
 use common::{Guest, Switch};
 use port::PortState;
-use port::vhost_user::{Features, Options};
+use port::vhost::Features;
+use port::vhost_user::Options;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures};

@@ -5,7 +5,7 @@ mod hand;
 
 use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
 use mem::{Map, MapCell, Region, RegionSpec};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use port::{Burst, PortFault, RxQueue, TxQueue};
 use ring::RingFault;
 use ring::mock::{BUFFERS, REGION, USER};

@@ -7,7 +7,8 @@ mod joined;
 
 use hand::{burst_of, frame, receive, send};
 use joined::{Joined, KINDS, Side, drain, options};
-use port::vhost_user::{self, Features, VhostUser};
+use port::vhost::Features;
+use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
 use port::{DropReason, PortControl, PortFault, PortState, RxQueue};
 use proptest::prelude::*;

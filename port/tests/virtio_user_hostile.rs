@@ -4,8 +4,8 @@
 mod hand;
 
 use hand::{burst_of, frame, receive, send};
+use port::vhost::message::{Code, Header, Reply, VringState};
 use port::vhost_user::fake::FakeEngine;
-use port::vhost_user::message::{Code, Header, Reply, VringState};
 use port::virtio_user::fuzz::fuzz_back_end;
 use port::virtio_user::{Options, RingKind, VirtioUser};
 use port::{DropReason, Offload, PortControl, PortFault, PortState};

@@ -7,7 +7,8 @@ mod joined;
 
 use hand::{burst_of, frame, receive, send};
 use joined::{Joined, KINDS, contents, options};
-use port::vhost_user::{self, Features};
+use port::vhost::Features;
+use port::vhost_user;
 use port::virtio_user::{self, RingKind};
 use port::{Burst, Capabilities, Offload, PortControl, RxQueue, Segmentation, TxQueue};
 use proptest::prelude::*;

@@ -9,8 +9,10 @@
 use port::work::TURN;
 use std::collections::VecDeque;
 
+/// Bursts of a few units each that are entered before their sum is a turn: room for all, so that nothing is allocated later.
+const PARTS: usize = 1024;
+
 /// Expensive packets of a ring, oldest first.
-#[derive(Default)]
 pub(super) struct Backlog {
     /// Where a burst's parcels end in the ring, and the work that they are.
     parts: VecDeque<(usize, u64)>,
@@ -18,6 +20,10 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
+    pub(super) fn new() -> Self {
+        Self { parts: VecDeque::with_capacity(PARTS), sum: 0 }
+    }
+
     /// Whether there is as much as one turn. What the receiver has taken meanwhile counts, so a caller looks first.
     #[inline(always)]
     pub(super) fn is_long(&self) -> bool {
@@ -46,7 +52,7 @@ mod tests {
 
     #[test]
     fn work_counts_until_the_last_parcel_of_its_burst_is_taken() {
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::new();
         backlog.add(usize::MAX - 1, TURN - 1);
         assert!(!backlog.is_long());
         backlog.add(3, 1);

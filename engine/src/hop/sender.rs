@@ -40,7 +40,7 @@ pub(crate) struct Sender {
 impl Sender {
     pub(super) fn new(ring: Producer<Parcel>, alarm: Arc<Alarm>, unit: usize, holds: bool) -> Self {
         let staged = VecDeque::with_capacity(ring.capacity());
-        let (fresh, backlog) = (Vec::with_capacity(LONGEST), Backlog::default());
+        let (fresh, backlog) = (Vec::with_capacity(LONGEST), Backlog::new());
         Self { ring, staged, fresh, unit, holds, backlog, alarm, rings: false }
     }
 

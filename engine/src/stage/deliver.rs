@@ -1,7 +1,7 @@
 //! The pipeline of a Tx stage: where a packet goes has been decided, so it goes there.
 
-use crate::pipeline::{Outputs, Pipeline};
 use port::{Burst, Now, PortId};
+use port::{Outputs, Pipeline};
 
 /// Sends every packet to the port that its burst is for.
 pub(crate) struct Deliver;

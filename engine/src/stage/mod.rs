@@ -11,7 +11,7 @@ mod joining;
 mod layout;
 mod spreader;
 
-pub(crate) use crew::run_together;
+pub(crate) use crew::Crew;
 pub(crate) use deliver::Deliver;
 pub(crate) use joining::Joiner;
 pub(crate) use layout::Layout;

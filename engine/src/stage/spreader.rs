@@ -4,8 +4,8 @@
 //! in a network card, so that workers' shares are even.
 
 use crate::model::Order;
-use crate::pipeline::{Outputs, Pipeline};
 use port::{Burst, Now, PortId, Spread, Steering};
+use port::{Outputs, Pipeline};
 
 /// Entries of the table; network cards have as many or more.
 const ENTRIES: usize = 128;

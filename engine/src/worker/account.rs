@@ -52,8 +52,10 @@ pub(crate) struct Account {
     /// What the meter was before the last burst, or its end while something is carried over.
     gate: u64,
     limit: usize,
-    /// Whether debts came since the last burst, so that the next one is not allowed to be longer.
-    owed: bool,
+    /// What a packet was found to cost behind hops, and whether that was since the last burst, so that the next one is not
+    /// allowed to be longer. Without a price bursts are whole.
+    price: u64,
+    priced: bool,
     /// Bursts of this queue that are not done with, oldest first: at most the one that is being sent and the one that was
     /// already received behind it.
     carried: VecDeque<Box<Carried>>,
@@ -74,7 +76,8 @@ impl Account {
             meter: 0,
             gate: 0,
             limit: BURST,
-            owed: false,
+            price: 0,
+            priced: false,
             carried: VecDeque::new(),
             served: (0, 0),
         }
@@ -92,10 +95,10 @@ impl Account {
         self.limit
     }
 
-    /// What a packet costs if a burst of the limit's size costs a turn; 0 for a queue whose bursts never cost more.
+    /// What a packet is expected to cost behind hops, beyond what is charged in front; 0 where that is little.
     #[inline(always)]
     pub(super) fn price(&self) -> u64 {
-        if self.limit == BURST { 0 } else { TURN / self.limit as u64 }
+        self.price
     }
 
     /// The queue has a burst that is not charged yet.
@@ -125,9 +128,11 @@ impl Account {
     /// A burst has cost less than a turn, as far as is known.
     #[cold]
     fn grow(&mut self) {
-        if !std::mem::take(&mut self.owed) {
-            self.limit = (2 * self.limit).min(BURST);
+        if std::mem::take(&mut self.priced) {
+            return;
         }
+        self.limit = (2 * self.limit).min(BURST);
+        self.price = if self.limit < BURST { self.price / 2 } else { 0 };
     }
 
     /// Part of a burst cost so much.
@@ -138,18 +143,23 @@ impl Account {
         level.note(self.meter);
     }
 
-    /// Work for the queue's packets was done behind a hop, where each costs `price`. Bursts shrink to what costs a turn there.
-    pub(super) fn owe(&mut self, units: u64, price: u64, level: &mut Level) {
-        self.add(units, level);
-        self.owed = true;
+    /// Each of the queue's packets was found to cost `price` behind hops. Bursts shrink to what costs a turn there.
+    pub(super) fn learn(&mut self, price: u64) {
         let fits = TURN / price.max(1);
-        self.limit = self.limit.min(fits.try_into().unwrap_or(BURST)).max(1);
+        if fits < BURST as u64 && fits <= self.limit as u64 {
+            self.limit = (fits as usize).max(1);
+            (self.price, self.priced) = (price, true);
+        }
     }
 
     /// A burst that was carried over is done with: `packets` packets cost `cost` units in all.
     pub(super) fn finished(&mut self, packets: usize, cost: u64) {
         let fits = (packets as u64 * TURN / cost.max(1)) as usize;
-        self.limit = if cost > TURN { fits.clamp(1, BURST) } else { (2 * self.limit).min(BURST) };
+        if cost > TURN {
+            self.limit = fits.clamp(1, BURST);
+        } else {
+            self.grow();
+        }
     }
 
     /// Whether it is the queue's turn, whatever it carries over. If not, it has packets all the same.
@@ -279,6 +289,24 @@ mod tests {
         assert_eq!(account.meter, (1 << 40) + 10 * LEAD);
         account.served_by(0, &near);
         assert_eq!(account.meter, 10 * LEAD);
+    }
+
+    #[test]
+    fn a_price_holds_bursts_down_only_while_it_is_paid() {
+        let (mut account, mut level) = (Account::default(), Level::NEW);
+        account.learn(TURN / 8);
+        assert_eq!((account.limit(), account.price()), (8, TURN / 8));
+        account.charge(10, &mut level);
+        assert_eq!(account.limit(), 8, "one burst of the size that was found");
+        for limit in [16, 32, BURST] {
+            // Debts that fit into whole bursts, such as a second output's, come all the time.
+            account.learn(1);
+            account.charge(10, &mut level);
+            assert_eq!(account.limit(), limit);
+        }
+        assert_eq!(account.price(), 0);
+        account.finished(BURST, 16 * TURN);
+        assert_eq!((account.limit(), account.price()), (4, 0), "what is paid in front has no price behind");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A burst that its turn did not suffice for, with everything that is needed to go on with it in a later one.
 
 use crate::command::QueueKey;
-use crate::pipeline::Picks;
+use port::Picks;
 use port::finish::Finishing;
 use port::{Burst, Now, PortId};
 
@@ -18,6 +18,8 @@ pub(crate) struct Carried {
     pub(super) credit: u64,
     /// What was spent beyond that.
     pub(super) owed: u64,
+    /// That for each packet, as far as is known.
+    pub(super) price: u64,
 }
 
 impl Carried {
@@ -30,6 +32,7 @@ impl Carried {
             cost: 0,
             credit: 0,
             owed: 0,
+            price: 0,
         })
     }
 
@@ -40,7 +43,7 @@ impl Carried {
         self.delivery.rests.clear();
         (self.delivery.cut, self.delivery.deadline) = (None, None);
         (self.is_classified, self.cost) = (false, 0);
-        (self.credit, self.owed) = (0, 0);
+        (self.credit, self.owed, self.price) = (0, 0, 0);
     }
 
     /// `units` more were spent. Returns what is beyond the credit.

@@ -1,8 +1,8 @@
 //! A worker's pipeline with the lists that it decides into.
 
-use crate::pipeline::{Outputs, Pipeline};
 use mem::copy::Choice;
 use port::{Burst, Now, PortId};
+use port::{Outputs, Pipeline};
 
 pub(super) struct Classifier {
     pub(super) pipeline: Box<dyn Pipeline>,

@@ -9,10 +9,10 @@
 use super::carried::{Cut, Delivery, Part, Rest};
 use super::transmit::Transmit;
 use crate::command::QueueKey;
-use crate::pipeline::{Picks, Pipeline};
 use port::finish::Finishing;
 use port::work::{self, SLICE};
 use port::{Burst, Capabilities, DropReason, Now, PLACES, PortId, Tally};
+use port::{Picks, Pipeline};
 
 /// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
 const WAIT: u64 = 1_000_000;

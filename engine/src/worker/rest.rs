@@ -3,6 +3,8 @@
 
 use super::Worker;
 use crate::config::Polling;
+use crate::rounds::Rounds;
+use mem::ticks;
 use port::Flush;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +13,28 @@ const IDLE_ROUNDS: u32 = 256;
 /// Time without packets before an adaptive worker sleeps, in nanoseconds: about what a sleep and a wake-up cost a packet
 /// (`BENCHMARKING.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
 const IDLE_TIME: u64 = 50_000;
+
+/// A worker that has its queues and its thread to itself.
+impl Rounds for Worker {
+    #[inline(always)]
+    fn heed(&mut self) -> bool {
+        Worker::heed(self)
+    }
+
+    #[inline(always)]
+    fn round(&mut self, last: &mut u64) -> bool {
+        let worked = Worker::round(self);
+        self.spend(worked, last)
+    }
+
+    fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool {
+        Worker::may_sleep(self, rounds, idle)
+    }
+
+    fn sleep(&mut self) -> bool {
+        Worker::sleep(self)
+    }
+}
 
 impl Worker {
     /// Whether it has had nothing to do for so long, in rounds and ticks, that it sleeps if it ever does. What is kept back
@@ -25,6 +49,16 @@ impl Worker {
             self.notify();
         }
         sleeps
+    }
+
+    /// The ticks since `last` went into a round. Whether that had any packet.
+    #[inline(always)]
+    pub(super) fn spend(&self, worked: bool, last: &mut u64) -> bool {
+        let now = ticks();
+        let spent = now - std::mem::replace(last, now);
+        let account = if worked { &self.counters.busy_ticks } else { &self.counters.idle_ticks };
+        account.add(spent);
+        worked
     }
 
     /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.

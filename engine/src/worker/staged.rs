@@ -4,38 +4,55 @@
 use super::Worker;
 use crate::hop::store;
 use crate::model::HopConfig;
-use mem::ticks;
 use port::Flush;
 use rustix::fd::BorrowedFd;
+
+/// What keeps a stage from taking packets.
+#[derive(Default)]
+pub(super) struct Restraint {
+    /// Whether nothing is taken for now.
+    pub(super) paused: bool,
+    /// While hops to this stage are drained: by receive queue, packets that may still be in it.
+    draining: Option<Vec<u64>>,
+    /// Where the last round stopped short because a hop was full, and queues that had their turns since a round was whole.
+    stopped_at: usize,
+    passed: usize,
+}
 
 impl Worker {
     /// A round that takes nothing while paused, and no more than the hops behind have room for. The next round goes on where
     /// this one stopped, so that no queue is forgotten.
     pub(super) fn restrained_round(&mut self) -> bool {
         let mut worked = false;
-        let queues = if self.paused { 0 } else { self.rx.len() };
+        let queues = if self.restraint.paused { 0 } else { self.rx.len() };
         for _ in 0..queues {
             if self.out.hops.waits() && !self.out.hops.have_room() {
                 break;
             }
-            self.stopped_at = if self.stopped_at < self.rx.len() { self.stopped_at } else { 0 };
-            worked |= self.poll(self.stopped_at);
-            self.stopped_at += 1;
+            let stopped_at = self.restraint.stopped_at;
+            let at = if stopped_at < self.rx.len() { stopped_at } else { 0 };
+            worked |= self.poll(at);
+            self.restraint.stopped_at = at + 1;
+            self.restraint.passed += 1;
         }
-        self.end_round(worked)
+        let is_whole = self.restraint.passed >= self.rx.len();
+        if is_whole {
+            self.restraint.passed = 0;
+        }
+        self.end_round(worked, is_whole)
     }
 
     /// Judges and sends all that is in hops to this stage now, and not what comes meanwhile without end. `false` where the
     /// hops behind are full, and it has to be asked again: they may end on this very thread.
     pub(super) fn drain(&mut self) -> bool {
         let whole = || vec![HopConfig::MOST as u64; self.rx.len()];
-        let mut left = self.draining.take().unwrap_or_else(whole);
+        let mut left = self.restraint.draining.take().unwrap_or_else(whole);
         let hops = (0..self.rx.len()).filter(|&at| self.rx[at].account.is_hop).collect::<Vec<_>>();
         let is_empty = hops.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
         self.finish();
         self.notify();
         let is_done = is_empty && !self.out.hops.are_dirty();
-        self.draining = (!is_done).then_some(left);
+        self.restraint.draining = (!is_done).then_some(left);
         is_done
     }
 
@@ -72,17 +89,13 @@ impl Worker {
         }
     }
 
-    /// A round, and the ticks since `last` on this worker's account. Whether there was any packet.
-    pub(crate) fn timed_round(&mut self, last: &mut u64) -> bool {
+    /// A round of a stage, which counts also what became of its thread's buffers.
+    pub(crate) fn staged_round(&mut self, last: &mut u64) -> bool {
         let worked = self.round();
-        let now = ticks();
-        let spent = now - std::mem::replace(last, now);
-        let account = if worked { &self.counters.busy_ticks } else { &self.counters.idle_ticks };
-        account.add(spent);
         if worked {
             self.counters.count_pool(&store::news());
         }
-        worked
+        self.spend(worked, last)
     }
 
     /// A round that leaves no burst behind that fits into a turn, for a caller that may not come back soon. Returns whether it
@@ -97,16 +110,11 @@ impl Worker {
         worked
     }
 
-    /// Obeys what control wants. `false`: quit.
-    pub(crate) fn heed(&mut self) -> bool {
-        !self.link.mailbox.pending(self.obeyed) || self.obey()
-    }
-
     /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
     pub(crate) fn lie_down(&mut self) -> bool {
         self.notify();
         // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
-        let sleeps = self.deferred.is_empty()
+        let sleeps = !self.orders.wait()
             && !self.out.hops.are_dirty()
             && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
             && self.arm_all();

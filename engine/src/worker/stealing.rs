@@ -14,6 +14,7 @@ use crate::command::Event;
 use crate::command::Retired;
 use crate::counters::WorkerCounters;
 use crate::link::Link;
+use crate::rounds::Rounds;
 use crate::stall::{Served, Stall};
 use mem::ticks;
 use port::{BURST, Burst, Flush, PortFault, PortId, Tally};
@@ -56,6 +57,28 @@ impl Shared {
     }
 }
 
+/// A worker that steals.
+pub(crate) struct Stealing(pub(crate) Worker);
+
+impl Rounds for Stealing {
+    fn heed(&mut self) -> bool {
+        self.0.heed()
+    }
+
+    fn round(&mut self, last: &mut u64) -> bool {
+        let worked = self.0.stealing_round();
+        self.0.spend(worked, last)
+    }
+
+    fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool {
+        self.0.may_sleep(rounds, idle)
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.0.sleep_among_others()
+    }
+}
+
 /// A worker's queues while it serves them. They are the worker's again afterwards, also if that panics.
 struct Lent<'a> {
     stalls: Vec<Arc<Stall>>,
@@ -69,28 +92,6 @@ impl Drop for Lent<'_> {
 }
 
 impl Worker {
-    /// Runs until told to quit, with whoever else there is.
-    pub(crate) fn run_stealing(mut self) {
-        let (mut last, mut idle_since, mut idle_rounds) = (ticks(), ticks(), 0);
-        while self.heed() {
-            let worked = self.stealing_round();
-            let now = ticks();
-            let spent = now - std::mem::replace(&mut last, now);
-            if worked {
-                self.counters.busy_ticks.add(spent);
-                (idle_since, idle_rounds) = (now, 0);
-                continue;
-            }
-            self.counters.idle_ticks.add(spent);
-            idle_rounds += 1;
-            std::hint::spin_loop();
-            if self.may_sleep(idle_rounds, now - idle_since) && self.sleep_among_others() {
-                last = ticks();
-                (idle_since, idle_rounds) = (last, 0);
-            }
-        }
-    }
-
     /// Serves each queue of its own once, or one of somebody else's. Whether there was any packet.
     pub(crate) fn stealing_round(&mut self) -> bool {
         self.now = self.clock();

@@ -3,12 +3,13 @@
 
 use super::*;
 use crate::bench::{StepConfig, SteppedWorker};
+use crate::command::Command;
 use crate::config::QueueFull;
 use crate::link::Bell;
-use crate::pipeline::{Outputs, Pipeline};
 use mem::pool::{Cache, Pages, Pool, PoolSpec};
 use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
 use port::{Capabilities, DropReason, Offload, Segmentation, TxQueue};
+use port::{Outputs, Pipeline};
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -179,6 +180,15 @@ impl Pipeline for Flood {
                 out.send(i, PortId(1));
             }
         }
+    }
+}
+
+/// Every packet to one port.
+struct ToOne(u16);
+
+impl Pipeline for ToOne {
+    fn process(&mut self, burst: &mut Burst, _: PortId, _now: Now, out: &mut Outputs) {
+        (0..burst.len()).for_each(|i| out.send(i, PortId(self.0)));
     }
 }
 
@@ -364,6 +374,30 @@ fn segments_that_are_made_behind_a_hop_do_not_hold_up_what_comes_after_them() {
     assert!(packets(2) >= 1000, "{} segments", packets(2));
 }
 
+#[test]
+fn a_hop_that_is_full_of_work_again_and_again_is_shared_by_what_ports_cost() {
+    let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
+    let mut stages = SteppedWorker::staged(&config, Box::new(ToOne(3))).unwrap();
+    let long = || Source::new(&tcp(), (LONG, usize::MAX), segments_of(64));
+    let calm = Source::new(&[2; 60], (60, usize::MAX), Offload::NONE);
+    let sink = Arc::new(Mutex::new(Taken::new()));
+    let (long, calm) = ([long(), long()], calm);
+    let states = [long[0].state.clone(), long[1].state.clone(), calm.state.clone()];
+    let sources = long.into_iter().chain([calm, Source::new(&[2; 60], (60, 0), Offload::NONE)]);
+    for (port, source) in sources.enumerate() {
+        let sink = Sink(sink.clone(), Capabilities::NONE);
+        stages.start(PortId(port as u16), Box::new(source), Box::new(sink));
+    }
+    (0..20_000).for_each(|_| _ = stages.round());
+    let [first, second, calm] = states.map(|state| state.lock().unwrap().completed as u64);
+    let segments = LONG as u64 / 64 * (work::SEGMENT + work::SENT) + LONG as u64 / BYTES;
+    assert!(first.abs_diff(second) <= 64, "{first} and {second} long frames");
+    assert!(
+        calm * 2 * (RECEIVED + work::SENT) > first * segments,
+        "{calm} packets beside {first} long frames"
+    );
+}
+
 /// Units of work that come before port 1's first packet, after port 0 had the stages to itself.
 fn work_in_front(alone: Source, flood: usize) -> u64 {
     let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
@@ -412,7 +446,7 @@ fn a_port_that_has_the_hops_to_itself_leaves_little_work_in_them() {
         ("segments", segments(), 1, 8),
         ("segments for several", segments(), 4, 32),
         ("a flood", flood(60), 60, 8),
-        ("a flood of long frames", flood(LONG), 60, 120),
+        ("a flood of long frames", flood(LONG), 60, 32),
     ] {
         let work = work_in_front(source, outputs);
         assert!(work <= most * TURN, "{what}: {} turns", work / TURN);

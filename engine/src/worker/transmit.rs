@@ -14,8 +14,8 @@ use crate::counters::WorkerCounters;
 use crate::hop::Hops;
 use crate::lanes::{TxSlot, TxSlots};
 use crate::link::Link;
-use crate::pipeline::Picks;
 use mem::copy::Choice;
+use port::Picks;
 use port::work::{self, TURN};
 use port::{
     Burst, Capabilities, DropReason, Flush, Now, PLACES, PortFault, PortId, Route, Steering, Tally, TxQueue,
@@ -48,7 +48,7 @@ pub(super) struct Transmit {
     pub(super) spent: u64,
     /// What was charged in front of a hop for a burst that came by one: work up to that is paid for. `None` without hops.
     pub(super) credit: Option<u64>,
-    /// What a packet of the queue that is served costs behind hops, as far as that made its bursts smaller.
+    /// What a packet of the queue that is served is expected to cost behind hops, beyond what is charged in front.
     pub(super) price: u64,
     /// What `send_all` has left to `deliver`.
     pub(super) rests: Vec<Rest>,

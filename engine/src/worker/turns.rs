@@ -30,7 +30,7 @@ impl Worker {
             return Turn::Over;
         }
         let Some(mut carried) = account.next() else { return Turn::Free };
-        self.out.spent = 0;
+        (self.out.spent, self.out.price) = (0, account.price());
         self.classify_carried(&mut carried);
         self.deliver(account, carried).map_or(Turn::Over, Turn::Sent)
     }
@@ -80,20 +80,21 @@ impl Worker {
 
     /// Sends what the turn's budget suffices for, and carries over what is left.
     fn deliver(&mut self, account: &mut Account, mut carried: Box<Carried>) -> Option<Box<Carried>> {
+        let packets = carried.burst.len().max(1) as u64;
         if account.is_hop && carried.cost == 0 {
             // What it will cost is known long before it is done.
-            let beyond = self.out.foresee(&carried).saturating_sub(carried.credit);
-            self.set_price(carried.from.port, beyond, carried.burst.len());
+            carried.price = self.out.foresee(&carried).saturating_sub(carried.credit) / packets;
         }
         self.out.price = account.price();
         let is_done = self.step(&mut carried);
         account.add(self.out.spent, &mut self.level);
         if account.is_hop {
             let waited = if is_done { carried.delivery.waited(self.now) } else { 0 };
-            self.owe(carried.from.port, carried.spend(self.out.spent) + waited);
+            let units = carried.spend(self.out.spent) + waited;
             if is_done {
-                self.set_price(carried.from.port, carried.owed + waited, carried.burst.len());
+                carried.price = (carried.owed + waited) / packets;
             }
+            self.owe(carried.from.port, units, carried.price);
         }
         if is_done {
             account.finished(carried.burst.len(), carried.cost);
@@ -130,7 +131,7 @@ impl Worker {
     #[cold]
     pub(super) fn end(&mut self, account: &mut Account) -> Option<Box<Carried>> {
         let mut carried = account.next()?;
-        self.out.spent = 0;
+        (self.out.spent, self.out.price) = (0, account.price());
         self.classify_carried(&mut carried);
         let slices = TURN / SLICE;
         if !(0..slices).any(|_| self.slice(&mut carried)) {

@@ -5,7 +5,7 @@ use super::frames::frame;
 use super::memory::Memory;
 use super::{Descriptors, GuestConfig, GuestError, Mode};
 use core::sync::atomic::{Ordering, fence};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use port::virtio_user::{FrontEnd, VringSetup};
 use ring::Layout;
 use ring::driver::{DriverRing, Packed, Split, Used};

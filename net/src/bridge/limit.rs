@@ -5,8 +5,8 @@
 //! per worker. It is written only for packets that pass; a port far above its limit only reads it.
 
 use super::config::Rate;
-use engine::Now;
 use mem::line::Padded;
+use port::Now;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NANOSECONDS: u64 = 1_000_000_000;

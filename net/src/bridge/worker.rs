@@ -8,9 +8,8 @@ mod pass;
 use super::guard::LONGEST;
 use super::ports::{PortTable, Published, View};
 use super::vlan::Form;
-use engine::{Now, Outputs, Pipeline};
 use pass::{Events, LEARNS_PER_BURST, Memo, Pass, Plan};
-use port::{BURST, Burst, DropReason, PortId};
+use port::{BURST, Burst, DropReason, Now, Outputs, Pipeline, PortId};
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;

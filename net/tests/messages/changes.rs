@@ -4,11 +4,11 @@ use crate::guest::{Guest, Limit};
 use crate::rig::MTU;
 use crate::stage::{Stage, ask, flow, play, tell};
 use mem::RegionSpec;
-use port::vhost_user::Features;
-use port::vhost_user::fuzz::{event, memory};
-use port::vhost_user::message::{
+use port::vhost::Features;
+use port::vhost::message::{
     Code, Header, MAX_DESCRIPTORS, Reply, Request, VringAddress, VringFile, VringState,
 };
+use port::vhost_user::fuzz::{event, memory};
 use ring::driver::{DriverRing, Packed, Split};
 use rustix::fd::{AsFd, OwnedFd};
 

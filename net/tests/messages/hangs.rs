@@ -2,8 +2,8 @@
 
 use crate::guest::Limit;
 use crate::stage::{Stage, answer, ask, flow, play};
+use port::vhost::message::{Header, Reply, Request, VringFile};
 use port::vhost_user::fuzz::{event, send};
-use port::vhost_user::message::{Header, Reply, Request, VringFile};
 use ring::driver::{DriverRing, Packed, Split};
 use rustix::fd::AsFd;
 

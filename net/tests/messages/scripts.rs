@@ -6,8 +6,8 @@
 use crate::stage::{Stage, play};
 use mem::RegionSpec;
 use port::PortId;
+use port::vhost::message::{Code, Header, Reply};
 use port::vhost_user::fuzz::{Ground, Script};
-use port::vhost_user::message::{Code, Header, Reply};
 use port::virtio_user::FrontEnd;
 use ring::driver::{DriverRing, Packed, Split};
 use rustix::fd::AsFd;

@@ -2,8 +2,8 @@
 
 use crate::calm::{self, BAD, Calm};
 use crate::guest::{Guest, Limit, Manners, PATIENCE};
+use port::vhost::message::{Header, Reply, Request};
 use port::vhost_user::fuzz::{footprint, send};
-use port::vhost_user::message::{Header, Reply, Request};
 use port::virtio_user::FrontEnd;
 use ring::driver::DriverRing;
 use rustix::fd::{AsFd, BorrowedFd};

@@ -1,7 +1,7 @@
 //! A front end makes the descriptor by which it is called a blocking one, and full. No worker waits for it.
 //!
 //! This is the whole switch under such a front end. The one moment that matters, between asking whether there is room
-//! and writing, is too short to be met here often; the test in `port/src/vhost_user/signal.rs` meets it.
+//! and writing, is too short to be met here often; the test in `port/src/eventfd/signal.rs` meets it.
 
 use crate::calm::{self, BAD};
 use crate::guest::{Ending, Guest, Manners};

@@ -4,7 +4,7 @@
 //! whether frames of one sender come in order and whole. Frames may be lost: who lost them is the switch's to say.
 
 use crate::memory::{Memory, ROOM, event};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use port::virtio_user::{FrontEnd, VringSetup};
 use ring::Direction;
 use ring::driver::{DriverRing, Post, Used};

@@ -11,9 +11,9 @@ use super::queue::{Queue, Rings};
 use super::rx;
 use super::session::{ClientSession, End, Session};
 use super::tx::{Core, Sent};
+use crate::eventfd::signal;
+use crate::socket::rights;
 use crate::socket::sys as socket;
-use crate::vhost_user::signal::signal;
-use crate::vhost_user::sys;
 use crate::{Burst, PortFault, RxQueue, Tally};
 use mem::copy::chosen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -78,7 +78,7 @@ pub(super) fn attach(path: &Path, options: Options, timeout: Duration) -> Result
             link.started()?;
             return Ok((link, rings));
         }
-        if !sys::wait_readable(link.as_fd(), timeout).map_err(AttachError::Wait)? {
+        if !rights::wait_readable(link.as_fd(), timeout).map_err(AttachError::Wait)? {
             return Err(AttachError::Timeout(awaited));
         }
     }

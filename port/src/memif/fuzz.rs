@@ -7,7 +7,7 @@ use super::options::Options;
 use super::queue::Rings;
 use super::ring::{COOKIE, Ring};
 use super::session::{ClientSession, ServerSession, Session};
-use crate::vhost_user::sys;
+use crate::socket::rights;
 use crate::{BURST, Burst, RxQueue, Tally, TxQueue};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
@@ -39,9 +39,9 @@ pub fn fuzz_messages(script: &[u8]) {
         let (bytes, files) = if server { script.for_server() } else { script.for_client() };
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         // A port that has had enough is what is looked for; one that does not read is not, so it is read.
-        let _ = sys::send(theirs.as_fd(), &bytes, &files);
+        let _ = rights::send(theirs.as_fd(), &bytes, &files);
         let mut answer = [0; BYTES];
-        while let Ok(Some(_)) = sys::receive(theirs.as_fd(), &mut answer, &mut vec![]) {}
+        while let Ok(Some(_)) = rights::receive(theirs.as_fd(), &mut answer, &mut vec![]) {}
         match link.advance() {
             Ok(None) => {}
             Ok(Some(rings)) => {

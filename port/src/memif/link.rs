@@ -4,7 +4,7 @@ use super::message::{BYTES, Message};
 use super::queue::Rings;
 use super::session::{End, Session, Step};
 use crate::PortFault;
-use crate::vhost_user::sys::{self, ReceiveError};
+use crate::socket::rights::{self, ReceiveError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl Link {
     }
 
     fn say(&self, message: &Message, file: Option<BorrowedFd<'_>>) -> Result<(), End> {
-        match sys::send(self.socket.as_fd(), &message.encode(), file.as_slice()) {
+        match rights::send(self.socket.as_fd(), &message.encode(), file.as_slice()) {
             Ok(()) => Ok(()),
             Err(Errno::AGAIN) => {
                 Err(End::Fault(PortFault::Peer(format!("it does not read {}", message.name()))))
@@ -86,7 +86,7 @@ fn receive(socket: &OwnedFd) -> Result<Option<(Message, Vec<OwnedFd>)>, End> {
     // One byte more than a message has, so that a longer packet shows.
     let (mut bytes, mut files) = ([0; BYTES + 1], Vec::new());
     let broke = |how: &dyn std::fmt::Display| End::Fault(PortFault::Peer(how.to_string()));
-    match sys::receive(socket.as_fd(), &mut bytes, &mut files) {
+    match rights::receive(socket.as_fd(), &mut bytes, &mut files) {
         Ok(None) => Ok(None),
         Ok(Some(n)) => {
             let message = Message::decode(&bytes[..n]).map_err(|e| broke(&e))?;

@@ -7,7 +7,7 @@ use super::link::Link;
 use super::options::Options;
 use super::queue::{Queue, Rings};
 use super::ring::{self, Client, Word};
-use crate::vhost_user::signal::signal;
+use crate::eventfd::signal;
 use mem::copy::Portable;
 use rustix::fd::AsFd;
 use std::path::Path;

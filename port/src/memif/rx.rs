@@ -8,7 +8,7 @@ use super::RingFault;
 use super::buffers::Buffers;
 use super::queue::Queue;
 use super::ring::{End, Ring};
-use crate::vhost_user::call;
+use crate::eventfd;
 use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally, work};
 use mem::Seg;
 use ring::Token;
@@ -200,7 +200,7 @@ impl<B: Buffers> RxQueue for Rx<B> {
 
     fn disarm(&mut self) {
         self.ring.disarm();
-        call::clear(&self.wake);
+        eventfd::clear(&self.wake);
     }
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -12,7 +12,7 @@ use super::buffers::{Buffers, Place};
 use super::queue::Queue;
 use super::ring::{self, End, Ring};
 use super::shared::Shared;
-use crate::vhost_user::signal::signal;
+use crate::eventfd::signal;
 use crate::{BURST, Burst, DropReason, Frame, PortFault, Tally, TxQueue, work};
 use mem::copy::Kernel;
 use rustix::fd::{AsFd, OwnedFd};

@@ -4,10 +4,10 @@
 //! in its rings is lost as it would be in a cable. Never blocks, never reads a clock.
 
 use super::exchange::{Exchange, Found, Place};
+use crate::eventfd;
 use crate::memif::joined::Joined;
 use crate::memif::queue::Rings;
 use crate::memif::{MemifError, Options};
-use crate::vhost_user::call;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -106,7 +106,7 @@ impl PortControl for Pair {
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
-        call::clear(&self.bell);
+        eventfd::clear(&self.bell);
         if self.state == PortState::Closed || self.resume.is_some_and(|at| now < at) {
             return;
         }

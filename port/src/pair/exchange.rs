@@ -7,10 +7,10 @@
 //! holds are never the new ones of the other. The memory lives as long as anybody still has rings in it.
 
 use crate::PortFault;
+use crate::eventfd::signal;
 use crate::memif::Options;
 use crate::memif::joined::Joined;
 use crate::memif::queue::Rings;
-use crate::vhost_user::signal::signal;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

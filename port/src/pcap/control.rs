@@ -4,8 +4,8 @@ use super::CreateError;
 use super::options::{Options, Playing};
 use super::rx::{Player, Progress};
 use super::tx;
+use crate::eventfd;
 use crate::spool::{Format, Spool};
-use crate::vhost_user::call;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -113,7 +113,7 @@ impl PortControl for Pcap {
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
-        call::clear(&self.bell);
+        eventfd::clear(&self.bell);
         match self.state {
             PortState::Waiting => {
                 self.state = PortState::Connected;

@@ -4,6 +4,7 @@
 
 mod door;
 mod listener;
+pub(crate) mod rights;
 pub(crate) mod sys;
 
 pub(crate) use door::Door;

@@ -5,13 +5,13 @@
 //! how long.
 
 use super::fake::{FakeEngine, QUEUES};
-use super::message::{Header, MessageError};
 use super::session::{Offer, Session};
 use super::setup::QueueSetup;
-use super::sys::{self, ReceiveError};
-use super::wire::{Channel, WireError};
 use crate::PortFault;
+use crate::socket::rights::{self, ReceiveError};
 use crate::socket::sys as socket;
+use crate::vhost::message::{Header, MessageError};
+use crate::vhost::wire::{Channel, WireError};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl BackEnd {
     /// # Errors
     /// [`BackEndError::Wait`].
     pub fn wait(&self, timeout: Duration) -> Result<bool, BackEndError> {
-        sys::wait_readable(self.channel.as_fd(), timeout).map_err(BackEndError::Wait)
+        rights::wait_readable(self.channel.as_fd(), timeout).map_err(BackEndError::Wait)
     }
 
     /// The ring by which the front end receives and the one by which it sends. Returns `None` until both run.
@@ -96,7 +96,7 @@ impl BackEnd {
 
     /// Whether the front end has gone.
     pub fn is_closed(&self) -> bool {
-        sys::is_closed(self.channel.as_fd())
+        rights::is_closed(self.channel.as_fd())
     }
 }
 
@@ -112,8 +112,8 @@ fn ended(error: WireError) -> BackEndError {
 mod tests {
     use super::*;
     use crate::PortControl;
-    use crate::vhost_user::Features;
-    use crate::vhost_user::message::ProtocolFeatures;
+    use crate::vhost::Features;
+    use crate::vhost::message::ProtocolFeatures;
     use crate::virtio_user::{Options, VirtioUser};
     use std::time::Instant;
 

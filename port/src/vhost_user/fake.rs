@@ -1,7 +1,8 @@
 //! An engine and queues that move no packet, for tests and fuzzing of the protocol.
 
 use super::session::Queues;
-use super::setup::{Features, QueueSetup};
+use super::setup::QueueSetup;
+use crate::vhost::Features;
 use crate::{Attach, Burst, PortFault, RxQueue, Tally, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;

@@ -1,35 +1,28 @@
 //! A virtual machine's port: the back end (device side) of the vhost-user protocol.
 //!
-//! `message` is the wire format, shared with the front end in `virtio_user`; `wire` gathers messages from a
-//! `socket` (`sys`); `session` is one connection's state; `control` is the port's life (listening, connecting,
-//! letting go); `back_end` is the protocol for a program with rings of its own; `rx` and `tx` are its queues on the fast path; `setup` is what a session hands to them. A front
-//! end is hostile until proven otherwise: it may send any message at any time, and the worst it gets is its own
-//! port stopped with a named reason.
+//! `session` is one connection's state; `control` is the port's life (listening, connecting, letting go); `back_end` is the
+//! protocol for a program with rings of its own; `rx` and `tx` are its queues on the fast path; `setup` is what a session
+//! hands to them. The protocol itself is in [`crate::vhost`]. A front end is hostile until proven otherwise: it may send any
+//! message at any time, and the worst it gets is its own port stopped with a named reason.
 
 mod back_end;
-pub(crate) mod call;
 mod control;
 #[doc(hidden)]
 pub mod fake;
 mod fill;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod message;
 mod rx;
 mod session;
 pub mod setup;
 mod shared;
-pub(crate) mod signal;
 pub(crate) mod stock;
-pub(crate) mod sys;
 mod tx;
-pub(crate) mod wire;
 
 pub use crate::socket::ListenError;
 pub use back_end::{BackEnd, BackEndError};
 pub use control::{Options, OutOfRange, PlugError, VhostUser};
 pub use session::{MAX_QUEUE_PAIRS, Offer, Queues, Session};
-pub use setup::Features;
 
 /// The fast path's queues.
 #[doc(hidden)]

@@ -5,9 +5,10 @@
 //! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the sweep ([`crate::header`]), when their
 //! lines have had time to come.
 
-use super::call;
-use super::setup::{Features, QueueSetup};
+use super::setup::QueueSetup;
+use crate::eventfd;
 use crate::header::{self, Allowed, Headers};
+use crate::vhost::Features;
 use crate::work::{self, RECEIVE_DESCRIPTORS};
 use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::{MapCell, Seg, Translator};
@@ -187,7 +188,7 @@ impl<R: DeviceRing> RxQueue for Rx<R> {
 
     fn notify(&mut self) {
         if self.ring.should_call() {
-            call::call(self.call.as_deref());
+            eventfd::call(self.call.as_deref());
         }
     }
 
@@ -198,7 +199,7 @@ impl<R: DeviceRing> RxQueue for Rx<R> {
     fn disarm(&mut self) {
         self.ring.disarm();
         if let Some(kick) = &self.kick {
-            call::clear(kick);
+            eventfd::clear(kick);
         }
     }
 

@@ -1,97 +1,9 @@
 //! Everything a queue must know to start: the result of the protocol's messages about one ring.
 
-use crate::Capabilities;
+use crate::vhost::Features;
 use mem::MapCell;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-
-/// Virtio and vhost-user feature bits, as negotiated (VIRTIO 1.2 sections 5.1.3 and 6; vhost-user specification).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features(pub u64);
-
-impl Features {
-    /// `VIRTIO_NET_F_CSUM`: the guest may leave checksums to be filled in.
-    pub const CSUM: u64 = 1 << 0;
-    /// `VIRTIO_NET_F_GUEST_CSUM`: the guest takes packets with checksums to be filled in.
-    pub const GUEST_CSUM: u64 = 1 << 1;
-    /// `VIRTIO_NET_F_MTU`
-    pub const NET_MTU: u64 = 1 << 3;
-    /// `VIRTIO_NET_F_GUEST_TSO4`: the guest takes TCP over IPv4 that is to be cut.
-    pub const GUEST_TSO4: u64 = 1 << 7;
-    /// `VIRTIO_NET_F_GUEST_TSO6`
-    pub const GUEST_TSO6: u64 = 1 << 8;
-    /// `VIRTIO_NET_F_GUEST_ECN`
-    pub const GUEST_ECN: u64 = 1 << 9;
-    /// `VIRTIO_NET_F_HOST_TSO4`: the guest may leave TCP over IPv4 to be cut.
-    pub const HOST_TSO4: u64 = 1 << 11;
-    /// `VIRTIO_NET_F_HOST_TSO6`
-    pub const HOST_TSO6: u64 = 1 << 12;
-    /// `VIRTIO_NET_F_HOST_ECN`
-    pub const HOST_ECN: u64 = 1 << 13;
-    /// `VIRTIO_NET_F_MRG_RXBUF`
-    pub const MRG_RXBUF: u64 = 1 << 15;
-    /// `VIRTIO_NET_F_STATUS`
-    pub const STATUS: u64 = 1 << 16;
-    /// `VIRTIO_NET_F_GUEST_ANNOUNCE`
-    pub const GUEST_ANNOUNCE: u64 = 1 << 21;
-    /// `VIRTIO_NET_F_MQ`
-    pub const MQ: u64 = 1 << 22;
-    /// `VIRTIO_F_ANY_LAYOUT` (legacy)
-    pub const ANY_LAYOUT: u64 = 1 << 27;
-    /// `VIRTIO_F_INDIRECT_DESC`
-    pub const INDIRECT_DESC: u64 = 1 << 28;
-    /// `VIRTIO_F_EVENT_IDX`
-    pub const EVENT_IDX: u64 = 1 << 29;
-    /// `VHOST_USER_F_PROTOCOL_FEATURES`
-    pub const PROTOCOL: u64 = 1 << 30;
-    /// `VIRTIO_F_VERSION_1`
-    pub const VERSION_1: u64 = 1 << 32;
-    /// `VIRTIO_F_RING_PACKED`
-    pub const RING_PACKED: u64 = 1 << 34;
-    /// `VIRTIO_F_IN_ORDER`
-    pub const IN_ORDER: u64 = 1 << 35;
-
-    /// `VIRTIO_NET_F_GUEST_USO4`: the guest takes UDP over IPv4 that is to be cut.
-    pub const GUEST_USO4: u64 = 1 << 54;
-    /// `VIRTIO_NET_F_GUEST_USO6`
-    pub const GUEST_USO6: u64 = 1 << 55;
-    /// `VIRTIO_NET_F_HOST_USO`: the guest may leave UDP to be cut.
-    pub const HOST_USO: u64 = 1 << 56;
-
-    /// What the guest may leave to be done (VIRTIO 1.2 section 5.1.3.1: each kind of cutting needs `CSUM`).
-    pub const fn from_guest(self) -> Capabilities {
-        let both = Self::HOST_USO;
-        self.capabilities([Self::CSUM, Self::HOST_TSO4, Self::HOST_TSO6, Self::HOST_ECN, both])
-    }
-
-    /// What the guest does itself with packets that come to it.
-    pub const fn to_guest(self) -> Capabilities {
-        let both = Self::GUEST_USO4 | Self::GUEST_USO6;
-        self.capabilities([Self::GUEST_CSUM, Self::GUEST_TSO4, Self::GUEST_TSO6, Self::GUEST_ECN, both])
-    }
-
-    const fn capabilities(self, [checksum, tcp4, tcp6, ecn, udp]: [u64; 5]) -> Capabilities {
-        if !self.has(checksum) {
-            return Capabilities::NONE;
-        }
-        let mut can = Capabilities::CHECKSUM;
-        can |= if self.has(tcp4) { Capabilities::TCP4 } else { 0 };
-        can |= if self.has(tcp6) { Capabilities::TCP6 } else { 0 };
-        can |= if self.has(ecn) { Capabilities::ECN } else { 0 };
-        can |= if self.has(udp) { Capabilities::UDP } else { 0 };
-        Capabilities(can)
-    }
-
-    /// Whether every bit of `bits` is set.
-    pub const fn has(self, bits: u64) -> bool {
-        self.0 & bits == bits
-    }
-
-    /// Bytes of the virtio-net header: 12 with `VERSION_1` or `MRG_RXBUF`, else 10 (VIRTIO 1.2 section 5.1.6).
-    pub const fn header_len(self) -> usize {
-        if self.0 & (Self::VERSION_1 | Self::MRG_RXBUF) == 0 { 10 } else { 12 }
-    }
-}
 
 /// One ring, ready to run.
 #[derive(Clone, Debug)]

@@ -182,7 +182,8 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vhost_user::setup::{Features, QueueSetup};
+    use crate::vhost::Features;
+    use crate::vhost_user::setup::QueueSetup;
     use mem::MapCell;
     use mem::copy::Portable;
     use ring::device::Split;

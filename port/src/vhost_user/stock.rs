@@ -5,7 +5,8 @@
 //! buffers is all or nothing; what was gathered in vain goes back. Nothing here writes to the guest.
 
 use super::fill::Form;
-use super::setup::{Features, QueueSetup};
+use super::setup::QueueSetup;
+use crate::vhost::Features;
 use crate::{PortFault, work};
 use mem::{Map, MapCell, Seg, Translator};
 use ring::device::{DeviceRing, Sweep};

@@ -6,10 +6,12 @@
 //! One worker owns the queue outright, without a lock; or several share it after [`TxQueue::fork`], and then the
 //! rules of the `shared` module hold.
 
-use super::setup::{Features, QueueSetup};
+use super::fill;
+use super::setup::QueueSetup;
 use super::shared::Shared;
 use super::stock::{Core, Place};
-use super::{call, fill};
+use crate::eventfd;
+use crate::vhost::Features;
 use crate::{Burst, Capabilities, DropReason, PortFault, Tally, TxQueue};
 use mem::copy::Kernel;
 use ring::device::{DeviceRing, Packed, Split};
@@ -82,7 +84,7 @@ impl<R: DeviceRing, K: Kernel> TxQueue for Owned<R, K> {
             (None, None) => false,
         };
         if wanted {
-            call::call(self.call.as_deref());
+            eventfd::call(self.call.as_deref());
         }
     }
 

@@ -11,7 +11,7 @@ use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
 use crate::socket::{Door, Site};
-use crate::vhost_user::message::feature_names;
+use crate::vhost::message::feature_names;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

@@ -5,7 +5,7 @@ use super::buffers::Buffers;
 use super::options::Options;
 use super::script::{self, Attached, Line};
 use crate::memory::Memory;
-use crate::vhost_user::Features;
+use crate::vhost::Features;
 use crate::{Capabilities, PortFault};
 use ring::Layout;
 use rustix::event::{EventfdFlags, eventfd};

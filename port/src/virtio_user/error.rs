@@ -1,8 +1,8 @@
 //! What can go wrong between a front end and its back end.
 
-use crate::vhost_user::message::MessageError;
-use crate::vhost_user::sys::ReceiveError;
-use crate::vhost_user::wire::WireError;
+use crate::socket::rights::ReceiveError;
+use crate::vhost::message::MessageError;
+use crate::vhost::wire::WireError;
 use rustix::io::Errno;
 use std::path::PathBuf;
 

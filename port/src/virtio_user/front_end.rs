@@ -2,11 +2,11 @@
 
 use super::FrontEndError;
 use super::opening::Opening;
+use crate::socket::rights;
 use crate::socket::sys as socket;
-use crate::vhost_user::message::{Code, Header, MAX_TABLE, ProtocolFeatures, Reply, Request};
-use crate::vhost_user::setup::Features;
-use crate::vhost_user::sys;
-use crate::vhost_user::wire::Channel;
+use crate::vhost::Features;
+use crate::vhost::message::{Code, Header, MAX_TABLE, ProtocolFeatures, Reply, Request};
+use crate::vhost::wire::Channel;
 use mem::RegionSpec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -54,7 +54,7 @@ impl FrontEnd {
 
     /// A front end over a connected socket.
     pub fn over(socket: OwnedFd, timeout: Duration) -> Result<Self, FrontEndError> {
-        sys::block_for(&socket, timeout)
+        rights::block_for(&socket, timeout)
             .map_err(|errno| FrontEndError::Kernel("setting the timeout", errno))?;
         let channel = Channel::new(socket, Header::expect_reply);
         Ok(Self { channel, negotiated: Negotiated::NOTHING, rings: 0 })
@@ -152,7 +152,7 @@ impl FrontEnd {
 
     /// Whether the back end has gone.
     pub fn is_closed(&self) -> bool {
-        sys::is_closed(self.channel.as_fd())
+        rights::is_closed(self.channel.as_fd())
     }
 
     /// Sends a request that has no answer of its own, and waits for the acknowledgement where there is one.

@@ -7,9 +7,9 @@
 use super::link::{Link, Progress};
 use super::options::{Options, RingKind};
 use super::{rx, tx};
-use crate::vhost_user::message::{Code, Header, MAX_DESCRIPTORS, Reply, VringState};
-use crate::vhost_user::sys;
-use crate::vhost_user::wire::Channel;
+use crate::socket::rights;
+use crate::vhost::message::{Code, Header, MAX_DESCRIPTORS, Reply, VringState};
+use crate::vhost::wire::Channel;
 use crate::{BURST, Burst, Capabilities, Offload, RxQueue, Segmentation, Tally, TxQueue};
 use mem::{Map, Region};
 use rustix::fd::{AsFd, OwnedFd};
@@ -109,7 +109,7 @@ impl BackEnd {
         let files: Vec<OwnedFd> = if fair { vec![] } else { script.files() };
         let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         // A front end that has had enough is what is looked for.
-        let _ = sys::send(self.channel.as_fd(), &bytes, &borrowed);
+        let _ = rights::send(self.channel.as_fd(), &bytes, &borrowed);
         true
     }
 }

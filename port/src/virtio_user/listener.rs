@@ -1,8 +1,8 @@
 //! Server mode: the guest listens and the switch connects, which lets the guest outlive the switch.
 
 use super::{FrontEnd, FrontEndError, ListenError};
+use crate::socket::rights;
 use crate::socket::{Listener, sys as socket};
-use crate::vhost_user::sys;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl FrontEndListener {
     /// The next connection, which does not block, whichever end of the protocol the program is. Waits up to `timeout`.
     pub fn accept_socket(&self, timeout: Duration) -> Result<OwnedFd, FrontEndError> {
         let failed = |errno| FrontEndError::Kernel("accepting a back end", errno);
-        if !sys::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {
+        if !rights::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {
             return Err(FrontEndError::NobodyCame(self.path.clone()));
         }
         let socket = socket::accept(self.listener.as_fd()).map_err(failed)?;

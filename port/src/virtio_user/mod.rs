@@ -29,8 +29,9 @@ mod shared;
 mod tx;
 
 pub use crate::memory::MAX_MEMORY;
-pub use crate::vhost_user::message::ProtocolFeatures;
-pub use crate::vhost_user::{Features, ListenError};
+pub use crate::socket::ListenError;
+pub use crate::vhost::Features;
+pub use crate::vhost::message::ProtocolFeatures;
 pub use control::VirtioUser;
 pub use error::FrontEndError;
 pub use front_end::{FrontEnd, Negotiated, SharedRegion};

@@ -6,7 +6,7 @@
 //! private record says what each of them holds, so that one is written only when its next packet needs another. The
 //! record is this side's alone; what a back end writes over a header misleads nobody but itself.
 
-use crate::vhost_user::Features;
+use crate::vhost::Features;
 use crate::{Frame, OFFLOAD_HEADER, Offload};
 
 /// A header as far as it says something of offloads.

@@ -4,8 +4,8 @@
 //! time. It judges whether an answer is possible and never whether it is enough; that is its caller's to say.
 
 use super::{FrontEndError, Negotiated, offloads};
-use crate::vhost_user::Features;
-use crate::vhost_user::message::{MAX_TABLE, ProtocolFeatures, Request};
+use crate::vhost::Features;
+use crate::vhost::message::{MAX_TABLE, ProtocolFeatures, Request};
 use virtio_bindings::virtio_config::{
     VIRTIO_CONFIG_S_ACKNOWLEDGE, VIRTIO_CONFIG_S_DRIVER, VIRTIO_CONFIG_S_FEATURES_OK,
 };

@@ -3,8 +3,8 @@
 use super::front_end::wrong;
 use super::script::{self, Attached};
 use super::{FrontEnd, FrontEndError};
-use crate::vhost_user::message::{Reply, Request, VringFile, VringState};
-use crate::vhost_user::setup::Features;
+use crate::vhost::Features;
+use crate::vhost::message::{Reply, Request, VringFile, VringState};
 use ring::Layout;
 use rustix::fd::BorrowedFd;
 

@@ -9,9 +9,9 @@
 
 use super::buffers::{Buffers, Sight};
 use super::device::QueueSetup;
+use crate::eventfd;
+use crate::eventfd::signal;
 use crate::header::Allowed;
-use crate::vhost_user::call;
-use crate::vhost_user::signal::signal;
 use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally, work};
 use mem::Seg;
 use ring::driver::{DriverRing, Packed, Split, Used};
@@ -201,7 +201,7 @@ impl<R: DriverRing> RxQueue for Rx<R> {
 
     fn disarm(&mut self) {
         self.ring.disarm();
-        call::clear(&self.call);
+        eventfd::clear(&self.call);
     }
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -4,8 +4,8 @@
 //! kick comes last, because some back ends start a ring at that moment.
 
 use super::Negotiated;
-use crate::vhost_user::Features;
-use crate::vhost_user::message::{ProtocolFeatures, Request, VringAddress, VringFile, VringState};
+use crate::vhost::Features;
+use crate::vhost::message::{ProtocolFeatures, Request, VringAddress, VringFile, VringState};
 use mem::RegionSpec;
 use ring::Layout;
 use virtio_bindings::virtio_config::{

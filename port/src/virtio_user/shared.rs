@@ -163,8 +163,8 @@ mod tests {
     use super::super::device::Device;
     use super::super::{Negotiated, Options};
     use super::*;
-    use crate::vhost_user::Features;
-    use crate::vhost_user::message::ProtocolFeatures;
+    use crate::vhost::Features;
+    use crate::vhost::message::ProtocolFeatures;
     use mem::copy::Portable;
     use ring::driver::Split;
 

@@ -1,7 +1,7 @@
 use super::*;
-use crate::vhost_user::message::{Code, Header, Reply, Request, VringState};
-use crate::vhost_user::sys;
-use crate::vhost_user::wire::Channel;
+use crate::socket::rights;
+use crate::vhost::message::{Code, Header, Reply, Request, VringState};
+use crate::vhost::wire::Channel;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn pair() -> (FrontEnd, OwnedFd) {
 }
 
 fn answer(back: &OwnedFd, code: Code, reply: Reply) {
-    sys::send(back.as_fd(), &reply.encode(code), &[]).unwrap();
+    rights::send(back.as_fd(), &reply.encode(code), &[]).unwrap();
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn an_answer_to_another_question_is_refused() {
 #[test]
 fn an_answer_that_is_a_request_is_refused() {
     let (mut front, back) = pair();
-    sys::send(back.as_fd(), &Request::GetFeatures.encode(false), &[]).unwrap();
+    rights::send(back.as_fd(), &Request::GetFeatures.encode(false), &[]).unwrap();
     let error = front.negotiate(Features(0)).unwrap_err();
     assert!(matches!(error, FrontEndError::Message(_)), "{error}");
 }

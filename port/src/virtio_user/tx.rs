@@ -13,7 +13,7 @@ use super::device::QueueSetup;
 use super::links::Links;
 use super::offloads::{Headers, words};
 use super::shared::Shared;
-use crate::vhost_user::signal::signal;
+use crate::eventfd::signal;
 use crate::{BURST, Burst, Capabilities, DropReason, Frame, PortFault, Tally, TxQueue, work};
 use mem::copy::Kernel;
 use ring::RingFault;

@@ -7,8 +7,8 @@ use super::gather::GatherTx;
 use super::options::{Capture, Faults, Trace, Transmit, Ways, Wrappers};
 use super::record::{RecordRx, RecordTx};
 use super::release::{Late, Release};
+use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
-use crate::vhost_user::call;
 use crate::{Attach, PortControl, PortFault, PortStatus, RxQueue, TxQueue};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -166,7 +166,7 @@ impl PortControl for Wrapped {
         if self.closed {
             return;
         }
-        call::clear(&self.bell);
+        eventfd::clear(&self.bell);
         self.with(engine, |inner, engine| inner.handle(now, engine));
         let epoch = engine.epoch();
         self.recorders().for_each(|recorder| recorder.spool.handle(now, epoch));

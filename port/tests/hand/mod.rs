@@ -7,8 +7,9 @@
 
 use mem::copy::Portable;
 use mem::{Map, MapCell};
+use port::vhost::Features;
+use port::vhost_user::QUEUES;
 use port::vhost_user::setup::QueueSetup;
-use port::vhost_user::{Features, QUEUES};
 use port::{Burst, PortFault, RxQueue, Tally, TxQueue};
 use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
 use std::sync::Arc;

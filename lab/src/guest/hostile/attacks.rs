@@ -5,7 +5,7 @@ use super::frames::{HEADER, Header, TCP4, plain, tcp4, tcp6, tso4, tso6, uso};
 use super::memif::Writing;
 use super::other::Via;
 use super::plan::{Need, Piece, Plan, Receive, Target, one_byte_pieces, pages};
-use port::vhost_user::Features;
+use port::vhost::Features;
 
 const CSUM: Need = (Features::CSUM, "checksum offload");
 const TSO4: Need = (Features::HOST_TSO4, "TCP segmentation over IPv4");

@@ -7,7 +7,7 @@ use super::plan::{Pace, Piece, Plan, Receive};
 use super::replay::{DESC, Desc, INDIRECT, NEXT, Replay, WRITE};
 use super::squad::Unit;
 use core::sync::atomic::{Ordering, fence};
-use port::vhost_user::Features;
+use port::vhost::Features;
 use port::virtio_user::{FrontEnd, RingKind, VringSetup};
 use ring::Layout;
 use rustix::event::{EventfdFlags, eventfd};

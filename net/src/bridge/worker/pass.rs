@@ -13,9 +13,8 @@ use crate::bridge::key::Key;
 use crate::bridge::listing::RefusedMove;
 use crate::bridge::ports::{Member, PortTable, View};
 use crate::bridge::vlan::{Form, NO_VLAN};
-use engine::{Now, Outputs};
 use mem::copy::Portable;
-use port::{BURST, Burst, DropReason, PortId};
+use port::{BURST, Burst, DropReason, Now, Outputs, PortId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Arp, EtherType, Ethernet};
 

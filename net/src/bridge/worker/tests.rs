@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bridge::{BridgeConfig, PortConfig, Switch};
-use engine::Pipelines;
+use port::Pipelines;
 use wire::MacAddress;
 
 /// Two calm ports and one that does what it wants, on one bridge.

@@ -7,7 +7,7 @@ use crate::memif::message::{AddRing, Hello, Init, Message, VERSION, field};
 use crate::memif::options::{MAX_LOG2, Options};
 use crate::memif::queue::{Queue, Rings};
 use crate::memif::ring::Ring;
-use crate::vhost_user::sys;
+use crate::{eventfd, memory};
 use mem::{Map, Region, RegionSpec};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl ServerSession {
             return Err(failed(&"regions are numbered from 0 to 255 in order"));
         }
         let file = only(files).ok_or_else(|| failed(&"it came without its one file"))?;
-        if sys::may_be_served_by_others(&file).map_err(|e| failed(&e))? {
+        if memory::may_be_served_by_others(&file).map_err(|e| failed(&e))? {
             return Err(failed(
                 &"its file system is not one of this machine alone and could hold pages back",
             ));
@@ -147,7 +147,7 @@ impl ServerSession {
             return Err(failed(&"private headers are not supported"));
         }
         let wake = only(files).ok_or_else(|| failed(&"it came without its one event descriptor"))?;
-        sys::check_event(&wake).map_err(|why| End::Fault(PortFault::BadDescriptor("interrupt", why)))?;
+        eventfd::check(&wake).map_err(|why| End::Fault(PortFault::BadDescriptor("interrupt", why)))?;
         rings.push(Announced { ring, wake: Arc::new(wake) });
         Ok(())
     }

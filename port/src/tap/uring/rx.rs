@@ -5,7 +5,7 @@ use super::super::slots::Slots;
 use super::super::verdict::gone;
 use super::sys::{Received, Receiver};
 use super::unavailable;
-use crate::vhost_user::call;
+use crate::eventfd;
 use crate::{BURST, Burst, PortFault, RxQueue, Tally};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -107,7 +107,7 @@ impl RxQueue for Rx {
 
     fn disarm(&mut self) {
         self.receiver.disarm();
-        call::clear(&self.receiver.event());
+        eventfd::clear(&self.receiver.event());
     }
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {

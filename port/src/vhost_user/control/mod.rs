@@ -10,11 +10,11 @@ mod offer;
 
 pub use offer::{Options, OutOfRange, PlugError};
 
-use super::message::{Header, feature_names};
 use super::session::{Offer, Queues, Session};
-use super::sys::ReceiveError;
-use super::wire::{Channel, WireError};
+use crate::socket::rights::ReceiveError;
 use crate::socket::{Door, Site};
+use crate::vhost::message::{Header, feature_names};
+use crate::vhost::wire::{Channel, WireError};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;

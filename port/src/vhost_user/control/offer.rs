@@ -2,9 +2,9 @@
 //! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md`.
 
 use crate::socket::ListenError;
-use crate::vhost_user::message::ProtocolFeatures;
+use crate::vhost::Features;
+use crate::vhost::message::ProtocolFeatures;
 use crate::vhost_user::session::{MAX_QUEUE_PAIRS, Offer};
-use crate::vhost_user::setup::Features;
 
 /// Everything that is honoured with every configuration.
 const ALWAYS: u64 = Features::VERSION_1

@@ -1,10 +1,10 @@
 use super::*;
 use crate::pause::LONGEST_PAUSE;
 use crate::socket::ListenError;
+use crate::socket::rights;
+use crate::vhost::Features;
+use crate::vhost::message::{Code, MAX_DESCRIPTORS, ProtocolFeatures, Request};
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
-use crate::vhost_user::message::{Code, MAX_DESCRIPTORS, ProtocolFeatures, Request};
-use crate::vhost_user::setup::Features;
-use crate::vhost_user::sys;
 use rustix::event::EventfdFlags;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -48,7 +48,7 @@ impl Bench {
     fn run(&mut self) {
         for _ in 0..1000 {
             let due = self.port.deadline().is_some_and(|at| at <= self.now);
-            let readable = sys::wait_readable(self.port.poll_fd().unwrap(), Duration::ZERO).unwrap();
+            let readable = rights::wait_readable(self.port.poll_fd().unwrap(), Duration::ZERO).unwrap();
             if !due && !readable {
                 return;
             }
@@ -99,7 +99,7 @@ fn a_channel_for_requests_of_ours_is_neither_offered_nor_taken() {
     assert!(offered.has(ProtocolFeatures::REPLY_ACK) && !offered.has(ProtocolFeatures::BACKEND_REQ));
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let message = Header::request(Code::SetBackendReqFd, true, 0).encode();
-    sys::send(peer.as_fd(), &message, &[theirs.as_fd()]).unwrap();
+    rights::send(peer.as_fd(), &message, &[theirs.as_fd()]).unwrap();
     drop(theirs);
     bench.run();
     let PortState::Faulted(fault) = bench.state() else { panic!("{:?}", bench.state()) };
@@ -199,7 +199,7 @@ fn descriptors_beyond_the_limit_are_a_fault_whether_in_one_piece_or_many() {
         bench.run();
         let fds = vec![event.as_fd(); MAX_DESCRIPTORS];
         for piece in message.chunks(message.len() / pieces) {
-            sys::send(peer.as_fd(), piece, &fds).unwrap();
+            rights::send(peer.as_fd(), piece, &fds).unwrap();
         }
         bench.run();
         assert!(matches!(bench.state(), PortState::Faulted(PortFault::Protocol(_))), "{:?}", bench.state());

@@ -10,11 +10,11 @@ mod script;
 pub use script::{Ground, Script, event, memory};
 
 use super::fake::{FakeEngine, QUEUES};
-use super::message::{Header, ProtocolFeatures, Request, VringAddress, VringFile, VringState};
 use super::session::{Offer, Session};
-use super::setup::Features;
-use super::sys;
-use super::wire::Channel;
+use crate::socket::rights;
+use crate::vhost::Features;
+use crate::vhost::message::{Header, ProtocolFeatures, Request, VringAddress, VringFile, VringState};
+use crate::vhost::wire::Channel;
 use mem::RegionSpec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -134,7 +134,7 @@ fn serve(channel: &mut Channel, session: &mut Session, engine: &mut FakeEngine) 
 
 fn drain(front: &OwnedFd) {
     let mut descriptors = Vec::new();
-    while let Ok(Some(_)) = sys::receive(front.as_fd(), &mut [0; 256], &mut descriptors) {}
+    while let Ok(Some(_)) = rights::receive(front.as_fd(), &mut [0; 256], &mut descriptors) {}
 }
 
 /// What this process has: open descriptors, and mappings of shared memory.
@@ -146,5 +146,5 @@ pub fn footprint() -> std::io::Result<(usize, usize)> {
 
 /// Sends bytes with descriptors beside the first of them, one more than a message may have at most.
 pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    sys::send(to, bytes, descriptors)
+    rights::send(to, bytes, descriptors)
 }

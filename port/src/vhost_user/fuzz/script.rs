@@ -4,9 +4,7 @@
 //! ordinary thing. It knows no back end: it writes to a socket.
 
 use super::send;
-use crate::vhost_user::message::{
-    Code, Header, MAX_DESCRIPTORS, Request, VringAddress, VringFile, VringState,
-};
+use crate::vhost::message::{Code, Header, MAX_DESCRIPTORS, Request, VringAddress, VringFile, VringState};
 use mem::RegionSpec;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -10,8 +10,9 @@ mod memory;
 mod rings;
 mod vring;
 
-use super::message::{Header, ProtocolFeatures, Reply, Request};
-use super::setup::{Features, QueueSetup};
+use super::setup::QueueSetup;
+use crate::vhost::Features;
+use crate::vhost::message::{Header, ProtocolFeatures, Reply, Request};
 use crate::{Attach, PortFault, QueueStatus, RxQueue, TxQueue};
 use mem::MapCell;
 use rustix::fd::OwnedFd;

@@ -9,10 +9,9 @@
 
 use super::vring::{Kick, MAX_SIZE, Vring};
 use super::{Refusal, Served, Session, broken};
-use crate::vhost_user::message::{Reply, VringAddress, VringFile, VringState};
-use crate::vhost_user::setup::Features;
-use crate::vhost_user::signal::signal;
-use crate::vhost_user::sys;
+use crate::eventfd::{self, signal};
+use crate::vhost::Features;
+use crate::vhost::message::{Reply, VringAddress, VringFile, VringState};
 use crate::{Attach, PortFault};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -196,6 +195,6 @@ fn event(
     mut descriptor: impl Iterator<Item = OwnedFd>,
 ) -> Result<Option<Arc<OwnedFd>>, PortFault> {
     let Some(fd) = descriptor.next() else { return Ok(None) };
-    sys::check_event(&fd).map_err(|why| PortFault::BadDescriptor(name, why))?;
+    eventfd::check(&fd).map_err(|why| PortFault::BadDescriptor(name, why))?;
     Ok(Some(Arc::new(fd)))
 }

@@ -1,8 +1,9 @@
 //! What the messages have said about one ring.
 
 use crate::PortFault;
-use crate::vhost_user::message::VringAddress;
-use crate::vhost_user::setup::{Features, QueueSetup};
+use crate::vhost::Features;
+use crate::vhost::message::VringAddress;
+use crate::vhost_user::setup::QueueSetup;
 use mem::MapCell;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::vhost_user::message::MAX_TABLE;
+use crate::vhost::message::MAX_TABLE;
 
 #[test]
 fn hostile_regions_are_refused_and_change_nothing() {

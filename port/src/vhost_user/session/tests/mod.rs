@@ -2,8 +2,8 @@ mod memory;
 mod rings;
 
 use super::*;
+use crate::vhost::message::{Code, VringAddress, VringFile, VringState};
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
-use crate::vhost_user::message::{Code, VringAddress, VringFile, VringState};
 use mem::RegionSpec;
 use rustix::event::EventfdFlags;
 use rustix::fd::AsFd;

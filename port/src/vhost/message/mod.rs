@@ -16,8 +16,7 @@ pub use features::{ProtocolFeatures, feature_names};
 pub use payload::{VringAddress, VringFile, VringState};
 pub use request::{Reply, Request};
 
-/// Most descriptors that one message may carry.
-pub const MAX_DESCRIPTORS: usize = 8;
+pub use crate::socket::rights::MAX_DESCRIPTORS;
 /// Most regions that one `SET_MEM_TABLE` may name.
 pub const MAX_TABLE: usize = 8;
 /// Bytes of the longest payload that any message of ours has: a full `SET_MEM_TABLE`.

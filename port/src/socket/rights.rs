@@ -1,11 +1,10 @@
-//! What the protocol asks of the kernel: messages with descriptors beside the bytes, and event descriptors.
+//! Messages with descriptors beside the bytes (`SCM_RIGHTS`, unix(7)).
 //!
 //! Nothing here knows a message. Every descriptor that arrives is owned from its first moment, so that it is
 //! closed whatever happens next, and none is inherited by a child process.
 
-use super::message::MAX_DESCRIPTORS;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -14,8 +13,10 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use std::time::Duration;
+
+/// Most descriptors that come with one message: as many as vhost-user's longest has, `VHOST_USER_SET_MEM_TABLE`.
+pub const MAX_DESCRIPTORS: usize = 8;
 
 /// Why nothing more can be read from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,34 +111,4 @@ pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> Result<boo
             Err(errno) => return Err(errno),
         }
     }
-}
-
-/// Makes sure that `fd` is an event descriptor and that using it does not block. A pipe or a socket could make a
-/// worker wait for whoever holds the other end.
-pub(crate) fn check_event(fd: &OwnedFd) -> Result<(), String> {
-    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let target = std::fs::read_link(link).map_err(|e| format!("its kind is unknown, because {e}"))?;
-    if target.as_os_str() != "anon_inode:[eventfd]" {
-        return Err(format!("it is {} and not an eventfd", target.display()));
-    }
-    let flags = rustix::fs::fcntl_getfl(fd).map_err(|e| e.to_string())?;
-    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).map_err(|e| e.to_string())
-}
-
-/// File systems of this machine's own, by their magic numbers (statfs(2)): memory, huge pages and local disks.
-const LOCAL: [i64; 6] = [
-    0x0102_1994, // tmpfs and memfd
-    0x9584_58f6, // hugetlbfs
-    0x8584_58f6, // ramfs
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683e, // btrfs
-];
-
-/// Whether a page of `fd` might come from elsewhere (FUSE, NFS, a layer over one), so that whoever serves it could
-/// make a worker wait for ever.
-pub(crate) fn may_be_served_by_others(fd: &OwnedFd) -> Result<bool, Errno> {
-    // The kernel's type is wider than the numbers on some processors; the magic is its low half.
-    let magic = rustix::fs::fstatfs(fd.as_fd())?.f_type as i64 & 0xffff_ffff;
-    Ok(!LOCAL.contains(&magic))
 }

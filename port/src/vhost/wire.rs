@@ -5,7 +5,7 @@
 //! header states is judged before one byte of payload is read, so a message has bounds and needs no allocation.
 
 use super::message::{Header, MAX_PAYLOAD, MessageError};
-use super::sys::{self, ReceiveError};
+use crate::socket::rights::{self, ReceiveError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
@@ -55,7 +55,7 @@ impl Channel {
             let need = Header::BYTES + self.header.map_or(0, |h| h.size as usize);
             if self.have < need {
                 let to = &mut self.bytes[self.have..need];
-                match sys::receive(self.socket.as_fd(), to, &mut self.descriptors)? {
+                match rights::receive(self.socket.as_fd(), to, &mut self.descriptors)? {
                     Some(n) => self.have += n,
                     None => return Ok(None),
                 }
@@ -85,7 +85,7 @@ impl Channel {
 
     /// Sends one message. `AGAIN` from a socket that does not block: the other side does not read.
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        sys::send(self.socket.as_fd(), bytes, descriptors)
+        rights::send(self.socket.as_fd(), bytes, descriptors)
     }
 }
 

@@ -163,7 +163,7 @@ fn a_table_whose_count_and_size_differ_is_refused() {
 
 #[test]
 fn feature_bits_are_those_of_the_kernel_headers() {
-    use crate::vhost_user::setup::Features;
+    use crate::vhost::Features;
     use virtio_bindings::{virtio_config as config, virtio_net as net, virtio_ring as ring};
     for (ours, theirs) in [
         (Features::NET_MTU, net::VIRTIO_NET_F_MTU),

@@ -5,15 +5,20 @@
 //! relies on the flag: a kick is taken with a read that never waits, a call is given by a signal that never waits.
 //! Losing a call is impossible: a full counter is already a pending call.
 
-use super::signal::signal;
+mod signal;
+
+pub(crate) use signal::{prepare, signal};
+
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags};
+use std::os::fd::AsRawFd;
 
 /// Offset that stands for "no offset" in `preadv2`, as descriptors without a position need.
 const NO_OFFSET: u64 = u64::MAX;
 
 /// Signals the guest, if it gave a descriptor.
-pub(super) fn call(fd: Option<&OwnedFd>) {
+pub(crate) fn call(fd: Option<&OwnedFd>) {
     if let Some(fd) = fd {
         signal(fd.as_fd());
     }
@@ -27,6 +32,18 @@ pub(crate) fn clear(fd: &impl AsFd) {
     // No pending kick is no error. A kernel without this flag for eventfds leaves the kick pending, and the worker
     // wakes once more than it needs to.
     debug_assert!(matches!(taken, Ok(8) | Err(Errno::AGAIN | Errno::OPNOTSUPP)), "{taken:?}");
+}
+
+/// Makes sure that `fd` is an event descriptor and that using it does not block. A pipe or a socket could make a
+/// worker wait for whoever holds the other end.
+pub(crate) fn check(fd: &OwnedFd) -> Result<(), String> {
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let target = std::fs::read_link(link).map_err(|e| format!("its kind is unknown, because {e}"))?;
+    if target.as_os_str() != "anon_inode:[eventfd]" {
+        return Err(format!("it is {} and not an eventfd", target.display()));
+    }
+    let flags = rustix::fs::fcntl_getfl(fd).map_err(|e| e.to_string())?;
+    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Protocol features, and the names of all features for people.
 
-use crate::vhost_user::setup::Features;
+use crate::vhost::Features;
 
 /// Protocol feature bits (vhost-user specification, "Protocol features").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! reason it does not. It must never block, allocate on the common path or keep anything of a burst after
 //! [`Pipeline::process`] returns.
 
-use port::{BURST, Burst, DropReason, Now, PortId, Tally};
+use crate::{BURST, Burst, DropReason, Now, PortId, Tally};
 
 /// Decides where the packets of a burst go. Each worker has its own instance over shared tables.
 pub trait Pipeline: Send {
@@ -38,6 +38,24 @@ pub trait Pipeline: Send {
     }
 }
 
+/// Makes each worker's pipeline over tables that they share.
+pub trait Pipelines: Send + Sync {
+    /// The pipeline of worker `index`.
+    fn worker(&self, index: usize) -> Box<dyn Pipeline>;
+
+    /// Receives changes of ports' states; `None` if the pipelines do not depend on them. Called once, at the start.
+    fn observer(&self) -> Option<Box<dyn PortObserver>> {
+        None
+    }
+}
+
+/// Receives changes of ports' states on the control thread. Must not wait for a worker.
+pub trait PortObserver: Send {
+    /// The last queue of `port` has stopped: its peer disconnected, its link went down, or it was removed. No worker
+    /// processes a packet of it after this call, until its next queue starts; a hung worker excepted.
+    fn stopped(&mut self, port: PortId, now: Now);
+}
+
 /// The packets that leave by one port: indices into the burst, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Picks {
@@ -46,7 +64,8 @@ pub struct Picks {
 }
 
 impl Picks {
-    pub(crate) const EMPTY: Picks = Picks { n: 0, index: [0; BURST] };
+    /// None.
+    pub const EMPTY: Picks = Picks { n: 0, index: [0; BURST] };
 
     /// The indices.
     #[inline(always)]
@@ -56,12 +75,13 @@ impl Picks {
 
     /// Adds an index behind the others, of which there are fewer than [`BURST`].
     #[inline(always)]
-    pub(crate) fn push(&mut self, i: u8) {
+    pub fn push(&mut self, i: u8) {
         self.index[self.n as usize & (BURST - 1)] = i;
         self.n += 1;
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
         self.n = 0;
     }
 }
@@ -75,7 +95,7 @@ pub struct Outputs {
     pub dropped: Tally,
     /// Copies beyond the first, made by flooding: what came in plus this equals what left plus what was lost.
     pub replicated: u64,
-    /// Units of work ([`port::work`]) of the pipeline's beyond what every packet costs.
+    /// Units of work ([`crate::work`]) of the pipeline's beyond what every packet costs.
     pub work: u64,
 }
 

@@ -1,0 +1,190 @@
+//! What control wants of a worker, at its burst boundaries.
+
+use super::{Account, RxSlot, Worker};
+use crate::command::{Command, QueueKey, Retired, Serial, Weights};
+use crate::lanes::TxSlot;
+use port::{Flush, PortId, RxQueue, Tally};
+
+/// What was taken from the mailbox.
+#[derive(Default)]
+pub(super) struct Orders {
+    /// The number of the last command that was obeyed.
+    obeyed: u64,
+    /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
+    deferred: Vec<Command>,
+    taken_upto: u64,
+}
+
+impl Orders {
+    /// Whether some wait for a hop to be drained.
+    pub(super) fn wait(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+}
+
+impl Worker {
+    /// Obeys what control wants. `false`: quit.
+    #[inline(always)]
+    pub(crate) fn heed(&mut self) -> bool {
+        !self.link.mailbox.pending(self.orders.obeyed) || self.obey()
+    }
+
+    /// The burst boundary at which control's commands take effect. `false`: quit.
+    #[cold]
+    fn obey(&mut self) -> bool {
+        self.finish();
+        self.notify();
+        if self.out.hops.are_dirty() {
+            // What was taken is handed on first: whoever is told that this stage obeyed looks for it further on.
+            return true;
+        }
+        let mut commands = std::mem::take(&mut self.orders.deferred);
+        if commands.is_empty() {
+            let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
+            self.orders.taken_upto = upto;
+        }
+        let (mut stays, mut commands) = (true, commands.into_iter());
+        while let Some(command) = commands.next() {
+            if matches!(command, Command::Drain) && !self.drain() {
+                // The other stages on this thread have their turn before this one goes on.
+                self.orders.deferred = std::iter::once(command).chain(commands).collect();
+                return stays;
+            }
+            stays &= self.obey_one(command);
+        }
+        self.notify();
+        if stays && self.out.hops.are_dirty() {
+            // As above: nothing is reported before it can be found further on. The command changes nothing.
+            self.orders.deferred.push(Command::Pause(self.restraint.paused));
+            return true;
+        }
+        self.unpin();
+        self.orders.obeyed = self.orders.taken_upto;
+        self.link.obeyed(self.orders.obeyed);
+        stays
+    }
+
+    pub(crate) fn obey_one(&mut self, command: Command) -> bool {
+        match command {
+            Command::StartRx(key, serial, queue) => self.start_rx(key, serial, queue),
+            Command::StopRx(key) => {
+                // Somebody else may go on with its flows, so what they sent so far leaves first.
+                if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
+                    self.end_own(at);
+                    self.out.flush(self.now, Flush::All);
+                    self.notify();
+                    let slot = self.take_rx(at);
+                    self.link.retire(Retired::Rx(slot.serial, slot.queue));
+                }
+            }
+            Command::StartTx(key, serial, queue, answers) => {
+                let capabilities = queue.capabilities();
+                self.out.start(key.port, TxSlot { pair: key.pair, serial, queue, capabilities }, answers);
+            }
+            Command::StopTx(key) => {
+                if let Some(TxSlot { serial, queue, .. }) = self.out.stop(key, self.now) {
+                    self.link.retire(Retired::Tx(serial, queue));
+                }
+                self.forget_output(key.port);
+            }
+            Command::MoveAnswers(port, answers) => self.out.move_answers(port, answers),
+            Command::Share(stall) => self.share(stall),
+            Command::Unshare(key) => self.unshare(key),
+            Command::Meet(me, peers) => self.meet(me, peers),
+            Command::LeaveAlone(alone) => self.leave_alone(alone),
+            Command::Weigh => self.link.tell(self.weights()),
+            Command::Refresh(port) => self.refresh(port),
+            Command::Inject(port, frame) => self.inject(port, &frame),
+            Command::AddHop(sender) => self.out.hops.add(sender),
+            Command::Route(port, at) => {
+                self.out.hops.route(port, at);
+                if at.is_none() {
+                    self.forget_output(port);
+                }
+            }
+            // Done before it comes here.
+            Command::Drain => {}
+            Command::Pause(paused) => {
+                // What was decided goes by the hops of before, so that no flow overtakes itself.
+                (0..if paused { self.rx.len() } else { 0 }).for_each(|at| self.deliver_carried(at));
+                self.restraint.paused = paused;
+            }
+            Command::Judge(pipeline) => self.classifier.replace(pipeline),
+            Command::Quit => return false,
+        }
+        true
+    }
+
+    fn weights(&self) -> Weights {
+        let queues = self.rx.iter().map(RxSlot::weight).collect();
+        Weights { busy_ticks: self.counters.busy_ticks.get(), queues }
+    }
+
+    fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
+        self.sleeper.watch(queue.kick_fd());
+        queue.disarm();
+        let is_hop = usize::from(key.port.0) == self.counters.max_ports();
+        // A debt under the port's number may be another's, from before.
+        let settled = self.debts.as_ref().map_or(0, |debts| {
+            debts.take_price(key.port);
+            debts.of(key.port)
+        });
+        self.rx.push(RxSlot {
+            key,
+            serial,
+            queue,
+            dirty: true,
+            packets: 0,
+            account: Account::new(is_hop),
+            settled,
+        });
+        self.counters.queues.set(self.rx.len() as u64);
+    }
+
+    /// Nothing is left for a port without queues here: its number may soon be another's.
+    fn forget_output(&mut self, port: PortId) {
+        if !self.out.tx[usize::from(port.0)].queues.is_empty() {
+            return;
+        }
+        for slot in &mut self.rx {
+            slot.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
+        }
+        self.forget_shared(port);
+    }
+
+    fn refresh(&mut self, port: PortId) {
+        let mut at = 0;
+        while at < self.rx.len() {
+            let is_of_port = self.rx[at].key.port == port;
+            if is_of_port {
+                self.end_own(at);
+            }
+            let refreshed = if is_of_port { self.rx[at].queue.refresh() } else { Ok(()) };
+            match refreshed {
+                Ok(()) => at += 1,
+                Err(fault) => self.lose_rx(at, fault),
+            }
+        }
+        self.refresh_shared(port);
+        self.out.refresh(port);
+    }
+
+    /// A frame of our own making goes through the pipeline as if `port` had sent it.
+    fn inject(&mut self, port: PortId, frame: &[u8]) {
+        let from = QueueKey { port, pair: 0 };
+        let index = self.next;
+        self.bursts[index].begin(self.rx.len());
+        if !self.bursts[index].push_own(frame) {
+            return;
+        }
+        let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
+        self.counters.ports[port.0 as usize].count_rx(&tally);
+        self.now = self.clock();
+        let burst = &mut self.bursts[index];
+        self.classifier.inject(burst, port, self.now);
+        if !self.out.send_all(burst, &mut self.classifier, from) {
+            self.send_whole(index, from);
+        }
+        self.notify();
+    }
+}
