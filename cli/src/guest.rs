@@ -211,7 +211,14 @@ fn sizes(size: FrameSize) -> FrameSizes {
 
 impl Seat {
     fn new(door: Door, config: GuestConfig) -> Self {
-        Self { door, config, device: None, connects: 0, before: GuestStats::default(), heard: (0, Instant::now()) }
+        Self {
+            door,
+            config,
+            device: None,
+            connects: 0,
+            before: GuestStats::default(),
+            heard: (0, Instant::now()),
+        }
     }
 
     fn socket(&self) -> &PathBuf {

@@ -191,7 +191,8 @@ impl<R: DriverRing> Device<R> {
         let mut buffers = Buffers::new(memory, buffers_at, config.queue_size, config.descriptors, header)?;
         let mut rx = Vring::<R>::new(&layouts[0], memory)?;
         let tx = Vring::new(&layouts[1], memory)?;
-        let each = config.packets.div_ceil(config.queue_pairs.into()).min(u32::from(buffers.len() / 2)) as u16;
+        let each =
+            config.packets.div_ceil(config.queue_pairs.into()).min(u32::from(buffers.len() / 2)) as u16;
         let kept = match config.mode {
             Mode::TxOnly => buffers.len(),
             _ if each == 0 => 0,
