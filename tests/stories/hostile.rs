@@ -202,21 +202,25 @@ fn attackers_on_split_rings_leave_the_calm_pair_its_frames() {
 }
 
 #[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
 fn attackers_on_split_rings_in_order_leave_the_calm_pair_its_frames() {
     all(RINGS[1]);
 }
 
 #[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
 fn attackers_on_packed_rings_leave_the_calm_pair_its_frames() {
     all(RINGS[2]);
 }
 
 #[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
 fn attackers_on_packed_rings_in_order_leave_the_calm_pair_its_frames() {
     all(RINGS[3]);
 }
 
 #[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
 fn a_back_end_that_listens_attacks_a_switch_that_connects() {
     let scene = Scene { listens: Listens::Guests, ..Scene::of(RINGS[2]) };
     let faults = scene.faults(&[("backend-long", Trace::None), ("backend-ids", Trace::Named)]);
@@ -224,6 +228,7 @@ fn a_back_end_that_listens_attacks_a_switch_that_connects() {
 }
 
 #[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
 fn attackers_leave_the_calm_pair_its_frames_in_every_execution_model() {
     let attacks = ["tso-pieces-broadcast", "chains", "tiny-buffers", "bad-headers"];
     for workers in [
