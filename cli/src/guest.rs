@@ -268,7 +268,7 @@ impl Seat {
     }
 
     /// Has the device send frames anew that were lost, for example because the switch did not forward yet.
-    fn listen(&mut self) {
+    fn renew_after_silence(&mut self) {
         let (now, heard) = (Instant::now(), self.stats().rx_packets);
         if heard != self.heard.0 {
             self.heard = (heard, now);
@@ -283,7 +283,7 @@ impl Seat {
         if let Some(device) = self.device.take_if(|device| device.is_closed()) {
             self.before = sum(self.before, device.stats());
         }
-        self.listen();
+        self.renew_after_silence();
         self.sit()
     }
 

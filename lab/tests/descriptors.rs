@@ -158,7 +158,7 @@ fn frames_that_were_all_lost_are_put_into_circulation_again() {
         let (stage, what) = (Stage::new(), ring.to_string());
         let own = config(ring, Descriptors::Single, Mode::MacSwap, false);
         let mut guests = vec![guest(&stage.socket(0), 0, &own)];
-        // Nobody is there to send them back.
+        // No other port exists that would send them back.
         live(&stage, &mut guests, &what, |stats| stats[0].tx_packets == u64::from(own.packets));
         guests.push(guest(&stage.socket(1), 1, &GuestConfig { packets: 0, ..own.clone() }));
         guests[0].renew();

@@ -136,8 +136,9 @@ struct Device<R> {
     config: GuestConfig,
     pairs: Vec<Pair<R>>,
     stats: GuestStats,
-    /// Packets that circulate, if none is lost, and those still to be put into circulation.
+    /// Packets that circulate, if none is lost; 0 in a mode that sends none back.
     circulation: u32,
+    /// Packets still to be sent once.
     to_send: u32,
     /// After a loss: what had come by then. Nothing is sent until more comes.
     lost_at: Option<u64>,
@@ -167,14 +168,15 @@ impl<R: DriverRing> Device<R> {
         let setups: Vec<_> = vrings.zip(&layouts).map(|(vring, layout)| vring.setup(layout)).collect();
         front_end.start(&setups)?;
         let kept: usize = pairs.iter().map(|pair| pair.made.len().saturating_sub(1)).sum();
-        let circulation = config.packets.min(kept as u32);
+        let to_send = config.packets.min(kept as u32);
+        let circulates = matches!(config.mode, Mode::MacSwap | Mode::Io);
         Ok(Self {
             front_end,
             config: config.clone(),
             pairs,
             stats: GuestStats::default(),
-            circulation,
-            to_send: circulation,
+            circulation: if circulates { to_send } else { 0 },
+            to_send,
             lost_at: None,
             _memory: memory,
         })
