@@ -13,8 +13,7 @@ use crate::stage::{Deliver, Spreader};
 use crate::worker::{Parts, Worker};
 use mem::copy::Choice;
 use mem::ticks;
-use port::Pipeline;
-use port::{PortFault, PortId, RxQueue, Spread, TxQueue};
+use port::{Pipeline, PortFault, PortId, RxQueue, Spread, TxQueue};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -82,8 +81,8 @@ impl SteppedWorker {
         let key = QueueKey { port: PortId(config.max_ports as u16), pair: 0 };
         for from in 0..2 {
             let (sender, receiver) = hop::hop(&pool, &hops)?;
-            stages[from].obey_one(Command::AddHop(sender));
-            stages[from + 1].obey_one(Command::StartRx(key, Serial(0), Box::new(receiver)));
+            stages[from].handle(Command::AddHop(sender));
+            stages[from + 1].handle(Command::StartRx(key, Serial(0), Box::new(receiver)));
         }
         Ok(Self { stages, counters, events })
     }
@@ -91,10 +90,10 @@ impl SteppedWorker {
     /// Takes from the receive queue and sends to the transmit queue of `port` from now on.
     pub fn start(&mut self, port: PortId, rx: Box<dyn RxQueue>, tx: Box<dyn TxQueue>) {
         let (key, last) = (QueueKey { port, pair: 0 }, self.stages.len() - 1);
-        self.stages[0].obey_one(Command::StartRx(key, Serial(0), rx));
-        self.stages[last].obey_one(Command::StartTx(key, Serial(0), tx, [0].into()));
+        self.stages[0].handle(Command::StartRx(key, Serial(0), rx));
+        self.stages[last].handle(Command::StartTx(key, Serial(0), tx, [0].into()));
         if last > 0 {
-            self.stages[1].obey_one(Command::Route(port, Some(0)));
+            self.stages[1].handle(Command::Route(port, Some(0)));
         }
     }
 

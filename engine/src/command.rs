@@ -3,8 +3,7 @@
 use crate::hop::Sender;
 use crate::stall::Stall;
 use crate::worker::Peer;
-use port::Pipeline;
-use port::{PortFault, PortId, RxQueue, TxQueue};
+use port::{Pipeline, PortFault, PortId, RxQueue, TxQueue};
 use std::sync::Arc;
 
 /// One direction of one queue pair of one port.

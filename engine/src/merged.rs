@@ -24,8 +24,8 @@ struct Inside {
 
 impl Inside {
     /// Obeys what control wants. Whether it goes on.
-    fn heed(&mut self) -> bool {
-        self.ended = self.ended || !self.worker.heed();
+    fn handle_commands(&mut self) -> bool {
+        self.ended = self.ended || !self.worker.handle_commands();
         !self.ended
     }
 }
@@ -55,7 +55,7 @@ impl Merged {
     /// If a pipeline does. The ports whose queues this worker had are stopped with that reason, and start anew.
     pub fn forward(&mut self) -> bool {
         let mut inside = lock(&self.inside);
-        inside.heed() && Guarded(&mut inside.worker).0.whole_round()
+        inside.handle_commands() && Guarded(&mut inside.worker).0.whole_round()
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn merge(
     let bell = link.bell.clone();
     let thread = Builder::new().name(format!("merged-{index}")).spawn(move || {
         port::prepare_thread();
-        while lock(&inside).heed() {
+        while lock(&inside).handle_commands() {
             await_ring(&bell);
         }
         // What the application still has in its hands is of no use, and holds nothing that is the engine's.

@@ -2,26 +2,26 @@
 
 use mem::ticks;
 
-/// What a thread does round after round: one worker in one of the ways in which workers run, or several stages.
+/// One round of a forwarding thread: a worker in one of the execution models, or several stages.
 pub(crate) trait Rounds {
-    /// Obeys what control wants. `false`: the thread is to end.
-    fn heed(&mut self) -> bool;
+    /// Handles the control thread's commands. `false` ends the thread.
+    fn handle_commands(&mut self) -> bool;
 
-    /// A round, with the ticks since `last`, and up to now, on the accounts of those that made it. Whether there was any
-    /// packet.
+    /// Runs one round and adds the ticks since `last` to the busy or idle time of its workers. Returns whether it had
+    /// any packet.
     fn round(&mut self, last: &mut u64) -> bool;
 
-    /// Whether it sleeps after so many rounds and ticks without packets, if it ever does.
+    /// Whether to sleep after `rounds` rounds and `idle` ticks without packets. Always `false` if polling is busy.
     fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool;
 
-    /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.
+    /// Sleeps until a kick or a command. Returns `false`, without sleeping, if packets are pending.
     fn sleep(&mut self) -> bool;
 }
 
-/// Runs until told to end.
+/// Runs until the control thread ends it.
 pub(crate) fn run(mut thread: impl Rounds) {
     let (mut last, mut idle_since, mut idle_rounds) = (ticks(), ticks(), 0);
-    while thread.heed() {
+    while thread.handle_commands() {
         if thread.round(&mut last) {
             (idle_since, idle_rounds) = (last, 0);
             continue;
@@ -30,7 +30,7 @@ pub(crate) fn run(mut thread: impl Rounds) {
         // Where the guest runs on this core's other thread, an eager poll takes its cycles.
         std::hint::spin_loop();
         if thread.may_sleep(idle_rounds, last - idle_since) && thread.sleep() {
-            // Sleep is neither busy nor idle: the processor was somebody else's.
+            // Sleep counts neither as busy nor as idle.
             last = ticks();
             (idle_since, idle_rounds) = (last, 0);
         }

@@ -8,8 +8,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 pub(crate) struct Crew(pub(crate) Vec<Worker>);
 
 impl Rounds for Crew {
-    fn heed(&mut self) -> bool {
-        self.0.retain_mut(Worker::heed);
+    fn handle_commands(&mut self) -> bool {
+        self.0.retain_mut(Worker::handle_commands);
         !self.0.is_empty()
     }
 
@@ -25,15 +25,15 @@ impl Rounds for Crew {
     #[cold]
     fn sleep(&mut self) -> bool {
         let stages = &mut self.0;
-        let ready = stages.iter_mut().all(Worker::lie_down);
+        let ready = stages.iter_mut().all(Worker::prepare_sleep);
         if ready {
             let mut beds: Vec<_> =
-                stages.iter().map(|stage| PollFd::from_borrowed_fd(stage.bed(), PollFlags::IN)).collect();
+                stages.iter().map(|stage| PollFd::from_borrowed_fd(stage.wake_fd(), PollFlags::IN)).collect();
             // An interrupted sleep is a wake-up like any other.
             let _ = poll(&mut beds, None);
         }
         for stage in stages {
-            stage.get_up(ready);
+            stage.resume(ready);
         }
         ready
     }

@@ -1,7 +1,6 @@
 //! The pipeline of a Tx stage: where a packet goes has been decided, so it goes there.
 
-use port::{Burst, Now, PortId};
-use port::{Outputs, Pipeline};
+use port::{Burst, Now, Outputs, Pipeline, PortId};
 
 /// Sends every packet to the port that its burst is for.
 pub(crate) struct Deliver;

@@ -4,8 +4,7 @@
 //! in a network card, so that workers' shares are even.
 
 use crate::model::Order;
-use port::{Burst, Now, PortId, Spread, Steering};
-use port::{Outputs, Pipeline};
+use port::{Burst, Now, Outputs, Pipeline, PortId, Spread, Steering};
 
 /// Entries of the table; network cards have as many or more.
 const ENTRIES: usize = 128;

@@ -1,9 +1,8 @@
 //! A burst that its turn did not suffice for, with everything that is needed to go on with it in a later one.
 
 use crate::command::QueueKey;
-use port::Picks;
 use port::finish::Finishing;
-use port::{Burst, Now, PortId};
+use port::{Burst, Now, Picks, PortId};
 
 /// A burst that was received and not yet sent everywhere.
 pub(crate) struct Carried {

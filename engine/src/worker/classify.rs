@@ -1,8 +1,7 @@
 //! A worker's pipeline with the lists that it decides into.
 
 use mem::copy::Choice;
-use port::{Burst, Now, PortId};
-use port::{Outputs, Pipeline};
+use port::{Burst, Now, Outputs, Pipeline, PortId};
 
 pub(super) struct Classifier {
     pub(super) pipeline: Box<dyn Pipeline>,

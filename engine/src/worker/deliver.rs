@@ -11,8 +11,7 @@ use super::transmit::Transmit;
 use crate::command::QueueKey;
 use port::finish::Finishing;
 use port::work::{self, SLICE};
-use port::{Burst, Capabilities, DropReason, Now, PLACES, PortId, Tally};
-use port::{Picks, Pipeline};
+use port::{Burst, Capabilities, DropReason, Now, PLACES, Picks, Pipeline, PortId, Tally};
 
 /// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
 const WAIT: u64 = 1_000_000;

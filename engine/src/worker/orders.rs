@@ -1,14 +1,14 @@
-//! What control wants of a worker, at its burst boundaries.
+//! The control thread's commands, which a worker handles at its burst boundaries.
 
 use super::{Account, RxSlot, Worker};
 use crate::command::{Command, QueueKey, Retired, Serial, Weights};
 use crate::lanes::TxSlot;
 use port::{Flush, PortId, RxQueue, Tally};
 
-/// What was taken from the mailbox.
+/// Commands taken from the mailbox.
 #[derive(Default)]
 pub(super) struct Orders {
-    /// The number of the last command that was obeyed.
+    /// The number of the last command that was handled.
     obeyed: u64,
     /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
     deferred: Vec<Command>,
@@ -23,19 +23,20 @@ impl Orders {
 }
 
 impl Worker {
-    /// Obeys what control wants. `false`: quit.
+    /// Handles pending commands. `false` ends the worker.
     #[inline(always)]
-    pub(crate) fn heed(&mut self) -> bool {
-        !self.link.mailbox.pending(self.orders.obeyed) || self.obey()
+    pub(crate) fn handle_commands(&mut self) -> bool {
+        !self.link.mailbox.pending(self.orders.obeyed) || self.handle_pending()
     }
 
-    /// The burst boundary at which control's commands take effect. `false`: quit.
+    /// The burst boundary at which commands take effect. `false` ends the worker.
     #[cold]
-    fn obey(&mut self) -> bool {
+    fn handle_pending(&mut self) -> bool {
         self.finish();
         self.notify();
         if self.out.hops.are_dirty() {
-            // What was taken is handed on first: whoever is told that this stage obeyed looks for it further on.
+            // Packets taken so far go to the next stage first: the control thread, once told that this stage has handled
+            // the command, looks for them there.
             return true;
         }
         let mut commands = std::mem::take(&mut self.orders.deferred);
@@ -50,7 +51,7 @@ impl Worker {
                 self.orders.deferred = std::iter::once(command).chain(commands).collect();
                 return stays;
             }
-            stays &= self.obey_one(command);
+            stays &= self.handle(command);
         }
         self.notify();
         if stays && self.out.hops.are_dirty() {
@@ -64,11 +65,11 @@ impl Worker {
         stays
     }
 
-    pub(crate) fn obey_one(&mut self, command: Command) -> bool {
+    pub(crate) fn handle(&mut self, command: Command) -> bool {
         match command {
             Command::StartRx(key, serial, queue) => self.start_rx(key, serial, queue),
             Command::StopRx(key) => {
-                // Somebody else may go on with its flows, so what they sent so far leaves first.
+                // Another worker may go on with its flows, so their packets so far leave first.
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
                     self.end_own(at);
                     self.out.flush(self.now, Flush::All);

@@ -17,8 +17,8 @@ const IDLE_TIME: u64 = 50_000;
 /// A worker that has its queues and its thread to itself.
 impl Rounds for Worker {
     #[inline(always)]
-    fn heed(&mut self) -> bool {
-        Worker::heed(self)
+    fn handle_commands(&mut self) -> bool {
+        Worker::handle_commands(self)
     }
 
     #[inline(always)]
@@ -31,8 +31,16 @@ impl Rounds for Worker {
         Worker::may_sleep(self, rounds, idle)
     }
 
+    #[cold]
     fn sleep(&mut self) -> bool {
-        Worker::sleep(self)
+        if !self.prepare_sleep() {
+            self.disarm_all();
+            return false;
+        }
+        self.sleeper.sleep();
+        self.wakes();
+        self.disarm_all();
+        true
     }
 }
 
@@ -59,19 +67,6 @@ impl Worker {
         let account = if worked { &self.counters.busy_ticks } else { &self.counters.idle_ticks };
         account.add(spent);
         worked
-    }
-
-    /// Sleeps until a kick or a command, unless packets are there already. Whether it slept.
-    #[cold]
-    pub(super) fn sleep(&mut self) -> bool {
-        if !self.lie_down() {
-            self.disarm_all();
-            return false;
-        }
-        self.sleeper.sleep();
-        self.wakes();
-        self.disarm_all();
-        true
     }
 
     pub(super) fn falls_asleep(&self) {

@@ -111,7 +111,7 @@ impl Worker {
     }
 
     /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
-    pub(crate) fn lie_down(&mut self) -> bool {
+    pub(crate) fn prepare_sleep(&mut self) -> bool {
         self.notify();
         // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
         let sleeps = !self.orders.wait()
@@ -125,12 +125,12 @@ impl Worker {
     }
 
     /// What becomes readable when this worker has to wake.
-    pub(crate) fn bed(&self) -> BorrowedFd<'_> {
+    pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.sleeper.fd()
     }
 
     /// Is awake again; `slept` says that all stages of the thread were asleep.
-    pub(crate) fn get_up(&mut self, slept: bool) {
+    pub(crate) fn resume(&mut self, slept: bool) {
         if self.counters.sleeping.load(std::sync::atomic::Ordering::Relaxed) {
             self.wakes();
         }

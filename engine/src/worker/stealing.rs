@@ -61,8 +61,8 @@ impl Shared {
 pub(crate) struct Stealing(pub(crate) Worker);
 
 impl Rounds for Stealing {
-    fn heed(&mut self) -> bool {
-        self.0.heed()
+    fn handle_commands(&mut self) -> bool {
+        self.0.handle_commands()
     }
 
     fn round(&mut self, last: &mut u64) -> bool {

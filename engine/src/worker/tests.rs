@@ -8,8 +8,7 @@ use crate::config::QueueFull;
 use crate::link::Bell;
 use mem::pool::{Cache, Pages, Pool, PoolSpec};
 use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
-use port::{Capabilities, DropReason, Offload, Segmentation, TxQueue};
-use port::{Outputs, Pipeline};
+use port::{Capabilities, DropReason, Offload, Outputs, Pipeline, Segmentation, TxQueue};
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -228,7 +227,7 @@ impl Bench {
         self.outputs.push(taken.clone());
         let key = key(port);
         let sink = Box::new(Sink(taken, capabilities));
-        self.worker.obey_one(Command::StartTx(key, Serial(0), sink, [0].into()));
+        self.worker.handle(Command::StartTx(key, Serial(0), sink, [0].into()));
     }
 
     /// `left` packets that begin with `frame` and have `len` bytes come in by port `port`.
@@ -241,7 +240,7 @@ impl Bench {
     ) -> Arc<Mutex<Given>> {
         let source = Source::new(frame, (len, left), offload);
         let state = source.state.clone();
-        self.worker.obey_one(Command::StartRx(key(port), Serial(0), Box::new(source)));
+        self.worker.handle(Command::StartRx(key(port), Serial(0), Box::new(source)));
         state
     }
 
@@ -510,7 +509,7 @@ fn a_turn_makes_no_more_segments_than_its_budget_and_one_set() {
 #[test]
 fn outputs_that_cut_themselves_get_the_packet_beside_those_that_do_not() {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::ALL);
-    bench.worker.obey_one(Command::Judge(Box::new(Flood(2))));
+    bench.worker.handle(Command::Judge(Box::new(Flood(2))));
     bench.output(2, Capabilities::ALL);
     bench.output(3, Capabilities::NONE);
     let given = bench.source(0, &tcp(), (54 + 6_400, 3), segments_of(64));
@@ -589,7 +588,7 @@ fn a_queue_that_is_stopped_gets_its_buffers_back_and_the_rest_is_counted() {
         });
         assert!(bench.worker.rx[0].account.carries());
         bench.worker.finish();
-        bench.worker.obey_one(Command::StopRx(key(0)));
+        bench.worker.handle(Command::StopRx(key(0)));
         let given = given.lock().unwrap();
         assert_eq!((given.received, given.completed), (128, 128));
         assert!(bench.drops(DropReason::SourceStopped) > 0);
@@ -620,8 +619,8 @@ fn random_packets_outputs_and_room_leave_sums_that_agree() {
             bench.worker.round();
         }
         bench.worker.finish();
-        bench.worker.obey_one(Command::StopRx(key(0)));
-        bench.worker.obey_one(Command::StopRx(key(1)));
+        bench.worker.handle(Command::StopRx(key(0)));
+        bench.worker.handle(Command::StopRx(key(1)));
         bench.assert_sums_agree();
         assert!(bench.worker.rx.is_empty(), "case {case}");
     }
@@ -631,7 +630,7 @@ fn random_packets_outputs_and_room_leave_sums_that_agree() {
 fn a_queue_whose_packets_are_all_dropped_while_they_are_received_takes_no_turns_of_others() {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::NONE);
     let useless = Source { drops: true, ..Source::new(&[2; 60], (60, usize::MAX), Offload::NONE) };
-    bench.worker.obey_one(Command::StartRx(key(0), Serial(0), Box::new(useless)));
+    bench.worker.handle(Command::StartRx(key(0), Serial(0), Box::new(useless)));
     let calm = bench.source(1, &[4; 60], (60, usize::MAX), Offload::NONE);
     for _ in 0..1_000 {
         bench.worker.round();

@@ -15,10 +15,10 @@ use crate::hop::Hops;
 use crate::lanes::{TxSlot, TxSlots};
 use crate::link::Link;
 use mem::copy::Choice;
-use port::Picks;
 use port::work::{self, TURN};
 use port::{
-    Burst, Capabilities, DropReason, Flush, Now, PLACES, PortFault, PortId, Route, Steering, Tally, TxQueue,
+    Burst, Capabilities, DropReason, Flush, Now, PLACES, Picks, PortFault, PortId, Route, Steering, Tally,
+    TxQueue,
 };
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};

@@ -85,7 +85,6 @@ impl Worker {
             // What it will cost is known long before it is done.
             carried.price = self.out.foresee(&carried).saturating_sub(carried.credit) / packets;
         }
-        self.out.price = account.price();
         let is_done = self.step(&mut carried);
         account.add(self.out.spent, &mut self.level);
         if account.is_hop {
