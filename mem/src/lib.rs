@@ -20,7 +20,7 @@ pub mod sum;
 mod ticks;
 
 pub use cell::MapCell;
-pub use map::{MAX_REGIONS, Map, MapError, Translator};
+pub use map::{LONGEST_WIDE, MARGIN, MAX_REGIONS, Map, MapError, Translator, Wide, Window};
 pub use region::{Region, RegionError, RegionSpec};
 pub use seg::Seg;
 pub use ticks::ticks;

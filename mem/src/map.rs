@@ -89,6 +89,57 @@ impl Map {
     }
 }
 
+/// Bytes that are mapped behind every [`Wide`] segment: as many as a reader of whole lines may go beyond its end.
+pub const MARGIN: usize = 128;
+
+/// Longest [`Wide`] segment: a frame of 64 KiB with any header.
+pub const LONGEST_WIDE: u32 = 66_000;
+
+/// A segment behind which [`MARGIN`] bytes more of its region lie, so that its bytes can be read in whole lines. What
+/// lies there belongs to the same party.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Wide(Seg);
+
+impl Wide {
+    /// The segment.
+    #[inline(always)]
+    pub fn seg(self) -> Seg {
+        self.0
+    }
+
+    /// The first `at` bytes and the rest; `at` beyond the end gives all and nothing.
+    #[inline(always)]
+    pub fn split_at(self, at: usize) -> (Seg, Wide) {
+        let (first, rest) = self.0.split_at(at);
+        (first, Wide(rest))
+    }
+}
+
+/// The part of one region in which every address begins a [`Wide`] segment. A copy of a translator's last hit that stays
+/// in registers; segments are valid for as long as the map of that translator.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    guest: u64,
+    /// Offsets that begin a segment are below this.
+    end: u64,
+    base: Seg,
+}
+
+impl Window {
+    const NONE: Window = Window { guest: 0, end: 0, base: Seg::EMPTY };
+
+    /// `len` bytes at guest address `guest`. `None` if they do not lie in the window, wherever else they lie.
+    #[inline(always)]
+    pub fn translate(&self, guest: u64, len: u32) -> Option<Wide> {
+        let offset = guest.wrapping_sub(self.guest);
+        if offset >= self.end || len > LONGEST_WIDE {
+            return None;
+        }
+        Some(Wide(Seg::offset_in(self.base, offset as usize, len)))
+    }
+}
+
 /// A map with a memory: the region of the last hit is tried first.
 #[derive(Debug)]
 pub struct Translator {
@@ -138,6 +189,16 @@ impl Translator {
         Some(Seg::offset_in(self.base, offset as usize, len))
     }
 
+    /// The window of the region of the last hit.
+    #[inline]
+    pub fn window(&self) -> Window {
+        // The longest segment and its margin end inside the region.
+        match self.len.checked_sub(u64::from(LONGEST_WIDE) + MARGIN as u64) {
+            Some(last) => Window { guest: self.guest, end: last + 1, base: self.base },
+            None => Window::NONE,
+        }
+    }
+
     /// The bytes at `guest` when they cross from one region into the next: one call per piece, until one returns `false`.
     /// Returns `None` if any byte before that lies outside; then `piece` may have seen the pieces before it.
     pub fn pieces(&mut self, guest: u64, len: u32, mut piece: impl FnMut(Seg) -> bool) -> Option<()> {
@@ -184,6 +245,23 @@ mod tests {
         assert!(t.translate(0x0, 1).is_none());
         assert!(t.translate(u64::MAX, u32::MAX).is_none());
         assert!(t.translate(0x8fff, u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_window_holds_only_what_has_a_margin() {
+        let len = 2 * u64::from(LONGEST_WIDE);
+        let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x800), (0x10_0000, len)])));
+        assert!(t.window().translate(0x10_0000, 1).is_none(), "nothing was hit yet");
+        assert!(t.window().translate(u64::MAX, 1).is_none());
+        t.translate(0x1000, 1).unwrap();
+        assert!(t.window().translate(0x1000, 1).is_none(), "the region is shorter than a segment may be");
+        let whole = t.translate(0x10_0000, 8).unwrap();
+        let (window, last) = (t.window(), len - u64::from(LONGEST_WIDE) - MARGIN as u64);
+        assert_eq!(window.translate(0x10_0000, 8).unwrap().seg(), whole);
+        assert!(window.translate(0x10_0000 + last, LONGEST_WIDE).is_some());
+        assert!(window.translate(0x10_0000 + last + 1, 1).is_none());
+        assert!(window.translate(0x10_0000, LONGEST_WIDE + 1).is_none());
+        assert!(window.translate(0xf_ffff, 1).is_none());
     }
 
     #[test]

@@ -12,10 +12,16 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// `len` bytes of foreign memory, inside one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)] // Copy kernels read lists of segments.
 pub struct Seg {
     ptr: NonNull<u8>,
     len: u32,
 }
+
+/// A value at any address.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct Unaligned<T>(T);
 
 // SAFETY: a segment is an address and a length; what makes it valid is the map, which is `Sync`.
 unsafe impl Send for Seg {}
@@ -135,10 +141,8 @@ impl Seg {
     /// The map that made this segment is alive; the value lies inside; `T` is an integer, so any bytes are one.
     #[inline(always)]
     pub unsafe fn put_if_different<T: Copy + PartialEq>(self, offset: usize, value: T) {
-        #[repr(C, packed)]
-        struct Unaligned<T>(T);
         debug_assert!(offset + size_of::<T>() <= self.len());
-        let place: *mut Unaligned<T> = self.ptr.as_ptr().wrapping_add(offset).cast();
+        let place = self.unaligned(offset);
         // SAFETY: by contract; a packed type needs no alignment, and volatile accesses may race.
         unsafe {
             let there = place.read_volatile().0;
@@ -146,6 +150,33 @@ impl Seg {
                 place.write_volatile(Unaligned(value));
             }
         }
+    }
+
+    /// Reads eight bytes at `offset`, at any alignment, as a little-endian integer. Fields that another party writes
+    /// meanwhile may be torn.
+    ///
+    /// # Safety
+    /// The map that made this segment is alive; the eight bytes lie inside.
+    #[inline(always)]
+    pub unsafe fn load_unaligned(self, offset: usize) -> u64 {
+        debug_assert!(offset + 8 <= self.len());
+        // SAFETY: by contract; a packed type needs no alignment, and volatile accesses may race.
+        u64::from_le(unsafe { self.unaligned(offset).read_volatile().0 })
+    }
+
+    /// Writes eight bytes at `offset`, at any alignment, unless they already stand there.
+    ///
+    /// # Safety
+    /// The map that made this segment is alive; the eight bytes lie inside.
+    #[inline(always)]
+    pub unsafe fn put_unaligned(self, offset: usize, value: u64) {
+        // SAFETY: by contract.
+        unsafe { self.put_if_different(offset, value.to_le()) }
+    }
+
+    #[inline(always)]
+    fn unaligned<T>(self, offset: usize) -> *mut Unaligned<T> {
+        self.ptr.as_ptr().wrapping_add(offset).cast()
     }
 
     #[inline(always)]

@@ -12,7 +12,7 @@ pub use cargo::{Route, Whole};
 use crate::work::{self, RECEIVE_PIECES};
 use crate::{Capabilities, Offload};
 use cargo::Cargo;
-use mem::copy::Kernel;
+use mem::copy::{Kernel, heads};
 use mem::{Map, Seg};
 use ring::Token;
 use std::sync::Arc;
@@ -31,11 +31,15 @@ pub const PLACES: [u8; BURST] = {
 };
 /// Bytes of each packet that are copied before it is judged.
 pub const HEAD: usize = 128;
-/// Room in front of a head for headers that a pipeline adds.
-const HEADROOM: usize = 64;
-const SLOT: usize = HEADROOM + HEAD;
+/// Room in front of a head for headers that are added.
+const HEADROOM: usize = 128;
+/// An odd number of lines, so that heads spread over all sets of a cache.
+const SLOT: usize = HEADROOM + LONGEST_HEAD;
+/// Longest frame that is sent without a call.
+const MOST_SHORT: usize = 64;
 /// Longest private head of a packet that was made here.
-pub const LONGEST_HEAD: usize = SLOT;
+pub const LONGEST_HEAD: usize = HEAD + 64;
+const _: () = assert!(SLOT <= u16::MAX as usize && (SLOT / 64) % 2 == 1);
 /// Segments beyond the first, for all packets together, that a new burst has memory for: as many as a burst may hold when
 /// [`Burst::has_chain_room`] still returns `true`, the longest legal chain, and those of 64 packets of 64 KiB in pool buffers.
 const SPILL: usize = 2 * RECEIVE_PIECES + ring::MAX_PIECES;
@@ -57,10 +61,14 @@ pub struct Burst {
     /// Whether `offload` says anything: most bursts leave nothing to be done, and then it is neither read nor written.
     offloads: bool,
     offload: [Offload; BURST],
-    start: [u8; BURST],
-    head: [u8; BURST],
+    start: [u16; BURST],
+    head: [u16; BURST],
     len: [u32; BURST],
     rest: [Seg; BURST],
+    /// Whether every packet lies in one segment that was [`mem::Wide`].
+    wide: bool,
+    /// Whether `more` says anything: most bursts have no packet in several segments, and then it is not written.
+    chained: bool,
     more: [(u32, u32); BURST],
     spill: Vec<Seg>,
     tokens: [Token; BURST],
@@ -72,6 +80,26 @@ pub struct Burst {
     pins: Vec<Option<Arc<Map>>>,
     cargo: Cargo,
     route: Route,
+}
+
+/// Places in a burst for packets of one segment each: lists of the same length.
+#[derive(Debug)]
+pub struct Places<'a> {
+    rest: &'a mut [Seg],
+    len: &'a mut [u32],
+    tokens: &'a mut [Token],
+}
+
+impl Places<'_> {
+    /// Fills place `k` with a segment of the pinned map. `false` if there are fewer places.
+    #[inline(always)]
+    pub fn fill(&mut self, k: usize, token: Token, frame: Seg) -> bool {
+        if k >= self.rest.len() || k >= self.len.len() || k >= self.tokens.len() {
+            return false;
+        }
+        (self.rest[k], self.len[k], self.tokens[k]) = (frame, frame.len() as u32, token);
+        true
+    }
 }
 
 /// One packet of a burst: its private head and the rest in the source's memory.
@@ -111,10 +139,12 @@ impl Burst {
             loaded: false,
             offloads: false,
             offload: [Offload::NONE; BURST],
-            start: [HEADROOM as u8; BURST],
+            start: [HEADROOM as u16; BURST],
             head: [0; BURST],
             len: [0; BURST],
             rest: [Seg::EMPTY; BURST],
+            wide: true,
+            chained: false,
             more: [(0, 0); BURST],
             spill: Vec::with_capacity(SPILL),
             tokens: [Token::default(); BURST],
@@ -138,7 +168,7 @@ impl Burst {
     pub fn begin_limited(&mut self, source: usize, limit: usize) {
         debug_assert!((1..=BURST).contains(&limit));
         (self.n, self.returned, self.source, self.limit) = (0, 0, source, limit);
-        (self.loaded, self.offloads) = (false, false);
+        (self.loaded, self.offloads, self.wide, self.chained) = (false, false, true, false);
         self.spill.clear();
         self.cargo.clear();
         if self.pins.len() <= source {
@@ -226,10 +256,30 @@ impl Burst {
     pub fn push(&mut self, token: Token, frame: Seg) {
         let i = self.n;
         self.rest[i] = frame;
-        self.more[i] = (0, 0);
         self.len[i] = frame.len() as u32;
         self.n += 1;
+        self.wide = false;
         self.give_back(token);
+    }
+
+    /// Places for more packets of one segment each, for a loop that fills many.
+    #[inline(always)]
+    pub fn places(&mut self) -> Places<'_> {
+        let (n, returned) = (self.n, self.returned);
+        let room = self.room();
+        Places {
+            rest: &mut self.rest[n..][..room],
+            len: &mut self.len[n..][..room],
+            tokens: &mut self.tokens[returned..][..room],
+        }
+    }
+
+    /// The first `n` of [`Burst::places`] were filled. `wide` says that all of them were [`mem::Wide`] segments.
+    #[inline(always)]
+    pub fn filled(&mut self, n: usize, wide: bool) {
+        self.n += n;
+        self.returned += n;
+        self.wide &= wide;
     }
 
     /// Adds a packet of which nothing is to be given back: it lies in one segment of the pinned map. `false` when
@@ -239,7 +289,7 @@ impl Burst {
         if i == BURST {
             return false;
         }
-        (self.rest[i], self.more[i], self.len[i]) = (frame, (0, 0), frame.len() as u32);
+        (self.rest[i], self.len[i], self.wide) = (frame, frame.len() as u32, false);
         self.n += 1;
         true
     }
@@ -259,6 +309,7 @@ impl Burst {
         self.n = to;
         // What is pushed next starts with nothing to be done.
         self.offload[to..n].fill(Offload::NONE);
+        self.more[to..n].fill((0, 0));
     }
 
     /// Moves packet `i` to the place of one that is not needed any more.
@@ -320,7 +371,7 @@ impl Burst {
 
     /// What sending packet `i` costs, beside its output.
     pub fn packet_cost(&self, i: usize) -> u64 {
-        let (from, to) = self.more[i];
+        let (from, to) = self.more(i);
         work::SENT + u64::from(self.len[i]) / work::BYTES + u64::from(to - from) * work::PIECE
     }
 
@@ -351,10 +402,25 @@ impl Burst {
         self.spill.extend_from_slice(more);
         let i = self.n;
         self.rest[i] = *first;
-        self.more[i] = (from, self.spill.len() as u32);
+        self.set_more(i, from);
         self.len[i] = frame.iter().map(|s| s.len() as u32).sum();
         self.n += 1;
         self.give_back(token);
+    }
+
+    /// Packet `i` also lies in the spilled segments from number `from` on.
+    fn set_more(&mut self, i: usize, from: u32) {
+        self.wide = false;
+        if !std::mem::replace(&mut self.chained, true) {
+            self.more = [(0, 0); BURST];
+        }
+        self.more[i] = (from, self.spill.len() as u32);
+    }
+
+    /// Where the spilled segments of packet `i` are.
+    #[inline(always)]
+    fn more(&self, i: usize) -> (u32, u32) {
+        if self.chained { self.more[i] } else { (0, 0) }
     }
 
     /// Notes a buffer to give back that brought no packet.
@@ -379,13 +445,14 @@ impl Burst {
         if i == BURST || head.len() > LONGEST_HEAD {
             return None;
         }
-        let start = HEADROOM.min(SLOT - head.len());
+        let start = HEADROOM;
         self.slots.0[i][start..start + head.len()].copy_from_slice(head);
-        (self.start[i], self.head[i]) = (start as u8, head.len() as u8);
+        (self.start[i], self.head[i]) = (start as u16, head.len() as u16);
         let from = self.spill.len();
         self.spill.extend(rest);
         let bytes: usize = self.spill[from..].iter().map(|seg| seg.len()).sum();
-        (self.rest[i], self.more[i]) = (Seg::EMPTY, (from as u32, self.spill.len() as u32));
+        self.rest[i] = Seg::EMPTY;
+        self.set_more(i, from as u32);
         self.len[i] = (head.len() + bytes) as u32;
         self.n += 1;
         Some(i)
@@ -398,8 +465,17 @@ impl Burst {
         if std::mem::replace(&mut self.loaded, true) {
             return;
         }
-        for i in 0..self.n {
-            self.load_head::<K>(i);
+        if !self.wide {
+            return (0..self.n).for_each(|i| self.load_head::<K>(i));
+        }
+        let n = self.n;
+        // SAFETY: the segments belong to the map pinned for this source, and all of them were wide.
+        unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n]) };
+        self.start[..n].fill(HEADROOM as u16);
+        for ((rest, head), len) in self.rest[..n].iter_mut().zip(&mut self.head).zip(&self.len) {
+            let first = (*len as usize).min(HEAD);
+            *head = first as u16;
+            *rest = rest.split_at(first).1;
         }
     }
 
@@ -418,8 +494,9 @@ impl Burst {
         // SAFETY: the segment belongs to the map pinned for this source, and the slice has its length.
         unsafe { first.copy_out::<K>(slot) };
         self.rest[i] = rest;
-        (self.start[i], self.head[i]) = (HEADROOM as u8, first.len() as u8);
-        if self.more[i].0 != self.more[i].1 && first.len() < HEAD {
+        (self.start[i], self.head[i]) = (HEADROOM as u16, first.len() as u16);
+        let (at, end) = self.more(i);
+        if at != end && first.len() < HEAD {
             self.load_scattered_head::<K>(i);
         }
     }
@@ -439,7 +516,7 @@ impl Burst {
             at += 1;
         }
         self.more[i].0 = at;
-        self.head[i] = have as u8;
+        self.head[i] = have as u16;
     }
 
     /// The private first bytes of packet `i`.
@@ -468,8 +545,8 @@ impl Burst {
         if n > self.start[i] as usize {
             return false;
         }
-        self.start[i] -= n as u8;
-        self.head[i] += n as u8;
+        self.start[i] -= n as u16;
+        self.head[i] += n as u16;
         self.len[i] += n as u32;
         self.set_offload(i, self.offload(i).moved(n.cast_signed()));
         true
@@ -480,8 +557,8 @@ impl Burst {
         if n > self.head[i] as usize {
             return false;
         }
-        self.start[i] += n as u8;
-        self.head[i] -= n as u8;
+        self.start[i] += n as u16;
+        self.head[i] -= n as u16;
         self.len[i] -= n as u32;
         self.set_offload(i, self.offload(i).moved(-n.cast_signed()));
         true
@@ -490,9 +567,35 @@ impl Burst {
     /// Packet `i`, for sending.
     #[inline(always)]
     pub fn frame(&self, i: usize) -> Frame<'_> {
-        let (from, to) = self.more[i];
+        let (from, to) = self.more(i);
         let more = &self.spill[from as usize..to as usize];
         Frame { head: self.head(i), offload: self.offload(i), rest: self.rest[i], more }
+    }
+
+    /// Writes packet `i` to the front of `to`, as [`Frame::write_to`] does.
+    ///
+    /// # Safety
+    /// The map that made `to` is alive and `to.len()` is at least the packet's length.
+    #[inline(always)]
+    pub(crate) unsafe fn write_to<K: Kernel>(&self, i: usize, to: Seg) {
+        let (start, len) = (self.start[i] as usize, self.len[i] as usize);
+        // The shortest frames of Ethernet, which fill a line at most, without a call.
+        if (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) && self.head[i] as usize == len {
+            // SAFETY: by contract.
+            return unsafe { to.copy_in::<K>(&self.slots.0[i][start..start + len]) };
+        }
+        // SAFETY: by contract.
+        unsafe { self.write_long::<K>(i, to) }
+    }
+
+    /// The same, apart from the loops that send short frames, so that those stay in registers.
+    ///
+    /// # Safety
+    /// As [`Burst::write_to`].
+    #[inline(never)]
+    unsafe fn write_long<K: Kernel>(&self, i: usize, to: Seg) {
+        // SAFETY: by contract.
+        unsafe { self.frame(i).write_to::<K>(to) }
     }
 
     /// Fills the burst with a frame of our own, of at most [`HEAD`] bytes.
@@ -502,8 +605,8 @@ impl Burst {
         }
         let i = self.n;
         self.slots.0[i][HEADROOM..HEADROOM + frame.len()].copy_from_slice(frame);
-        (self.start[i], self.head[i]) = (HEADROOM as u8, frame.len() as u8);
-        (self.rest[i], self.more[i], self.len[i]) = (Seg::EMPTY, (0, 0), frame.len() as u32);
+        (self.start[i], self.head[i]) = (HEADROOM as u16, frame.len() as u16);
+        (self.rest[i], self.len[i], self.wide) = (Seg::EMPTY, frame.len() as u32, false);
         self.n += 1;
         // Nothing lies elsewhere, and who would load heads once more would find nothing.
         self.loaded = true;

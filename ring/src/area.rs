@@ -5,6 +5,7 @@
 //! debug builds and hold by construction in release builds.
 
 use crate::RingFault;
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 use mem::{Map, Seg, Translator};
 use std::sync::Arc;
@@ -48,6 +49,20 @@ impl Area {
         Ok(Self { seg, _map: map.clone() })
     }
 
+    /// The same bytes, as a value that a loop keeps in registers.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> View<'_> {
+        View { seg: self.seg, _area: PhantomData }
+    }
+
+    /// Writes two little-endian integers of 32 bits in a row, unless they stand there already: then the line stays in both
+    /// cores' caches.
+    #[inline(always)]
+    pub(crate) fn put_two32(&self, offset: usize, first: u32, second: u32) {
+        // SAFETY: as in `load16`, but for the alignment, which this store does not need.
+        unsafe { self.seg.put_unaligned(offset, u64::from(first) | u64::from(second) << 32) }
+    }
+
     #[inline(always)]
     pub(crate) fn load16(&self, offset: usize, order: Ordering) -> u16 {
         // SAFETY: the area owns its map; the offset is below the checked length and aligned (module text).
@@ -86,6 +101,39 @@ impl Area {
 
     #[inline(always)]
     pub(crate) fn prefetch_read(&self, offset: usize) {
+        self.seg.prefetch_read(offset);
+    }
+}
+
+/// An [`Area`] for loads, as a value.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    seg: Seg,
+    _area: PhantomData<&'a Area>,
+}
+
+impl View<'_> {
+    /// Four little-endian integers of 16 bits that lie in a row, as one word.
+    #[inline(always)]
+    pub(crate) fn load_four16(self, offset: usize) -> u64 {
+        // SAFETY: as in `Area::load16`, but for the alignment, which this load does not need.
+        unsafe { self.seg.load_unaligned(offset) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load16(self, offset: usize, order: Ordering) -> u16 {
+        // SAFETY: as in `Area::load16`.
+        unsafe { self.seg.load_u16(offset, order) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load64(self, offset: usize, order: Ordering) -> u64 {
+        // SAFETY: as in `Area::load16`.
+        unsafe { self.seg.load_u64(offset, order) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch_read(self, offset: usize) {
         self.seg.prefetch_read(offset);
     }
 }

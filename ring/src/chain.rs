@@ -94,6 +94,15 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// The WRITE flag of its buffers.
+    #[inline(always)]
+    pub(crate) fn flag(self) -> u16 {
+        match self {
+            Direction::Read => 0,
+            Direction::Write => WRITE,
+        }
+    }
+
     /// Whether `flags` fit this direction.
     #[inline(always)]
     pub fn check(self, flags: u16) -> Result<(), RingFault> {

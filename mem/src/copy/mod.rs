@@ -16,6 +16,8 @@ mod small;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 
+use crate::line::LINE;
+use crate::{MARGIN, Seg};
 pub use choice::{Choice, UnknownKernel, choose, supported};
 pub use portable::Portable;
 pub use process::{chosen, settle};
@@ -34,6 +36,37 @@ pub trait Kernel: Copy + Default + Send + Sync + 'static {
     /// Both ranges are mapped, the first readable, the second writable, and the processor has what the kernel
     /// needs: [`supported`] names this kernel.
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize);
+
+    /// Copies the first bytes of each of `n` segments to `dst` and every `stride` bytes behind it: 64 bytes of a segment
+    /// of up to 64, else 128. What lies behind the end of a shorter segment is copied with it.
+    ///
+    /// # Safety
+    /// As [`Kernel::copy`], for `n` sources that have [`MARGIN`] bytes behind them and `n` destinations of 128 bytes.
+    #[inline(always)]
+    unsafe fn heads(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+        for i in 0..n {
+            // SAFETY: by contract.
+            unsafe {
+                let seg = *from.add(i);
+                let len = if seg.len() > LINE { 2 * LINE } else { LINE };
+                Self::copy(dst.add(i * stride), seg.as_ptr(), len);
+            }
+        }
+    }
+}
+
+const _: () = assert!(MARGIN >= 2 * LINE);
+
+/// Copies the first bytes of every segment to the array of its number, from byte `at` on: 64 bytes of a segment of up to
+/// 64 bytes, else 128. What lies behind the end of a shorter segment is copied with it.
+///
+/// # Safety
+/// The maps that made the segments are alive, and each segment comes from a [`crate::Wide`] one.
+#[inline(always)]
+pub unsafe fn heads<K: Kernel, const N: usize>(to: &mut [[u8; N]], at: usize, from: &[Seg]) {
+    assert!(at + 2 * LINE <= N && from.len() <= to.len());
+    // SAFETY: the sources by contract, the destinations because 128 bytes from `at` on are inside each array.
+    unsafe { K::heads(to.as_mut_ptr().cast::<u8>().add(at), N, from.as_ptr(), from.len()) }
 }
 
 #[cfg(test)]

@@ -40,6 +40,33 @@ fn every_kernel_copies_between_all_offsets_of_a_line() {
     }
 }
 
+#[test]
+fn every_kernel_copies_the_first_lines_of_all_segments() {
+    let memory: Vec<u8> = (0..4096_u32).map(|i| (i * 7 + i / 251) as u8).collect();
+    let region = crate::Region::of_bytes(memory.clone().into()).unwrap();
+    let lens = [14, 60, 64, 65, 128, 1514];
+    let segs: Vec<Seg> = lens.iter().map(|&len| region.seg(u64::from(len) % 50, len).unwrap()).collect();
+    for choice in supported() {
+        for n in 0..=segs.len() {
+            let mut to = [[0xee; 150]; 6];
+            // SAFETY: the region is alive and has 128 bytes behind the longest segment.
+            with_kernel!(choice, K => unsafe { heads::<K, 150>(&mut to, 3, &segs[..n]) });
+            for (i, to) in to.iter().enumerate() {
+                let copied = if i >= n {
+                    0
+                } else if lens[i] > 64 {
+                    128
+                } else {
+                    64
+                };
+                let from = lens[i] as usize % 50;
+                assert!(to[3..3 + copied] == memory[from..from + copied], "{} of {n}: {i}", choice.name());
+                assert!(to[..3].iter().chain(&to[3 + copied..]).all(|&b| b == 0xee));
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

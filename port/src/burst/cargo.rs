@@ -102,8 +102,10 @@ impl Burst {
             self.cargo.buffers.push(Cell::new(Some(buffer)));
         }
         self.cargo.of.push((at as u32, (self.cargo.buffers.len() - at) as u32));
-        self.rest[i] = seg;
-        self.more[i] = (spilled as u32, self.spill.len() as u32);
+        (self.rest[i], self.wide) = (seg, false);
+        if self.spill.len() > spilled {
+            self.set_more(i, spilled as u32);
+        }
         self.len[i] = bytes as u32;
         self.n += 1;
         Ok(())
@@ -148,7 +150,7 @@ impl Burst {
     /// Whether packet `i` is whole in its `n` buffers once its head is written back to the first one.
     #[inline]
     fn can_go(&self, i: usize, first: &Buffer, n: u32) -> bool {
-        let (from, to) = self.more[i];
+        let (from, to) = self.more(i);
         if !self.loaded {
             return true;
         }

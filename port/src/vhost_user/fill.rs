@@ -3,9 +3,13 @@
 //! Every function takes the map that the pieces were translated with, so that it is alive while they are written.
 
 use super::stock::Several;
-use crate::{Capabilities, Frame, OFFLOAD_HEADER};
+use crate::{Burst, Capabilities, Frame, OFFLOAD_HEADER};
 use mem::copy::Kernel;
 use mem::{Map, Seg};
+
+/// Bytes of a virtio-net header without and with `num_buffers`.
+pub(super) const SHORT_HEADER: usize = 10;
+pub(super) const LONG_HEADER: usize = 12;
 
 /// Where frames go: how long their headers are, and what the guest does itself.
 #[derive(Clone, Copy)]
@@ -15,14 +19,10 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// What the header says of work that is left; nothing without `OFFLOADS`.
+    /// What the header says of work that is left.
     #[inline(always)]
-    fn words<const OFFLOADS: bool>(self, frame: &Frame<'_>) -> [u8; OFFLOAD_HEADER] {
-        if OFFLOADS {
-            frame.offload.told_to(self.capabilities).header(frame.head)
-        } else {
-            [0; OFFLOAD_HEADER]
-        }
+    fn words(self, frame: &Frame<'_>) -> [u8; OFFLOAD_HEADER] {
+        frame.offload.told_to(self.capabilities).header(frame.head)
     }
 }
 
@@ -36,30 +36,44 @@ fn header(words: [u8; OFFLOAD_HEADER], num_buffers: u16) -> [u8; 12] {
     header
 }
 
-/// Writes header and frame into one piece that holds both. `OFFLOADS`: whether there may be work left.
+/// Writes header and packet `i` into one piece that holds both. `OFFLOADS`: whether there may be work left.
 ///
 /// The header is compared first: where it has a line of its own and already says what it must, that line is only
 /// read and stays in both caches.
 #[inline(always)]
-pub(super) fn plain<K: Kernel, const OFFLOADS: bool>(_map: &Map, form: Form, to: Seg, frame: &Frame<'_>) {
-    let (_, body) = to.split_at(form.header_len);
-    let header = header(form.words::<OFFLOADS>(frame), 1);
+pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool>(
+    _map: &Map,
+    form: Form,
+    to: Seg,
+    (burst, i): (&Burst, usize),
+) {
+    let words = if OFFLOADS { form.words(&burst.frame(i)) } else { [0; OFFLOAD_HEADER] };
+    let header = header(words, 1);
     // SAFETY: `to` lies in the map that the caller holds and was cut to header plus frame.
     unsafe {
         to.put_if_different(0, header.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first)));
-        if form.header_len == 12 {
+        if HEADER == LONG_HEADER {
             to.put_if_different(8, header.last_chunk().map_or(0, |last| u32::from_ne_bytes(*last)));
         } else {
             to.put_if_different(8, u16::from_ne_bytes([header[8], header[9]]));
         }
-        frame.write_to::<K>(body);
+        burst.write_to::<K>(i, to.split_at(HEADER).1);
+    }
+}
+
+/// As [`plain`], for whatever header and work.
+#[inline(never)]
+pub(super) fn any_plain<K: Kernel>(map: &Map, form: Form, to: Seg, packet: (&Burst, usize)) {
+    match form.header_len {
+        SHORT_HEADER => plain::<K, SHORT_HEADER, true>(map, form, to, packet),
+        _ => plain::<K, LONG_HEADER, true>(map, form, to, packet),
     }
 }
 
 /// Writes header and frame over several pieces that together hold both.
 #[cold]
 pub(super) fn several<K: Kernel>(_map: &Map, form: Form, to: &Several, frame: &Frame<'_>) {
-    let header = header(form.words::<true>(frame), to.count());
+    let header = header(form.words(frame), to.count());
     let mut left = &header[..form.header_len];
     let bodies = to.pieces.iter().map(|piece| {
         let (here, body) = piece.split_at(left.len());

@@ -5,14 +5,17 @@
 //! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the sweep ([`crate::header`]), when their
 //! lines have had time to come.
 
+use super::fill::{LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
+use crate::burst::Places;
 use crate::eventfd;
 use crate::header::{self, Allowed, Headers};
 use crate::vhost::Features;
 use crate::work::{self, RECEIVE_DESCRIPTORS};
+
 use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
-use mem::{MapCell, Seg, Translator};
-use ring::device::{DeviceRing, Packed, Split, Sweep};
+use mem::{MapCell, Seg, Translator, Window};
+use ring::device::{DeviceRing, Packed, Split, VisitPlain};
 use ring::{Descriptor, Direction, RingFault, Token, resolve};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -22,35 +25,36 @@ const SHORTEST: usize = 14;
 /// Longest frame: 64 KiB, the largest that any offload makes.
 const LONGEST: usize = 65_550;
 
-/// Makes receive queues. The ring's kind is chosen here, once.
+/// Makes receive queues. The kind of ring and of header is chosen here, once.
 #[derive(Debug)]
 pub(super) struct VhostRx;
 
 impl VhostRx {
     /// A queue that takes over the ring `setup` describes, stopped at its base.
     pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
-        if setup.features.has(Features::RING_PACKED) {
-            return Ok(Box::new(Rx::<Packed>::new(setup)?));
-        }
-        Ok(Box::new(Rx::<Split>::new(setup)?))
+        Ok(match (setup.features.has(Features::RING_PACKED), setup.features.header_len()) {
+            (false, SHORT_HEADER) => Box::new(Rx::<Split, SHORT_HEADER>::new(setup)?),
+            (false, _) => Box::new(Rx::<Split, LONG_HEADER>::new(setup)?),
+            (true, SHORT_HEADER) => Box::new(Rx::<Packed, SHORT_HEADER>::new(setup)?),
+            (true, _) => Box::new(Rx::<Packed, LONG_HEADER>::new(setup)?),
+        })
     }
 }
 
-struct Rx<R> {
+struct Rx<R, const HEADER: usize> {
     ring: R,
     memory: Arc<MapCell>,
     generation: u64,
     translator: Translator,
-    /// Lent out while a burst is taken, so that the queue's other parts stay free; never absent between calls.
-    sweep: Option<Box<Sweep>>,
+    /// Of the last buffer that was not plain.
+    descriptors: Vec<Descriptor>,
     segs: Vec<Seg>,
-    header: usize,
     headers: Headers,
     kick: Option<Arc<OwnedFd>>,
     call: Option<Arc<OwnedFd>>,
 }
 
-impl<R: DeviceRing> Rx<R> {
+impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
     fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
         let mut generation = 0;
         let translator = setup.memory.current(&mut generation);
@@ -59,45 +63,33 @@ impl<R: DeviceRing> Rx<R> {
             memory: setup.memory.clone(),
             generation,
             translator,
-            sweep: Some(Box::default()),
+            descriptors: Vec::with_capacity(ring::MAX_CHAIN),
             segs: Vec::with_capacity(2 * ring::MAX_PIECES),
-            header: setup.features.header_len(),
             headers: Headers::new(Allowed::of_driver(setup.features.from_guest())),
             kick: setup.kick.clone(),
             call: setup.call.clone(),
         })
     }
 
-    /// Buffers that are a header and a frame in one piece and nothing else. How many there were in a row.
+    /// Takes buffers that are a header and a frame in one piece and nothing else, for as long as they stand in front.
     #[inline(always)]
-    fn plain<const HEADERS: bool>(
-        &mut self,
-        heads: &[Descriptor],
-        burst: &mut Burst,
-        tally: &mut Tally,
-    ) -> usize {
-        // Apart from `tally`, so that they stay in registers.
-        let (mut n, mut bytes) = (0, 0);
-        for d in heads {
-            let Some(seg) = self.translator.translate(d.address, d.len) else { break };
-            let (header, frame) = seg.split_at(self.header);
-            if Direction::Read.check(d.flags).is_err() || !(SHORTEST..=LONGEST).contains(&frame.len()) {
-                break;
-            }
-            frame.prefetch_read(0);
-            if frame.len() > 64 {
-                frame.prefetch_read(64);
-            }
-            if HEADERS {
-                self.headers.note(burst.len(), header);
-            }
-            burst.push(d.token(), frame);
-            n += 1;
-            bytes += frame.len() as u64;
-        }
-        tally.packets += n as u64;
+    fn plain<const HEADERS: bool>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+        let (first, room) = (burst.len(), burst.room());
+        let mut frames = Frames::<HEADER, HEADERS> {
+            window: self.translator.window(),
+            translator: &mut self.translator,
+            headers: &mut self.headers,
+            places: burst.places(),
+            first,
+            bytes: 0,
+            wide: true,
+        };
+        let taken = self.ring.pop_plain(room, Some(Direction::Read), &mut frames)?;
+        let (bytes, wide) = (frames.bytes, frames.wide);
+        burst.filled(taken, wide);
+        tally.packets += taken as u64;
         tally.bytes += bytes;
-        n
+        Ok(())
     }
 
     /// Any other buffer: in several pieces, or not fit to be carried.
@@ -119,7 +111,7 @@ impl<R: DeviceRing> Rx<R> {
             resolved => resolved?,
         }
         let offload = header::of_chain(&self.segs);
-        skip_front(&mut self.segs, self.header);
+        skip_front(&mut self.segs, HEADER);
         let len = self.segs.iter().map(|s| s.len()).sum();
         if !(SHORTEST..=LONGEST).contains(&len) {
             let reason = if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong };
@@ -134,6 +126,55 @@ impl<R: DeviceRing> Rx<R> {
         self.headers.judge_last(offload, burst, tally);
         Ok(())
     }
+}
+
+/// Puts plain buffers into a burst. Apart from the queue and the burst, so that its fields stay in registers. `HEADERS`:
+/// whether headers, of `HEADER` bytes, say anything.
+struct Frames<'a, const HEADER: usize, const HEADERS: bool> {
+    window: Window,
+    translator: &'a mut Translator,
+    headers: &'a mut Headers,
+    places: Places<'a>,
+    /// The number of the first packet.
+    first: usize,
+    bytes: u64,
+    /// Whether every segment was wide.
+    wide: bool,
+}
+
+impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER, HEADERS> {
+    #[inline(always)]
+    fn visit(&mut self, k: usize, buffer: Descriptor) -> bool {
+        let Descriptor { address, len, .. } = buffer;
+        if !((HEADER + SHORTEST) as u32..=(HEADER + LONGEST) as u32).contains(&len) {
+            return false;
+        }
+        let (header, frame) = match self.window.translate(address, len) {
+            Some(seg) => seg.seg().split_at(HEADER),
+            None => {
+                let (seg, window) = elsewhere(self.translator, address, len);
+                let Some(seg) = seg else { return false };
+                (self.wide, self.window) = (false, window);
+                seg.split_at(HEADER)
+            }
+        };
+        frame.prefetch_read(0);
+        if frame.len() > 64 {
+            frame.prefetch_read(64);
+        }
+        if HEADERS {
+            self.headers.note(self.first + k, header);
+        }
+        self.bytes += frame.len() as u64;
+        self.places.fill(k, buffer.token(), frame)
+    }
+}
+
+/// A buffer at the end of its region, or in another region than the one before, and the window from there on.
+#[cold]
+fn elsewhere(translator: &mut Translator, address: u64, len: u32) -> (Option<Seg>, Window) {
+    let seg = translator.translate(address, len);
+    (seg, translator.window())
 }
 
 /// Counts a frame that cannot be carried; its buffer goes back with the burst.
@@ -160,22 +201,15 @@ fn skip_front(segs: &mut Vec<Seg>, n: usize) {
     segs.drain(..whole);
 }
 
-impl<R: DeviceRing> RxQueue for Rx<R> {
+impl<R: DeviceRing, const HEADER: usize> RxQueue for Rx<R, HEADER> {
     fn prefetch(&self) {
         self.ring.prefetch();
     }
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        let Some(mut sweep) = self.sweep.take() else { return Ok(()) };
-        let mut taken = self.take(&mut sweep, burst, tally);
-        // A sweep ends with a chain; what follows it is taken too, as long as chains still fit.
-        let mut walked = 0;
-        while taken.is_ok() && sweep.has_chain() && walked < RECEIVE_DESCRIPTORS && burst.has_chain_room() {
-            walked += sweep.chain.len();
-            taken = self.take(&mut sweep, burst, tally);
-        }
-        self.sweep = Some(sweep);
-        taken
+        let taken = self.take(burst, tally);
+        // Zeros that stand for lost memory may look like any other fault.
+        if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { taken }
     }
 
     fn complete(&mut self, burst: &Burst) {
@@ -220,30 +254,63 @@ impl<R: DeviceRing> RxQueue for Rx<R> {
     }
 }
 
-impl<R: DeviceRing> Rx<R> {
+impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
     #[inline]
-    fn take(&mut self, sweep: &mut Sweep, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        let swept = self.ring.sweep(burst.room(), sweep, &mut self.translator);
-        // Zeros that stand for lost memory may look like any other fault.
-        if self.translator.is_lost() {
-            return Err(PortFault::MemoryLost);
-        }
-        swept?;
-        if sweep.len == 0 {
-            return Ok(());
-        }
+    fn take(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
         burst.pin(self.translator.map());
-        let (plain, before) = (sweep.plain(), burst.len());
-        let mut heads = &sweep.heads[..plain];
-        let run = if self.headers.are_read() { Self::plain::<true> } else { Self::plain::<false> };
-        while let Some((odd, after)) = heads[run(self, heads, burst, tally)..].split_first() {
-            self.chain(&[*odd], odd.token(), burst, tally)?;
-            heads = after;
+        if !self.headers.are_read() {
+            self.plain::<false>(burst, tally)?;
+            return self.take_odd(burst, tally);
         }
-        if sweep.has_chain() {
-            self.chain(&sweep.chain, sweep.token(plain), burst, tally)?;
-        }
+        let before = burst.len();
+        self.plain::<true>(burst, tally)?;
+        let taken = self.take_odd(burst, tally);
         self.headers.read(before, burst, tally);
+        taken
+    }
+
+    /// Takes what stands behind the plain buffers, for as long as chains still fit.
+    #[inline]
+    fn take_odd(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let mut walked = 0;
+        while walked < RECEIVE_DESCRIPTORS && burst.has_chain_room() && self.ring.has_beyond(0) {
+            walked += self.take_one(burst, tally)?;
+        }
         Ok(())
+    }
+
+    /// Takes one buffer of any form, and the plain ones behind it. How many descriptors it had.
+    #[cold]
+    fn take_one(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<usize, PortFault> {
+        let mut chain = std::mem::take(&mut self.descriptors);
+        chain.clear();
+        let token = self.pop(&mut chain);
+        let taken = match token {
+            Ok(Some(token)) => self.chain(&chain, token, burst, tally),
+            Ok(None) => Ok(()),
+            Err(fault) => Err(fault.into()),
+        };
+        let walked = chain.len().max(1);
+        self.descriptors = chain;
+        taken?;
+        if self.headers.are_read() {
+            self.plain::<true>(burst, tally)?;
+        } else {
+            self.plain::<false>(burst, tally)?;
+        }
+        Ok(walked)
+    }
+
+    /// The descriptors of the buffer in front, whatever its form.
+    fn pop(&mut self, chain: &mut Vec<Descriptor>) -> Result<Option<Token>, RingFault> {
+        let token = self.ring.pop_chain(&mut self.translator, chain)?;
+        if token.is_some() {
+            return Ok(token);
+        }
+        self.ring.pop_plain(1, None, &mut |d: Descriptor| {
+            chain.push(d);
+            true
+        })?;
+        Ok(chain.first().map(|d| d.token()))
     }
 }

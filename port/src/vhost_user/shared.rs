@@ -102,14 +102,14 @@ impl<R: DeviceRing, K: Kernel> Shared<R, K> {
         let form = self.form;
         let Some(map) = &self.pin else { return Ok(()) };
         for (pick, work) in &self.work {
-            let (frame, len) = (burst.frame(*pick as usize), burst.frame_len(*pick as usize));
+            let (pick, len) = (usize::from(*pick), burst.frame_len(usize::from(*pick)));
             match work {
                 Work::Plain(token, seg) => {
-                    fill::plain::<K, true>(map, form, *seg, &frame);
+                    fill::any_plain::<K>(map, form, *seg, (burst, pick));
                     parcel.push((*token, (form.header_len + len) as u32));
                 }
                 Work::Several(slots) => {
-                    fill::several::<K>(map, form, slots, &frame);
+                    fill::several::<K>(map, form, slots, &burst.frame(pick));
                     parcel.extend(slots.used(form.header_len + len));
                 }
             }

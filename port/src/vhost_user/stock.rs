@@ -8,8 +8,8 @@ use super::fill::Form;
 use super::setup::QueueSetup;
 use crate::vhost::Features;
 use crate::{PortFault, work};
-use mem::{Map, MapCell, Seg, Translator};
-use ring::device::{DeviceRing, Sweep};
+use mem::{Map, MapCell, Seg, Translator, Window};
+use ring::device::{DeviceRing, VisitPlain};
 use ring::{Descriptor, Direction, RingFault, Token, resolve};
 use std::sync::Arc;
 
@@ -92,65 +92,108 @@ impl Several {
     }
 }
 
-/// One plain buffer of the stock.
-#[derive(Clone, Copy)]
-struct Plain {
-    token: Token,
-    seg: Seg,
-    address: u64,
-}
-
-impl Plain {
-    const EMPTY: Plain = Plain { token: Token { id: 0, slots: 0 }, seg: Seg::EMPTY, address: 0 };
-
-    /// As the guest described it; the flags were checked when it was taken.
-    fn descriptor(self) -> Descriptor {
-        Descriptor { address: self.address, len: self.seg.len() as u32, flags: Descriptor::WRITE, link: 0 }
-    }
-}
-
-/// Plain buffers in the order of the ring: `places[(first + k) % SHELF]` for `k < held`.
+/// Plain buffers in the order of the ring: those at `(first + k) % SHELF` for `k < held`.
 struct Shelf {
-    places: Box<[Plain; SHELF]>,
+    places: Box<Places>,
     first: usize,
     held: usize,
 }
 
 const SHELF: usize = 2 * AHEAD;
 
+/// By place. What every frame needs is apart from what only a changed map needs.
+struct Places {
+    segs: [Seg; SHELF],
+    tokens: [Token; SHELF],
+    /// Guest addresses.
+    addresses: [u64; SHELF],
+}
+
+impl Places {
+    #[inline(always)]
+    fn put(&mut self, at: usize, buffer: Descriptor, seg: Seg) {
+        let at = at % SHELF;
+        (self.segs[at], self.tokens[at], self.addresses[at]) = (seg, buffer.token(), buffer.address);
+    }
+}
+
 impl Shelf {
     fn new() -> Self {
-        Self { places: Box::new([Plain::EMPTY; SHELF]), first: 0, held: 0 }
+        let places =
+            Places { segs: [Seg::EMPTY; SHELF], tokens: [Token::default(); SHELF], addresses: [0; SHELF] };
+        Self { places: Box::new(places), first: 0, held: 0 }
     }
 
+    /// Where the `k`-th buffer is.
     #[inline(always)]
-    fn put(&mut self, plain: Plain) {
-        self.places[(self.first + self.held) % SHELF] = plain;
-        self.held += 1;
-    }
-
-    fn nth(&mut self, k: usize) -> &mut Plain {
-        &mut self.places[(self.first + k) % SHELF]
+    fn place(&self, k: usize) -> usize {
+        (self.first + k) % SHELF
     }
 
     /// The buffer in front.
-    fn take(&mut self) -> Option<Plain> {
-        if self.held == 0 {
-            return None;
-        }
-        let plain = self.places[self.first];
-        self.drop_front(1);
-        Some(plain)
+    fn front(&self) -> Option<(Token, Seg)> {
+        let at = self.place(0);
+        (self.held > 0).then(|| (self.places.tokens[at], self.places.segs[at]))
     }
 
     fn drop_front(&mut self, n: usize) {
-        self.first = (self.first + n) % SHELF;
+        self.first = self.place(n);
         self.held -= n;
     }
 
-    fn take_back(&mut self) -> Option<Plain> {
+    /// Takes the last buffer back.
+    fn take_back(&mut self) -> Option<Token> {
         self.held = self.held.checked_sub(1)?;
-        Some(self.places[(self.first + self.held) % SHELF])
+        Some(self.places.tokens[self.place(self.held)])
+    }
+}
+
+/// Puts plain buffers into the stock and has what will be written of them fetched. Apart from the queue, so that its fields
+/// stay in registers.
+struct Stocking<'a> {
+    window: Window,
+    translator: &'a mut Translator,
+    places: &'a mut Places,
+    /// The place of the first one.
+    end: usize,
+    header_len: usize,
+}
+
+impl VisitPlain for Stocking<'_> {
+    #[inline(always)]
+    fn visit(&mut self, k: usize, buffer: Descriptor) -> bool {
+        let seg = match self.window.translate(buffer.address, buffer.len) {
+            Some(seg) => seg.seg(),
+            None => {
+                let (seg, window) = elsewhere(self.translator, buffer.address, buffer.len);
+                let Some(seg) = seg else { return false };
+                self.window = window;
+                seg
+            }
+        };
+        fetch(seg, self.header_len);
+        self.places.put(self.end + k, buffer, seg);
+        true
+    }
+}
+
+/// A buffer at the end of its region, or in another region than the one before, and the window from there on.
+#[cold]
+fn elsewhere(translator: &mut Translator, address: u64, len: u32) -> (Option<Seg>, Window) {
+    let seg = translator.translate(address, len);
+    (seg, translator.window())
+}
+
+/// Fetches the lines where header and frame begin.
+#[inline(always)]
+fn fetch(seg: Seg, header_len: usize) {
+    if (seg.addr() ^ (seg.addr() + header_len)) & !63 == 0 {
+        // On one line, as Linux lays them out: both are written.
+        seg.prefetch_write(0);
+        seg.prefetch_write(64);
+    } else {
+        seg.prefetch_read(0);
+        seg.prefetch_write(header_len);
     }
 }
 
@@ -162,7 +205,6 @@ pub(super) struct Core<R> {
     memory: Arc<MapCell>,
     generation: u64,
     translator: Translator,
-    sweep: Sweep,
     plain: Shelf,
     /// The chain behind the plain buffers.
     chain: Option<Token>,
@@ -185,7 +227,6 @@ impl<R: DeviceRing> Core<R> {
             memory: setup.memory.clone(),
             generation,
             translator,
-            sweep: Sweep::default(),
             plain: Shelf::new(),
             chain: None,
             chain_descriptors: Vec::with_capacity(ring::MAX_CHAIN),
@@ -236,13 +277,14 @@ impl<R: DeviceRing> Core<R> {
         if self.plain.held == 0 {
             self.stock_up()?;
         }
-        let Plain { token, seg, .. } = *self.plain.nth(0);
-        if self.plain.held > 0 && seg.len() >= need {
-            self.plain.drop_front(1);
-            self.failed = None;
-            return Ok(Place::Plain(token, seg.split_at(need).0));
+        match self.plain.front() {
+            Some((token, seg)) if seg.len() >= need => {
+                self.plain.drop_front(1);
+                self.failed = None;
+                Ok(Place::Plain(token, seg.split_at(need).0))
+            }
+            _ => self.take_several(need),
         }
-        self.take_several(need)
     }
 
     /// What becomes of a frame for which gathering would fail as it did before.
@@ -257,26 +299,24 @@ impl<R: DeviceRing> Core<R> {
         (!self.ring.has_beyond(failed.slots.saturating_sub(stocked))).then_some(Place::Full)
     }
 
-    /// Gives each of `frames` the plain buffer in front and has `fill` write it, until a frame does not fit into the
-    /// buffer whose turn it is. `fill` gets what `frames` said, and the buffer cut to header and frame.
+    /// Gives each of `picks` the plain buffer in front and has `fill` write it, until the stock is used up or `fill` refuses a
+    /// buffer. `fill` says how many bytes it has written. Returns how many buffers were written.
     #[inline(always)]
-    pub(super) fn fill_plain<T>(
+    pub(super) fn fill_plain(
         &mut self,
-        frames: impl Iterator<Item = (T, usize)>,
-        mut fill: impl FnMut(&Map, T, Seg),
-    ) {
+        picks: &[u8],
+        mut fill: impl FnMut(&Map, u8, Seg) -> Option<u32>,
+    ) -> usize {
         // Apart from `self`, so that they stay in registers while frames are written.
         let Shelf { ref places, first, held } = self.plain;
+        let (places, map) = (&**places, &**self.translator.map());
+        let picks = &picks[..picks.len().min(held)];
         let mut cursor = self.ring.cursor();
         let mut taken = 0;
-        for (frame, len) in frames {
-            let Plain { token, seg, .. } = &places[(first + taken) % SHELF];
-            let need = self.form.header_len + len;
-            if taken == held || seg.len() < need {
-                break;
-            }
-            fill(self.translator.map(), frame, seg.split_at(need).0);
-            self.ring.put_used(&mut cursor, *token, need as u32);
+        for &pick in picks {
+            let at = (first + taken) % SHELF;
+            let Some(written) = fill(map, pick, places.segs[at]) else { break };
+            self.ring.put_used(&mut cursor, places.tokens[at], written);
             taken += 1;
         }
         self.ring.advance(cursor);
@@ -284,14 +324,15 @@ impl<R: DeviceRing> Core<R> {
         if taken > 0 {
             self.failed = None;
         }
+        taken
     }
 
     /// Gathers buffers until `need` bytes fit. The plain buffer in front, if there is one, is too small.
     #[cold]
     fn take_several(&mut self, need: usize) -> Result<Place, PortFault> {
         if !self.mergeable && self.plain.held > 0 {
-            let front = self.plain.nth(0).seg.len();
-            return if front == 0 { Err(RingFault::NoRoom.into()) } else { Ok(Place::TooSmall) };
+            let is_empty = self.plain.front().is_some_and(|(_, seg)| seg.is_empty());
+            return if is_empty { Err(RingFault::NoRoom.into()) } else { Ok(Place::TooSmall) };
         }
         let mut several = self.spare.pop().unwrap_or_default();
         let place = self.gather(need, &mut several);
@@ -316,7 +357,8 @@ impl<R: DeviceRing> Core<R> {
             if self.plain.held == 0 && self.chain.is_none() {
                 self.stock_up()?;
             }
-            if let Some(Plain { token, seg, .. }) = self.plain.take() {
+            if let Some((token, seg)) = self.plain.front() {
+                self.plain.drop_front(1);
                 several.pieces.push(seg);
                 several.push(token, seg.len())?;
             } else if !self.gather_chain(several)? {
@@ -364,49 +406,35 @@ impl<R: DeviceRing> Core<R> {
         if self.chain.is_some() || self.plain.held > AHEAD - PART {
             return Ok(());
         }
-        self.ring.sweep(AHEAD - self.plain.held, &mut self.sweep, &mut self.translator)?;
-        let plain = self.sweep.plain();
-        for k in 0..plain {
-            if !self.stock_plain(k)? {
-                self.stock_crossing(k);
-                return Ok(());
-            }
-        }
-        if self.sweep.has_chain() {
-            self.walked += self.sweep.chain.len() as u64;
-            self.chain = Some(self.sweep.token(plain));
-            std::mem::swap(&mut self.chain_descriptors, &mut self.sweep.chain);
-        }
-        Ok(())
+        let mut stocking = Stocking {
+            window: self.translator.window(),
+            translator: &mut self.translator,
+            places: &mut self.plain.places,
+            end: self.plain.first + self.plain.held,
+            header_len: self.form.header_len,
+        };
+        let room = AHEAD - self.plain.held;
+        self.plain.held += self.ring.pop_plain(room, Some(Direction::Write), &mut stocking)?;
+        if self.plain.held < AHEAD && self.ring.has_beyond(0) { self.stock_odd() } else { Ok(()) }
     }
 
-    #[inline(always)]
-    fn stock_plain(&mut self, k: usize) -> Result<bool, PortFault> {
-        let d = self.sweep.heads[k];
-        Direction::Write.check(d.flags)?;
-        let Some(seg) = self.translator.translate(d.address, d.len) else { return Ok(false) };
-        if (seg.addr() ^ (seg.addr() + self.form.header_len)) & !63 == 0 {
-            // Header and frame begin on one line, as Linux lays them out: both are written.
-            seg.prefetch_write(0);
-            seg.prefetch_write(64);
-        } else {
-            seg.prefetch_read(0);
-            seg.prefetch_write(self.form.header_len);
-        }
-        self.plain.put(Plain { token: d.token(), seg, address: d.address });
-        Ok(true)
-    }
-
-    /// A buffer that crosses from one region into the next is kept as a chain of one. What the sweep brought
-    /// behind it goes back to the ring.
+    /// Takes a buffer that is not plain, or that crosses from one region into the next: it is kept as a chain.
     #[cold]
-    fn stock_crossing(&mut self, k: usize) {
-        for later in (k + 1..self.sweep.len).rev() {
-            self.ring.untake(&[self.sweep.token(later)]);
-        }
-        self.chain = Some(self.sweep.token(k));
+    fn stock_odd(&mut self) -> Result<(), PortFault> {
         self.chain_descriptors.clear();
-        self.chain_descriptors.push(self.sweep.heads[k]);
+        self.chain = self.ring.pop_chain(&mut self.translator, &mut self.chain_descriptors)?;
+        if self.chain.is_some() {
+            self.walked += self.chain_descriptors.len() as u64;
+            return Ok(());
+        }
+        let chain = &mut self.chain_descriptors;
+        self.ring.pop_plain(1, None, &mut |d: Descriptor| {
+            chain.push(d);
+            true
+        })?;
+        self.chain = self.chain_descriptors.first().map(|d| d.token());
+        self.chain_descriptors.iter().try_for_each(|d| Direction::Write.check(d.flags))?;
+        Ok(())
     }
 
     /// Takes over a changed map: the stock is translated anew. Its buffers stay taken, except from the first one on
@@ -427,15 +455,16 @@ impl<R: DeviceRing> Core<R> {
     fn translate_stock(&mut self) -> Result<(), PortFault> {
         self.ring.remap(self.translator.map())?;
         for k in 0..self.plain.held {
-            let plain = self.plain.nth(k);
-            let Some(seg) = self.translator.translate(plain.address, plain.seg.len() as u32) else {
+            let at = self.plain.place(k);
+            let (address, len) = (self.plain.places.addresses[at], self.plain.places.segs[at].len() as u32);
+            let Some(seg) = self.translator.translate(address, len) else {
                 // What lies nowhere any more is named here; what lies in two regions is no fault.
-                let described = [plain.descriptor()];
+                let described = [Descriptor { address, len, flags: Descriptor::WRITE, link: 0 }];
                 resolve(&described, Direction::Write, &mut self.translator, &mut Vec::new())?;
                 self.untake_from(k);
                 break;
             };
-            plain.seg = seg;
+            self.plain.places.segs[at] = seg;
         }
         Ok(())
     }
@@ -448,8 +477,8 @@ impl<R: DeviceRing> Core<R> {
             self.ring.untake(&[token]);
         }
         while self.plain.held > k {
-            let Some(plain) = self.plain.take_back() else { return };
-            self.ring.untake(&[plain.token]);
+            let Some(token) = self.plain.take_back() else { return };
+            self.ring.untake(&[token]);
         }
     }
 }

@@ -6,13 +6,13 @@
 //! One worker owns the queue outright, without a lock; or several share it after [`TxQueue::fork`], and then the
 //! rules of the `shared` module hold.
 
-use super::fill;
+use super::fill::{self, LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
 use super::shared::Shared;
 use super::stock::{Core, Place};
 use crate::eventfd;
 use crate::vhost::Features;
-use crate::{Burst, Capabilities, DropReason, PortFault, Tally, TxQueue};
+use crate::{BURST, Burst, Capabilities, DropReason, PortFault, Tally, TxQueue};
 use mem::copy::Kernel;
 use ring::device::{DeviceRing, Packed, Split};
 use rustix::fd::OwnedFd;
@@ -139,7 +139,12 @@ fn send_all<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
     let mut done = 0;
-    let run = if burst.has_offloads() { send_plain::<R, K, true> } else { send_plain::<R, K, false> };
+    let run = match (core.form.header_len, burst.has_offloads()) {
+        (LONG_HEADER, false) => send_plain::<R, K, LONG_HEADER, false>,
+        (LONG_HEADER, true) => send_plain::<R, K, LONG_HEADER, true>,
+        (_, false) => send_plain::<R, K, SHORT_HEADER, false>,
+        (_, true) => send_plain::<R, K, SHORT_HEADER, true>,
+    };
     let mut next = Next::Plain;
     while done < picks.len() {
         if next == Next::Plain {
@@ -167,24 +172,27 @@ enum Next {
 }
 
 /// Sends for as long as the plain buffer in front holds the next frame. How many were sent.
-#[inline(always)]
-fn send_plain<R: DeviceRing, K: Kernel, const OFFLOADS: bool>(
+fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: bool>(
     core: &mut Core<R>,
     burst: &Burst,
     picks: &[u8],
     tally: &mut Tally,
 ) -> usize {
     let form = core.form;
-    let (mut done, mut bytes) = (0, 0);
-    let frames = picks.iter().map(|&pick| (pick as usize, burst.frame_len(pick as usize)));
-    core.fill_plain(frames, |map, frame, to| {
-        fill::plain::<K, OFFLOADS>(map, form, to, &burst.frame(frame));
-        done += 1;
-        bytes += (to.len() - form.header_len) as u64;
+    let mut bytes = 0;
+    let sent = core.fill_plain(picks, |map, pick, to| {
+        let i = usize::from(pick) % BURST;
+        let len = burst.frame_len(i);
+        if to.len() < HEADER + len {
+            return None;
+        }
+        fill::plain::<K, HEADER, OFFLOADS>(map, form, to, (burst, i));
+        bytes += len as u64;
+        Some((HEADER + len) as u32)
     });
-    tally.packets += done as u64;
+    tally.packets += sent as u64;
     tally.bytes += bytes;
-    done
+    sent
 }
 
 /// Sends one frame for which there was no plain buffer in front.
@@ -198,7 +206,7 @@ fn send_other<R: DeviceRing, K: Kernel>(
     let (frame, len, form) = (burst.frame(pick), burst.frame_len(pick), core.form);
     let next = match core.take(len)? {
         Place::Plain(token, seg) => {
-            fill::plain::<K, true>(core.map(), form, seg, &frame);
+            fill::any_plain::<K>(core.map(), form, seg, (burst, pick));
             core.ring.push_used(token, (form.header_len + len) as u32);
             Next::Plain
         }

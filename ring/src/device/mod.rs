@@ -14,7 +14,8 @@ pub use packed::Packed;
 pub(crate) use packed::Place;
 pub use split::Split;
 
-use crate::{Descriptor, Layout, RingFault, Token};
+use crate::chain::{INDIRECT, NEXT, WRITE};
+use crate::{Descriptor, Direction, Layout, RingFault, Token};
 use mem::{Map, Translator};
 use std::sync::Arc;
 
@@ -65,6 +66,27 @@ impl Sweep {
     }
 }
 
+/// The flags of a plain buffer: which ones are looked at, and what they have to be.
+#[inline(always)]
+fn plain_flags(direction: Option<Direction>) -> (u16, u16) {
+    direction.map_or((NEXT | INDIRECT, 0), |direction| (NEXT | INDIRECT | WRITE, direction.flag()))
+}
+
+/// Receives plain buffers ([`DeviceRing::pop_plain`]). A trait, because a method can be inlined into each of the places that
+/// call it, and a closure is not.
+pub trait VisitPlain {
+    /// The `k`-th plain buffer of this call; its [`Descriptor::link`] is the number that returns it. Returns whether it is
+    /// taken.
+    fn visit(&mut self, k: usize, buffer: Descriptor) -> bool;
+}
+
+impl<F: FnMut(Descriptor) -> bool> VisitPlain for F {
+    #[inline(always)]
+    fn visit(&mut self, _k: usize, buffer: Descriptor) -> bool {
+        self(buffer)
+    }
+}
+
 /// What both ring kinds do for a device.
 pub trait DeviceRing: Send + Sized + 'static {
     /// A ring at these places of `map`.
@@ -73,8 +95,39 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// Finds the same places in a changed map.
     fn remap(&mut self, map: &Arc<Map>) -> Result<(), RingFault>;
 
+    /// Takes plain buffers of one direction from the front of the ring: `visitor` sees each, in order, until it refuses one
+    /// (that buffer stays in front), `max` were taken, or something else is in front. Returns how many were taken.
+    fn pop_plain(
+        &mut self,
+        max: usize,
+        direction: Option<Direction>,
+        visitor: &mut impl VisitPlain,
+    ) -> Result<usize, RingFault>;
+
+    /// Takes what is in front if it is not a plain buffer: appends its whole chain, or the table it names, to `chain`. What
+    /// returns it, or `None` if a plain buffer or nothing is in front.
+    fn pop_chain(
+        &mut self,
+        translator: &mut Translator,
+        chain: &mut Vec<Descriptor>,
+    ) -> Result<Option<Token>, RingFault>;
+
     /// Takes up to `max` heads. `translator` is asked only for indirect tables.
-    fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault>;
+    #[inline]
+    fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
+        let max = max.min(SWEEP);
+        sweep.chain.clear();
+        let mut heads = sweep.heads.iter_mut();
+        sweep.len =
+            self.pop_plain(max, None, &mut |d: Descriptor| heads.next().map(|head| d.put(head)).is_some())?;
+        if sweep.len < max
+            && let Some(token) = self.pop_chain(translator, &mut sweep.chain)?
+        {
+            sweep.chain_token = token;
+            sweep.len += 1;
+        }
+        Ok(())
+    }
 
     /// Whether the driver has made anything available behind the next `slots` entries. Says nothing of its worth.
     fn has_beyond(&self, slots: u32) -> bool;

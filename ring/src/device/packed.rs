@@ -5,11 +5,11 @@
 //! one's word is held back and stored with release at the publish, so the driver sees none or all.
 
 use super::indirect::{self, Joined};
-use super::{DeviceRing, SWEEP, Sweep};
+use super::{DeviceRing, VisitPlain, plain_flags};
 use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, MAX_CHAIN, NEXT, USED};
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
-use crate::{Descriptor, Layout, MAX_SIZE, RingFault, Token};
+use crate::{Descriptor, Direction, Layout, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
 use mem::{Map, Translator};
 use std::sync::Arc;
@@ -144,27 +144,31 @@ impl Packed {
         Some(Descriptor::packed(self.descriptors.load64(offset, Ordering::Relaxed), word))
     }
 
-    /// Takes the descriptors of one cache line, if it begins at `place` and the driver made all of them available as
-    /// plain buffers: one comparison for four.
+    /// The descriptors of one cache line, if it begins at `place`, the driver made all of them available, and the flags of
+    /// each are as wanted: one comparison for four.
     #[inline(always)]
-    fn take_line(&self, place: Place, heads: &mut [Descriptor]) -> bool {
+    fn line(&self, place: Place, mask: u16, want: u16) -> Option<[Descriptor; LINE]> {
         let offset = place.at() * DESC;
         if !place.at().is_multiple_of(LINE) || place.at() + LINE > self.size() as usize {
-            return false;
+            return None;
         }
         // Acquire: as in `available`.
-        let words: [u64; LINE] =
-            std::array::from_fn(|i| self.descriptors.load64(offset + i * DESC + 8, Ordering::Acquire));
-        let plain = u64::from(if place.wrap() { AVAIL } else { USED }) << 48;
-        let differs = words.iter().fold(0, |differs, word| differs | (word ^ plain));
-        if differs & u64::from(AVAIL | USED | NEXT | INDIRECT) << 48 != 0 {
-            return false;
+        let load = |offset| self.descriptors.load64(offset, Ordering::Acquire);
+        let words = [load(offset + 8), load(offset + 24), load(offset + 40), load(offset + 56)];
+        let wanted = want | if place.wrap() { AVAIL } else { USED };
+        let differs = words.iter().fold(0, |differs, word| differs | ((word >> 48) as u16 ^ wanted));
+        if differs & (AVAIL | USED | mask) != 0 {
+            return None;
         }
-        for (i, head) in heads.iter_mut().enumerate() {
-            Descriptor::packed(self.descriptors.load64(offset + i * DESC, Ordering::Relaxed), words[i])
-                .put(head);
-        }
-        true
+        let address = |i: usize| self.descriptors.load64(offset + i * DESC, Ordering::Relaxed);
+        let head = |i: usize| Descriptor::packed(address(i), words[i]);
+        Some([head(0), head(1), head(2), head(3)])
+    }
+
+    #[inline(always)]
+    fn take_slots(&mut self, slots: u32) {
+        self.taken = self.taken.advance(slots, self.size());
+        self.outstanding += slots;
     }
 
     /// The chain that begins with `first` at the place of `taken`, whole, into `chain`; what returns it.
@@ -234,35 +238,57 @@ impl DeviceRing for Packed {
         Ok(())
     }
 
-    #[inline]
-    fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
-        sweep.chain.clear();
-        let (mut place, mut k, max) = (self.taken, 0, max.min(SWEEP));
-        let mut room = self.size() - self.outstanding;
-        while k < max {
-            let slots = if k + LINE <= max && self.take_line(place, &mut sweep.heads[k..k + LINE]) {
-                k += LINE;
-                LINE as u32
-            } else {
-                let Some(first) = self.available(place) else { break };
-                first.put(&mut sweep.heads[k]);
-                k += 1;
-                if first.is_plain() {
-                    1
-                } else {
-                    sweep.chain_token = self.walk(first, place, translator, &mut sweep.chain)?;
-                    sweep.chain_token.slots.into()
+    #[inline(always)]
+    fn pop_plain(
+        &mut self,
+        max: usize,
+        direction: Option<Direction>,
+        visitor: &mut impl VisitPlain,
+    ) -> Result<usize, RingFault> {
+        let (mask, want) = plain_flags(direction);
+        let (start, size) = (self.taken, self.size());
+        let max = max.min((size - self.outstanding) as usize);
+        let (mut k, mut place) = (0, start);
+        'taken: while k < max {
+            if k + LINE <= max
+                && let Some(line) = self.line(place, mask, want)
+            {
+                for d in line {
+                    if !visitor.visit(k, d) {
+                        break 'taken;
+                    }
+                    k += 1;
                 }
-            };
-            room = room.checked_sub(slots).ok_or(RingFault::Lapped)?;
-            place = place.advance(slots, self.size());
-            if sweep.has_chain() {
+                place = place.advance(LINE as u32, size);
+                continue;
+            }
+            let Some(d) = self.available(place) else { break };
+            if d.flags & mask != want || !visitor.visit(k, d) {
                 break;
             }
+            k += 1;
+            place = place.advance(1, size);
         }
-        sweep.len = k;
-        (self.taken, self.outstanding) = (place, self.size() - room);
-        Ok(())
+        self.take_slots(k as u32);
+        Ok(k)
+    }
+
+    fn pop_chain(
+        &mut self,
+        translator: &mut Translator,
+        chain: &mut Vec<Descriptor>,
+    ) -> Result<Option<Token>, RingFault> {
+        let Some(first) = self.available(self.taken) else { return Ok(None) };
+        if first.is_plain() && self.outstanding < self.size() {
+            return Ok(None);
+        }
+        let token =
+            if first.is_plain() { first.token() } else { self.walk(first, self.taken, translator, chain)? };
+        if u32::from(token.slots) > self.size() - self.outstanding {
+            return Err(RingFault::Lapped);
+        }
+        self.take_slots(token.slots.into());
+        Ok(Some(token))
     }
 
     fn has_beyond(&self, slots: u32) -> bool {

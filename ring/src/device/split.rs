@@ -4,14 +4,17 @@
 //! of it. The used index is stored once per publish, with release. Between the two, all state is private.
 
 use super::indirect::{self, Joined};
-use super::{DeviceRing, SWEEP, Sweep};
-use crate::area::Area;
+use super::{DeviceRing, VisitPlain, plain_flags};
+use crate::area::{Area, View};
 use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
-use crate::{Descriptor, Layout, MAX_SIZE, RingFault, Token};
+use crate::{Descriptor, Direction, Layout, MAX_SIZE, RingFault, Token};
 use core::sync::atomic::{Ordering, fence};
 use mem::{Map, Translator};
 use std::sync::Arc;
+
+/// Entries that are judged at once.
+const FOUR: usize = 4;
 
 /// A split virtqueue, device side.
 #[derive(Debug)]
@@ -90,6 +93,17 @@ impl Split {
         self.available.load16(RING + slot * 2, Ordering::Relaxed)
     }
 
+    #[inline(always)]
+    fn entries(&self) -> Entries<'_> {
+        let (available, descriptors) = (self.available.view(), self.descriptors.view());
+        Entries { available, descriptors, taken: self.taken, mask: self.mask }
+    }
+
+    #[inline(always)]
+    fn advance_taken(&mut self, n: usize) {
+        self.taken = self.taken.wrapping_add(n as u16);
+    }
+
     /// The chain that begins with `first`, whole, into `chain`.
     #[cold]
     fn walk(
@@ -131,6 +145,122 @@ impl Split {
     }
 }
 
+/// What a loop over available entries needs of a ring, as a value that stays in registers.
+#[derive(Clone, Copy)]
+struct Entries<'a> {
+    available: View<'a>,
+    descriptors: View<'a>,
+    taken: u16,
+    mask: u16,
+}
+
+/// What one step of such a loop takes.
+enum Step {
+    /// These descriptors, all of which exist.
+    Four([u16; FOUR]),
+    /// This one, if it exists.
+    One(u16),
+}
+
+impl Entries<'_> {
+    #[inline(always)]
+    fn slot(self, ahead: usize) -> usize {
+        usize::from(self.taken.wrapping_add(ahead as u16) & self.mask)
+    }
+
+    /// What the entries from number `ahead` on name: four at once if so many of the next `ready` lie in a row and all of
+    /// them name descriptors that exist, which is one comparison for four.
+    #[inline(always)]
+    fn step(self, ahead: usize, ready: usize) -> Step {
+        let slot = self.slot(ahead);
+        if ahead + FOUR <= ready && slot + FOUR <= usize::from(self.mask) + 1 {
+            let ids = self.available.load_four16(RING + slot * 2);
+            // The size is a power of two. Masked all the same, as in `Split::descriptor`.
+            let inside = u64::from(self.mask) * 0x0001_0001_0001_0001;
+            if ids & !inside == 0 {
+                let ids = ids & inside;
+                return Step::Four([ids as u16, (ids >> 16) as u16, (ids >> 32) as u16, (ids >> 48) as u16]);
+            }
+        }
+        Step::One(self.id(ahead))
+    }
+
+    /// What the entry number `ahead` names, whether it exists or not.
+    #[inline(always)]
+    fn id(self, ahead: usize) -> u16 {
+        self.available.load16(RING + self.slot(ahead) * 2, Ordering::Relaxed)
+    }
+
+    /// Descriptor `id`, which is below the size and whose second word is this.
+    #[inline(always)]
+    fn descriptor(self, id: u16, word: u64) -> Descriptor {
+        let address = self.descriptors.load64(usize::from(id) * DESC, Ordering::Relaxed);
+        Descriptor { link: id, ..Descriptor::split(address, word) }
+    }
+
+    /// Length, flags and next of descriptor `id`, which is below the size.
+    #[inline(always)]
+    fn word(self, id: u16) -> u64 {
+        self.descriptors.load64(usize::from(id) * DESC + 8, Ordering::Relaxed)
+    }
+
+    /// Fetches the descriptors of entries `from..ready`.
+    #[inline(always)]
+    fn fetch(self, from: usize, ready: usize) {
+        let fetch = |id: u16| self.descriptors.prefetch_read(usize::from(id) * DESC);
+        let mut k = from;
+        while k < ready {
+            match self.step(k, ready) {
+                Step::Four(ids) => {
+                    ids.into_iter().for_each(fetch);
+                    k += FOUR;
+                }
+                Step::One(id) => {
+                    fetch(id & self.mask);
+                    k += 1;
+                }
+            }
+        }
+    }
+
+    /// As [`DeviceRing::pop_plain`], for the next `ready` entries.
+    #[inline(always)]
+    fn plain(
+        self,
+        ready: usize,
+        (mask, want): (u16, u16),
+        visitor: &mut impl VisitPlain,
+    ) -> Result<usize, RingFault> {
+        let differs = |word: u64| (word >> 32) as u16 & mask != want;
+        let mut k = 0;
+        while k < ready {
+            if let Step::Four(ids) = self.step(k, ready) {
+                let words = ids.map(|id| self.word(id));
+                let any = words.iter().fold(0, |any, word| any | (word ^ u64::from(want) << 32));
+                if (any >> 32) as u16 & mask == 0 {
+                    for (id, word) in ids.into_iter().zip(words) {
+                        if !visitor.visit(k, self.descriptor(id, word)) {
+                            return Ok(k);
+                        }
+                        k += 1;
+                    }
+                    continue;
+                }
+            }
+            let id = self.id(k);
+            if id > self.mask {
+                return Err(RingFault::NoSuchDescriptor(id));
+            }
+            let word = self.word(id & self.mask);
+            if differs(word) || !visitor.visit(k, self.descriptor(id & self.mask, word)) {
+                return Ok(k);
+            }
+            k += 1;
+        }
+        Ok(k)
+    }
+}
+
 impl DeviceRing for Split {
     fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
         if !layout.size.is_power_of_two() || layout.size > MAX_SIZE {
@@ -161,32 +291,41 @@ impl DeviceRing for Split {
         Ok(())
     }
 
-    #[inline]
-    fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
-        sweep.len = 0;
-        sweep.chain.clear();
-        let ready = self.ready(max.min(SWEEP))?;
-        // A sweep ends with a chain; what was fetched for it is not fetched again for those behind it.
-        for k in usize::from(self.fetched.wrapping_sub(self.taken)).min(ready)..ready {
-            self.descriptors.prefetch_read(usize::from(self.head(k)) * DESC);
-        }
+    #[inline(always)]
+    fn pop_plain(
+        &mut self,
+        max: usize,
+        direction: Option<Direction>,
+        visitor: &mut impl VisitPlain,
+    ) -> Result<usize, RingFault> {
+        let ready = self.ready(max)?;
+        let entries = self.entries();
+        entries.fetch(usize::from(self.fetched.wrapping_sub(self.taken)).min(ready), ready);
+        let taken = entries.plain(ready, plain_flags(direction), visitor);
         self.fetched = self.taken.wrapping_add(ready as u16);
-        for k in 0..ready {
-            let id = self.head(k);
-            if id >= self.layout.size {
-                return Err(RingFault::NoSuchDescriptor(id));
-            }
-            let head = self.descriptor(id);
-            Descriptor { link: id, ..head }.put(&mut sweep.heads[k]);
-            sweep.len = k + 1;
-            if !head.is_plain() {
-                self.walk(head, translator, &mut sweep.chain)?;
-                sweep.chain_token = Token { id, slots: 1 };
-                break;
-            }
+        self.advance_taken(*taken.as_ref().unwrap_or(&0));
+        taken
+    }
+
+    fn pop_chain(
+        &mut self,
+        translator: &mut Translator,
+        chain: &mut Vec<Descriptor>,
+    ) -> Result<Option<Token>, RingFault> {
+        if self.ready(1)? == 0 {
+            return Ok(None);
         }
-        self.taken = self.taken.wrapping_add(sweep.len as u16);
-        Ok(())
+        let id = self.head(0);
+        if id >= self.layout.size {
+            return Err(RingFault::NoSuchDescriptor(id));
+        }
+        let head = self.descriptor(id);
+        if head.is_plain() {
+            return Ok(None);
+        }
+        self.walk(head, translator, chain)?;
+        self.advance_taken(1);
+        Ok(Some(Token { id, slots: 1 }))
     }
 
     fn has_beyond(&self, slots: u32) -> bool {
@@ -213,14 +352,8 @@ impl DeviceRing for Split {
 
     #[inline(always)]
     fn put_used(&self, cursor: &mut u16, token: Token, len: u32) {
-        let at = self.element(*cursor);
-        // The used ring is aligned to 4 only, so an element may straddle an 8-byte boundary. What already stands
-        // there from the last lap is not written again: then the line stays in both cores' caches.
-        for (at, value) in [(at, u32::from(token.id)), (at + 4, len)] {
-            if self.used.load32(at, Ordering::Relaxed) != value {
-                self.used.store32(at, value, Ordering::Relaxed);
-            }
-        }
+        // The used ring is aligned to 4 only, so an element may straddle an 8-byte boundary.
+        self.used.put_two32(self.element(*cursor), token.id.into(), len);
         *cursor = cursor.wrapping_add(token.slots);
     }
 

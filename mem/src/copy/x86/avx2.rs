@@ -5,8 +5,23 @@
 //! them are declared as overwritten.
 
 use super::{Lines, by_lines, sse2};
+use crate::Seg;
 use crate::copy::{Kernel, small};
 use core::arch::asm;
+
+/// The registers that `vzeroupper` changes, and the options that all blocks here share.
+macro_rules! wide_asm {
+    ($($line:literal,)* ; $($operand:tt)*) => {
+        asm!(
+            $($line,)*
+            $($operand)*
+            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
+            out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
+            options(nostack)
+        )
+    };
+}
 
 /// Registers of thirty-two bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,20 +46,38 @@ impl Kernel for Avx2 {
             }
         }
     }
-}
 
-/// The registers that `vzeroupper` changes, and the options that all blocks here share.
-macro_rules! wide_asm {
-    ($($line:literal,)* ; $($operand:tt)*) => {
-        asm!(
-            $($line,)*
-            $($operand)*
-            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
-            out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
-            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
-            options(nostack, preserves_flags)
-        )
-    };
+    #[inline(always)]
+    unsafe fn heads(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+        if n == 0 {
+            return;
+        }
+        // SAFETY: by contract. A segment is its address and, at byte 8 of 16, its length.
+        unsafe {
+            wide_asm!(
+                "2:",
+                "mov {src}, [{from}]",
+                "vmovdqu ymm0, [{src}]",
+                "vmovdqu ymm1, [{src} + 32]",
+                "vmovdqu [{dst}], ymm0",
+                "vmovdqu [{dst} + 32], ymm1",
+                "cmp dword ptr [{from} + 8], 64",
+                "jbe 3f",
+                "vmovdqu ymm2, [{src} + 64]",
+                "vmovdqu ymm3, [{src} + 96]",
+                "vmovdqu [{dst} + 64], ymm2",
+                "vmovdqu [{dst} + 96], ymm3",
+                "3:",
+                "add {from}, 16",
+                "add {dst}, {stride}",
+                "cmp {from}, {end}",
+                "jne 2b",
+                "vzeroupper",
+                ; from = inout(reg) from => _, dst = inout(reg) dst => _, end = in(reg) from.add(n),
+                stride = in(reg) stride, src = out(reg) _,
+            );
+        }
+    }
 }
 
 /// Copies 32 to 64 bytes.

@@ -4,6 +4,7 @@
 //! masked move touches exactly the bytes of its mask: it neither writes nor faults on the others.
 
 use super::{Lines, by_lines};
+use crate::Seg;
 use crate::copy::Kernel;
 use core::arch::asm;
 
@@ -24,6 +25,35 @@ impl Kernel for Avx512 {
                 65..=128 => up_to_128(dst, src, len),
                 _ => by_lines::<Self>(dst, src, len),
             }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn heads(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+        if n == 0 {
+            return;
+        }
+        // SAFETY: by contract. A segment is its address and, at byte 8 of 16, its length.
+        unsafe {
+            asm!(
+                "2:",
+                "mov {src}, [{from}]",
+                "vmovdqu64 zmm16, [{src}]",
+                "vmovdqu64 [{dst}], zmm16",
+                "cmp dword ptr [{from} + 8], 64",
+                "jbe 3f",
+                "vmovdqu64 zmm17, [{src} + 64]",
+                "vmovdqu64 [{dst} + 64], zmm17",
+                "3:",
+                "add {from}, 16",
+                "add {dst}, {stride}",
+                "cmp {from}, {end}",
+                "jne 2b",
+                from = inout(reg) from => _, dst = inout(reg) dst => _, end = in(reg) from.add(n),
+                stride = in(reg) stride, src = out(reg) _,
+                out("zmm16") _, out("zmm17") _,
+                options(nostack)
+            );
         }
     }
 }
