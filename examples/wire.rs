@@ -4,7 +4,7 @@
 //! connects to two guests that listen on the sockets and forwards until it is killed.
 
 use engine::{
-    Engine, EngineConfig, Now, Outputs, Pipeline, Pipelines, Polling, QueueFull, Spread, WorkerConfig,
+    Context, Engine, EngineConfig, Pipeline, Pipelines, Polling, QueueFull, Spread, Verdicts, WorkerConfig,
 };
 use port::vhost_user::{Options, VhostUser};
 use port::{Burst, PortId};
@@ -14,10 +14,8 @@ use std::time::Instant;
 struct Wire;
 
 impl Pipeline for Wire {
-    fn process(&mut self, burst: &mut Burst, from: PortId, _: Now, out: &mut Outputs) {
-        for i in 0..burst.len() {
-            out.send(i, PortId(1 - from.0));
-        }
+    fn process(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
+        out.emit_run(0..burst.len(), PortId(1 - context.from.0));
     }
 }
 

@@ -11,10 +11,12 @@
 
 use crate::config::EngineError;
 use crate::link::{Bell, Link};
+use crate::sleeper::timespec;
 use crate::worker::{Guarded, Worker};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// A worker, and whether it was told to quit.
 struct Inside {
@@ -23,7 +25,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// Obeys what control wants. Whether it goes on.
+    /// Handles the control thread's commands. Returns whether the worker goes on.
     fn handle_commands(&mut self) -> bool {
         self.ended = self.ended || !self.worker.handle_commands();
         !self.ended
@@ -70,8 +72,15 @@ pub(crate) fn merge(
     let bell = link.bell.clone();
     let thread = Builder::new().name(format!("merged-{index}")).spawn(move || {
         port::prepare_thread();
-        while lock(&inside).handle_commands() {
-            await_ring(&bell);
+        loop {
+            let mut inside = lock(&inside);
+            if !inside.handle_commands() {
+                break;
+            }
+            inside.worker.run_timers();
+            let limit = inside.worker.until_timers();
+            drop(inside);
+            await_ring(&bell, limit);
         }
         // What the application still has in its hands is of no use, and holds nothing that is the engine's.
         link.end();
@@ -79,9 +88,9 @@ pub(crate) fn merge(
     Ok((merged, thread))
 }
 
-/// Sleeps until the bell was rung.
-fn await_ring(bell: &Bell) {
+/// Sleeps until the bell was rung, at most for `limit`.
+fn await_ring(bell: &Bell, limit: Option<Duration>) {
     // An interrupted sleep is a ring too many, and harmless.
-    let _ = poll(&mut [PollFd::new(bell.fd(), PollFlags::IN)], None);
+    let _ = poll(&mut [PollFd::new(bell.fd(), PollFlags::IN)], limit.map(timespec).as_ref());
     bell.quiet();
 }

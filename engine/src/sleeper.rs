@@ -1,8 +1,9 @@
 //! Where an idle worker sleeps: on the kicks of its queues and on its own bell.
 
 use crate::link::Bell;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// An epoll set over the kicks of one worker's queues.
 pub(crate) struct Sleeper {
@@ -33,11 +34,12 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until a kick or the bell.
-    pub(crate) fn sleep(&mut self) {
+    /// Sleeps until a kick or the bell, at most for `limit`.
+    pub(crate) fn sleep(&mut self, limit: Option<Duration>) {
         let mut events = Vec::with_capacity(1);
+        let limit = limit.map(timespec);
         // An interrupted sleep is a wake-up like any other.
-        let _ = epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), None);
+        let _ = epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), limit.as_ref());
         self.quiet();
     }
 
@@ -50,4 +52,10 @@ impl Sleeper {
     pub(crate) fn quiet(&self) {
         self.bell.quiet();
     }
+}
+
+/// A limit of sleep as the kernel takes it.
+pub(crate) fn timespec(limit: Duration) -> Timespec {
+    // A limit beyond the kernel's is none that anyone waits for.
+    Timespec::try_from(limit).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }

@@ -37,7 +37,7 @@ use classify::Classifier;
 use mem::copy::Choice;
 use mem::ticks;
 use orders::Orders;
-use port::{Burst, Flush, Now, Pipeline, PortFault, PortId, RxQueue, Spread, Tally};
+use port::{Burst, Context, Flush, Now, Pipeline, PortFault, PortId, RxQueue, Spread, Tally};
 use staged::Restraint;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -146,6 +146,7 @@ impl Worker {
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
+        self.classifier.run_timers(self.now);
         if self.out.hops.waits() || self.restraint.paused {
             return self.restrained_round();
         }
@@ -232,8 +233,8 @@ impl Worker {
         }
         let burst = &mut self.bursts[index];
         self.out.price = self.rx[at].account.price();
-        self.classifier.classify(burst, from.port);
-        if !self.out.send_all(burst, &mut self.classifier, from) {
+        self.classifier.classify(burst, &received(burst, from));
+        if !self.out.send_all(burst, &self.classifier.verdicts, from) {
             return self.carry_own(index, at, from);
         }
         let slot = &mut self.rx[at];
@@ -367,6 +368,12 @@ impl Drop for Guarded<'_> {
             self.0.fail();
         }
     }
+}
+
+/// The context of a burst that was received.
+#[inline(always)]
+fn received(burst: &Burst, from: QueueKey) -> Context {
+    Context { from: from.port, now: burst.now(), injected: false }
 }
 
 /// Where a burst that came by a hop entered the switch.

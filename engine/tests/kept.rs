@@ -6,8 +6,8 @@ mod common;
 
 use common::Source;
 use engine::{
-    Engine, EngineConfig, HopConfig, Model, Now, Outputs, Pipeline, PipelineConfig, Pipelines, Polling, Role,
-    Roles, Spread, WorkerConfig,
+    Context, Engine, EngineConfig, HopConfig, Model, Pipeline, PipelineConfig, Pipelines, Polling, Role,
+    Roles, Spread, Verdicts, WorkerConfig,
 };
 use port::null::Null;
 use port::wrap::{Transmit, Wrappers, wrap};
@@ -65,8 +65,8 @@ impl RxQueue for Once {
 struct ToSink;
 
 impl Pipeline for ToSink {
-    fn process(&mut self, burst: &mut Burst, _: PortId, _: Now, out: &mut Outputs) {
-        (0..burst.len()).for_each(|i| out.send(i, SINK));
+    fn process(&mut self, burst: &mut Burst, _: &Context, out: &mut Verdicts) {
+        out.emit_run(0..burst.len(), SINK);
     }
 }
 

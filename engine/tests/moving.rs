@@ -7,7 +7,7 @@ use common::Source;
 use engine::balance::Rebalancing;
 use engine::placement::{QueueName, Seats};
 use engine::{
-    Engine, EngineConfig, EngineError, Model, Now, Outputs, Pipeline, Pipelines, Spread, WorkerConfig,
+    Context, Engine, EngineConfig, EngineError, Model, Pipeline, Pipelines, Spread, Verdicts, WorkerConfig,
 };
 use port::{BURST, Burst, DropReason, PortFault, PortId, RxQueue, Tally};
 use rustix::event::{EventfdFlags, eventfd};
@@ -67,8 +67,8 @@ impl RxQueue for Endless {
 struct Sink;
 
 impl Pipeline for Sink {
-    fn process(&mut self, burst: &mut Burst, _: PortId, _: Now, out: &mut Outputs) {
-        (0..burst.len()).for_each(|_| out.drop(DropReason::NoDestination));
+    fn process(&mut self, burst: &mut Burst, _: &Context, out: &mut Verdicts) {
+        (0..burst.len()).for_each(|i| out.drop(i, DropReason::NoDestination));
     }
 }
 

@@ -4,7 +4,9 @@
 mod common;
 
 use common::Source;
-use engine::{Engine, EngineConfig, Model, Now, Outputs, Pipeline, Pipelines, Polling, Spread, WorkerConfig};
+use engine::{
+    Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig,
+};
 use port::{Attach, Burst, PortControl, PortFault, PortId, PortStatus, RxQueue, Tally};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
@@ -80,7 +82,7 @@ impl PortControl for Told {
 struct Panics;
 
 impl Pipeline for Panics {
-    fn process(&mut self, _: &mut Burst, _: PortId, _: Now, _: &mut Outputs) {
+    fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {
         panic!("as a test wants it");
     }
 }

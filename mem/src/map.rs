@@ -82,6 +82,14 @@ impl Map {
         })
     }
 
+    /// The guest address of a segment of this map; `None` for one of another map.
+    pub fn guest_address(&self, seg: Seg) -> Option<u64> {
+        self.regions.iter().find_map(|region| {
+            let offset = (seg.addr() as u64).checked_sub(region.base().as_ptr() as u64)?;
+            (offset + seg.len() as u64 <= region.spec().len).then(|| region.spec().guest + offset)
+        })
+    }
+
     fn find(&self, guest: u64) -> Option<&Arc<Region>> {
         let after = self.regions.partition_point(|r| r.spec().guest <= guest);
         let region = self.regions.get(after.checked_sub(1)?)?;
@@ -199,6 +207,13 @@ impl Translator {
         }
     }
 
+    /// As [`Translator::translate`] for what a window does not hold, and the window from there on.
+    #[cold]
+    pub fn beyond_window(&mut self, guest: u64, len: u32) -> (Option<Seg>, Window) {
+        let seg = self.translate(guest, len);
+        (seg, self.window())
+    }
+
     /// The bytes at `guest` when they cross from one region into the next: one call per piece, until one returns `false`.
     /// Returns `None` if any byte before that lies outside; then `piece` may have seen the pieces before it.
     pub fn pieces(&mut self, guest: u64, len: u32, mut piece: impl FnMut(Seg) -> bool) -> Option<()> {
@@ -275,6 +290,16 @@ mod tests {
         assert!(t.pieces(0x1ff0, 0x30, &mut note).is_some());
         assert_eq!(lens, [0x10, 0x20]);
         assert!(t.pieces(0x2ff0, 0x30, |_| true).is_none());
+    }
+
+    #[test]
+    fn a_segment_is_found_again_at_its_guest_address() {
+        let map = Arc::new(map(&[(0x1000, 0x1000), (0x8000, 0x1000)]));
+        let mut t = Translator::new(map.clone());
+        for (address, len) in [(0x1000, 0x1000), (0x1fff, 1), (0x8010, 0x20)] {
+            assert_eq!(map.guest_address(t.translate(address, len).unwrap()), Some(address));
+        }
+        assert_eq!(map.guest_address(Seg::EMPTY), None);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub const PLACES: [u8; BURST] = {
 /// Bytes of each packet that are copied before it is judged.
 pub const HEAD: usize = 128;
 /// Room in front of a head for headers that are added.
-const HEADROOM: usize = 128;
+pub(crate) const HEADROOM: usize = 128;
 /// An odd number of lines, so that heads spread over all sets of a cache.
 const SLOT: usize = HEADROOM + LONGEST_HEAD;
 /// Longest frame that is sent without a call.
@@ -51,6 +51,17 @@ struct Slots([[u8; SLOT]; BURST]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now(pub u64);
 
+/// What is known of where all packets of a burst lie.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shape {
+    /// Each in one segment that was [`mem::Wide`].
+    Wide,
+    /// Each in one segment.
+    Single,
+    /// Some may lie in several.
+    Chained,
+}
+
 /// Up to [`BURST`] packets of one source.
 pub struct Burst {
     slots: Box<Slots>,
@@ -65,18 +76,17 @@ pub struct Burst {
     head: [u16; BURST],
     len: [u32; BURST],
     rest: [Seg; BURST],
-    /// Whether every packet lies in one segment that was [`mem::Wide`].
-    wide: bool,
-    /// Whether `more` says anything: most bursts have no packet in several segments, and then it is not written.
-    chained: bool,
+    shape: Shape,
+    /// Whether each packet lies in its head, which is where heads are loaded. Then `rest` says nothing.
+    is_short: bool,
+    /// Of no meaning unless packets are [`Shape::Chained`]: most bursts have no packet in several segments, and then this is
+    /// not written.
     more: [(u32, u32); BURST],
     spill: Vec<Seg>,
     tokens: [Token; BURST],
     returned: usize,
     /// Most buffers that are taken.
     limit: usize,
-    /// By packet: what the pipeline noted between its decision and the sending.
-    notes: [u32; BURST],
     pins: Vec<Option<Arc<Map>>>,
     cargo: Cargo,
     route: Route,
@@ -130,6 +140,7 @@ impl Default for Burst {
 
 impl Burst {
     /// An empty burst. The only allocation of its life.
+    #[expect(clippy::large_stack_arrays, reason = "boxed where it is made")]
     pub fn new() -> Self {
         Self {
             slots: Box::new(Slots([[0; SLOT]; BURST])),
@@ -143,14 +154,13 @@ impl Burst {
             head: [0; BURST],
             len: [0; BURST],
             rest: [Seg::EMPTY; BURST],
-            wide: true,
-            chained: false,
+            shape: Shape::Wide,
+            is_short: false,
             more: [(0, 0); BURST],
             spill: Vec::with_capacity(SPILL),
             tokens: [Token::default(); BURST],
             returned: 0,
             limit: BURST,
-            notes: [0; BURST],
             pins: Vec::new(),
             cargo: Cargo::default(),
             route: Route::default(),
@@ -168,7 +178,7 @@ impl Burst {
     pub fn begin_limited(&mut self, source: usize, limit: usize) {
         debug_assert!((1..=BURST).contains(&limit));
         (self.n, self.returned, self.source, self.limit) = (0, 0, source, limit);
-        (self.loaded, self.offloads, self.wide, self.chained) = (false, false, true, false);
+        (self.loaded, self.offloads, self.shape, self.is_short) = (false, false, Shape::Wide, false);
         self.spill.clear();
         self.cargo.clear();
         if self.pins.len() <= source {
@@ -258,15 +268,14 @@ impl Burst {
         self.rest[i] = frame;
         self.len[i] = frame.len() as u32;
         self.n += 1;
-        self.wide = false;
+        self.is_at_least(Shape::Single);
         self.give_back(token);
     }
 
     /// Places for more packets of one segment each, for a loop that fills many.
     #[inline(always)]
     pub fn places(&mut self) -> Places<'_> {
-        let (n, returned) = (self.n, self.returned);
-        let room = self.room();
+        let (n, returned, room) = (self.n, self.returned, self.room());
         Places {
             rest: &mut self.rest[n..][..room],
             len: &mut self.len[n..][..room],
@@ -274,12 +283,21 @@ impl Burst {
         }
     }
 
-    /// The first `n` of [`Burst::places`] were filled. `wide` says that all of them were [`mem::Wide`] segments.
+    /// The first `n` of [`Burst::places`] were filled. `wide` says that all of them were [`mem::Wide`] segments. Returns how
+    /// many bytes they have.
     #[inline(always)]
-    pub fn filled(&mut self, n: usize, wide: bool) {
+    pub fn filled(&mut self, n: usize, wide: bool) -> u64 {
+        // At most 64 packets of 64 KiB: the sum fits.
+        let bytes: u32 = self.len[self.n..][..n].iter().sum();
         self.n += n;
         self.returned += n;
-        self.wide &= wide;
+        self.is_at_least(if wide { Shape::Wide } else { Shape::Single });
+        bytes.into()
+    }
+
+    #[inline(always)]
+    fn is_at_least(&mut self, shape: Shape) {
+        self.shape = self.shape.max(shape);
     }
 
     /// Adds a packet of which nothing is to be given back: it lies in one segment of the pinned map. `false` when
@@ -289,7 +307,8 @@ impl Burst {
         if i == BURST {
             return false;
         }
-        (self.rest[i], self.len[i], self.wide) = (frame, frame.len() as u32, false);
+        (self.rest[i], self.len[i]) = (frame, frame.len() as u32);
+        self.is_at_least(Shape::Single);
         self.n += 1;
         true
     }
@@ -298,6 +317,7 @@ impl Burst {
     /// sees each packet once, under the number that it has from then on if it stays, and the number that it had. Each packet
     /// moves at most once.
     pub fn retain(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
+        self.settle_rests();
         let (n, mut to) = (self.n, from);
         for i in from..n {
             if to < i {
@@ -382,18 +402,6 @@ impl Burst {
         segments as u64 * (work::SEGMENT + work::SENT)
     }
 
-    /// What the pipeline noted for packet `i`; of no meaning before [`Burst::set_note`].
-    #[inline(always)]
-    pub fn note(&self, i: usize) -> u32 {
-        self.notes[i]
-    }
-
-    /// Keeps a word with packet `i` for the pipeline, from its decision until the packet was sent to every output.
-    #[inline(always)]
-    pub fn set_note(&mut self, i: usize, note: u32) {
-        self.notes[i] = note;
-    }
-
     /// Adds a packet that lies in several segments of the pinned map. The caller has asked
     /// [`Burst::has_chain_room`].
     pub fn push_chain(&mut self, token: Token, frame: &[Seg]) {
@@ -410,8 +418,7 @@ impl Burst {
 
     /// Packet `i` also lies in the spilled segments from number `from` on.
     fn set_more(&mut self, i: usize, from: u32) {
-        self.wide = false;
-        if !std::mem::replace(&mut self.chained, true) {
+        if std::mem::replace(&mut self.shape, Shape::Chained) != Shape::Chained {
             self.more = [(0, 0); BURST];
         }
         self.more[i] = (from, self.spill.len() as u32);
@@ -420,7 +427,7 @@ impl Burst {
     /// Where the spilled segments of packet `i` are.
     #[inline(always)]
     fn more(&self, i: usize) -> (u32, u32) {
-        if self.chained { self.more[i] } else { (0, 0) }
+        if self.shape == Shape::Chained { self.more[i] } else { (0, 0) }
     }
 
     /// Notes a buffer to give back that brought no packet.
@@ -431,21 +438,22 @@ impl Burst {
     }
 
     /// Empties the burst for packets that are made of those of `source`, whose memory they go on lying in.
-    pub(crate) fn begin_from(&mut self, source: &Burst) {
+    pub fn begin_from(&mut self, source: &Burst) {
         self.begin(0);
         (self.now, self.loaded) = (source.now, true);
         self.pins[0].clone_from(source.pins.get(source.source).unwrap_or(&None));
     }
 
-    /// Adds a packet with a private head of up to [`LONGEST_HEAD`] bytes, behind which `rest` follows: segments of the
-    /// pinned map. Its number; `None` when the burst is full or the head too long.
+    /// Adds a packet with a private head of up to [`LONGEST_HEAD`] bytes and the headroom, behind which `rest` follows: segments
+    /// of the pinned map. Its number; `None` when the burst is full or the head too long.
     #[inline]
     pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = Seg>) -> Option<usize> {
         let i = self.n;
-        if i == BURST || head.len() > LONGEST_HEAD {
+        if i == BURST || head.len() > SLOT {
             return None;
         }
-        let start = HEADROOM;
+        self.settle_rests();
+        let start = HEADROOM.min(SLOT - head.len());
         self.slots.0[i][start..start + head.len()].copy_from_slice(head);
         (self.start[i], self.head[i]) = (start as u16, head.len() as u16);
         let from = self.spill.len();
@@ -465,18 +473,41 @@ impl Burst {
         if std::mem::replace(&mut self.loaded, true) {
             return;
         }
-        if !self.wide {
+        if self.shape != Shape::Wide {
             return (0..self.n).for_each(|i| self.load_head::<K>(i));
         }
         let n = self.n;
         // SAFETY: the segments belong to the map pinned for this source, and all of them were wide.
         unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n]) };
         self.start[..n].fill(HEADROOM as u16);
+        self.is_short = self.len[..n].iter().fold(0, |all, len| all | len) < HEAD as u32;
+        if self.is_short {
+            return self.head[..n].iter_mut().zip(&self.len).for_each(|(head, len)| *head = *len as u16);
+        }
         for ((rest, head), len) in self.rest[..n].iter_mut().zip(&mut self.head).zip(&self.len) {
             let first = (*len as usize).min(HEAD);
             *head = first as u16;
             *rest = rest.split_at(first).1;
         }
+    }
+
+    /// What is done for all packets at once while they are as they were loaded is done for each of them from here on.
+    fn settle_rests(&mut self) {
+        if std::mem::replace(&mut self.is_short, false) {
+            self.rest[..self.n].fill(Seg::EMPTY);
+        }
+    }
+
+    /// What lies behind the head of packet `i`, but for spilled segments.
+    #[inline(always)]
+    fn rest(&self, i: usize) -> Seg {
+        if self.is_short { Seg::EMPTY } else { self.rest[i] }
+    }
+
+    /// Whether each packet lies in its head, which is where heads are loaded.
+    #[inline(always)]
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Leaves every packet wholly where it lies: for who looks at none. Heads may be loaded still.
@@ -526,6 +557,25 @@ impl Burst {
         &self.slots.0[i][start..start + self.head[i] as usize]
     }
 
+    /// The first `N` private bytes of packet `i`; `None` if there are fewer.
+    #[inline(always)]
+    pub fn first<const N: usize>(&self, i: usize) -> Option<&[u8; N]> {
+        let start = self.start[i] as usize;
+        if (self.head[i] as usize) < N { None } else { self.slots.0[i].get(start..start + N)?.first_chunk() }
+    }
+
+    /// How many packets from the front on begin with these bytes, up to the first that does not.
+    #[inline(always)]
+    pub fn alike<const N: usize>(&self, bytes: &[u8; N]) -> usize {
+        const { assert!(N <= HEAD) };
+        if !self.is_short {
+            return (0..self.n).take_while(|i| self.first(*i) == Some(bytes)).count();
+        }
+        // Every frame has an Ethernet header, and all heads are where they were loaded.
+        let is_alike = |slot: &[u8; SLOT]| slot[HEADROOM..].first_chunk() == Some(bytes);
+        self.slots.0[..self.n].iter().position(|slot| !is_alike(slot)).unwrap_or(self.n)
+    }
+
     /// The same, for editing.
     #[inline(always)]
     pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
@@ -545,6 +595,7 @@ impl Burst {
         if n > self.start[i] as usize {
             return false;
         }
+        self.settle_rests();
         self.start[i] -= n as u16;
         self.head[i] += n as u16;
         self.len[i] += n as u32;
@@ -557,6 +608,7 @@ impl Burst {
         if n > self.head[i] as usize {
             return false;
         }
+        self.settle_rests();
         self.start[i] += n as u16;
         self.head[i] -= n as u16;
         self.len[i] -= n as u32;
@@ -569,20 +621,20 @@ impl Burst {
     pub fn frame(&self, i: usize) -> Frame<'_> {
         let (from, to) = self.more(i);
         let more = &self.spill[from as usize..to as usize];
-        Frame { head: self.head(i), offload: self.offload(i), rest: self.rest[i], more }
+        Frame { head: self.head(i), offload: self.offload(i), rest: self.rest(i), more }
     }
 
-    /// Writes packet `i` to the front of `to`, as [`Frame::write_to`] does.
+    /// Writes packet `i` to the front of `to`, as [`Frame::write_to`] does. `SHORT`: [`Burst::is_short`].
     ///
     /// # Safety
     /// The map that made `to` is alive and `to.len()` is at least the packet's length.
     #[inline(always)]
-    pub(crate) unsafe fn write_to<K: Kernel>(&self, i: usize, to: Seg) {
-        let (start, len) = (self.start[i] as usize, self.len[i] as usize);
+    pub(crate) unsafe fn write_to<K: Kernel, const SHORT: bool>(&self, i: usize, to: Seg) {
+        let len = self.len[i] as usize;
         // The shortest frames of Ethernet, which fill a line at most, without a call.
-        if (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) && self.head[i] as usize == len {
+        if SHORT && (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) {
             // SAFETY: by contract.
-            return unsafe { to.copy_in::<K>(&self.slots.0[i][start..start + len]) };
+            return unsafe { to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + len]) };
         }
         // SAFETY: by contract.
         unsafe { self.write_long::<K>(i, to) }
@@ -603,10 +655,12 @@ impl Burst {
         if frame.len() > HEAD || self.n == BURST {
             return false;
         }
+        self.settle_rests();
         let i = self.n;
         self.slots.0[i][HEADROOM..HEADROOM + frame.len()].copy_from_slice(frame);
         (self.start[i], self.head[i]) = (HEADROOM as u16, frame.len() as u16);
-        (self.rest[i], self.len[i], self.wide) = (Seg::EMPTY, frame.len() as u32, false);
+        (self.rest[i], self.len[i]) = (Seg::EMPTY, frame.len() as u32);
+        self.is_at_least(Shape::Single);
         self.n += 1;
         // Nothing lies elsewhere, and who would load heads once more would find nothing.
         self.loaded = true;

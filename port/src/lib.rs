@@ -7,6 +7,7 @@
 mod arena;
 pub mod awaited;
 mod burst;
+mod edit;
 mod eventfd;
 mod fault;
 pub mod finish;
@@ -30,6 +31,7 @@ pub mod stream;
 pub mod tap;
 mod tickets;
 mod timer;
+mod verdicts;
 pub mod vhost;
 pub mod vhost_user;
 pub mod virtio_user;
@@ -38,14 +40,16 @@ pub mod wrap;
 pub mod xdp;
 
 pub use burst::{BURST, Burst, Frame, HEAD, LONGEST_HEAD, Now, PLACES, Route, Whole};
+pub use edit::{Edit, EditId, EditTooLong, Edits, MOST_INSERTED, MOST_PATCHED, MOST_PATCHES};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
-pub use pipeline::{Outputs, Picks, Pipeline, Pipelines, PortObserver};
+pub use pipeline::{Context, Pipeline, Pipelines, PortObserver};
 pub use queue::{
     Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue,
 };
 pub use ring::Token;
 pub use steering::{Spread, Steering};
+pub use verdicts::{Batch, Indices, Verdicts};
 
 /// What a thread that is going to use queues does first, so that its first burst does not have to.
 pub fn prepare_thread() {

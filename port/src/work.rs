@@ -21,6 +21,8 @@ pub const LEAD: u64 = 4 << 10;
 pub const RECEIVED: u64 = 20;
 /// A packet or a copy of one that was sent.
 pub const SENT: u64 = 20;
+/// A packet that leaves otherwise than it was received.
+pub const EDIT: u64 = 10;
 /// One output of a burst, whatever it takes.
 pub const OUTPUT: u64 = 60;
 /// A descriptor of a chain or table beyond the first of a packet.

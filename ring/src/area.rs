@@ -127,6 +127,12 @@ impl View<'_> {
     }
 
     #[inline(always)]
+    pub(crate) fn load32(self, offset: usize, order: Ordering) -> u32 {
+        // SAFETY: as in `Area::load16`.
+        unsafe { self.seg.load_u32(offset, order) }
+    }
+
+    #[inline(always)]
     pub(crate) fn load64(self, offset: usize, order: Ordering) -> u64 {
         // SAFETY: as in `Area::load16`.
         unsafe { self.seg.load_u64(offset, order) }

@@ -55,7 +55,7 @@ impl Descriptor {
     /// What returns this plain buffer, whose `link` says its number.
     #[inline(always)]
     pub fn token(self) -> Token {
-        Token { id: self.link, slots: 1 }
+        Token::plain(self.link)
     }
 
     /// Writes this over `to` field by field. Assigned as a whole it goes through the stack, as two stores of eight
@@ -82,6 +82,14 @@ pub struct Token {
     pub id: u16,
     /// Ring entries to skip: the chain's length on packed rings, 1 on split ones.
     pub slots: u16,
+}
+
+impl Token {
+    /// What returns a plain buffer of this number.
+    #[inline(always)]
+    pub fn plain(id: u16) -> Self {
+        Self { id, slots: 1 }
+    }
 }
 
 /// Which way the bytes of a queue go, seen from the device.

@@ -5,7 +5,9 @@
 //! interleaved rounds: all queues on one worker, or two on each; run to completion, or stealing. It judges nothing.
 
 use anyhow::{Context, Result};
-use engine::{Engine, EngineConfig, Model, Now, Outputs, Pipeline, Pipelines, Polling, Spread, WorkerConfig};
+use engine::{
+    Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig,
+};
 use port::{
     Attach, BURST, Burst, DropReason, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally,
 };
@@ -91,12 +93,12 @@ impl PortControl for Source {
 struct Work(u32);
 
 impl Pipeline for Work {
-    fn process(&mut self, burst: &mut Burst, _: PortId, _: Now, out: &mut Outputs) {
-        for _ in 0..burst.len() {
+    fn process(&mut self, burst: &mut Burst, _: &Context, out: &mut Verdicts) {
+        for i in 0..burst.len() {
             for turn in 0..self.0 {
                 std::hint::black_box(turn);
             }
-            out.drop(DropReason::NoDestination);
+            out.drop(i, DropReason::NoDestination);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Several stages on one thread: a round of each in turn, and one sleep for all.
 
 use crate::rounds::Rounds;
+use crate::sleeper::timespec;
 use crate::worker::Worker;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -27,10 +28,11 @@ impl Rounds for Crew {
         let stages = &mut self.0;
         let ready = stages.iter_mut().all(Worker::prepare_sleep);
         if ready {
-            let mut beds: Vec<_> =
+            let mut wakes: Vec<_> =
                 stages.iter().map(|stage| PollFd::from_borrowed_fd(stage.wake_fd(), PollFlags::IN)).collect();
+            let limit = stages.iter().filter_map(Worker::until_timers).min().map(timespec);
             // An interrupted sleep is a wake-up like any other.
-            let _ = poll(&mut beds, None);
+            let _ = poll(&mut wakes, limit.as_ref());
         }
         for stage in stages {
             stage.resume(ready);

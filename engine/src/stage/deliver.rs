@@ -1,19 +1,17 @@
 //! The pipeline of a Tx stage: where a packet goes has been decided, so it goes there.
 
-use port::{Burst, Now, Outputs, Pipeline, PortId};
+use port::{Burst, Context, Pipeline, Verdicts};
 
 /// Sends every packet to the port that its burst is for.
 pub(crate) struct Deliver;
 
 impl Pipeline for Deliver {
-    fn process(&mut self, burst: &mut Burst, _from: PortId, _now: Now, out: &mut Outputs) {
+    fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
         let to = burst.route().to;
-        for i in 0..burst.len() {
-            out.send(i, to);
-        }
+        verdicts.emit_run(0..burst.len(), to);
     }
 
-    fn looks(&self) -> bool {
+    fn needs_heads(&self) -> bool {
         false
     }
 }

@@ -1,10 +1,10 @@
 //! The pipeline of an Rx stage: which worker a packet is for.
 //!
-//! Outputs are numbers of workers here. A table of many more entries than there are workers stands between hash and worker, as
+//! Ports in its verdicts are numbers of workers. A table of many more entries than there are workers stands between hash and worker, as
 //! in a network card, so that workers' shares are even.
 
 use crate::model::Order;
-use port::{Burst, Now, Outputs, Pipeline, PortId, Spread, Steering};
+use port::{Burst, Context, EditId, Pipeline, PortId, Spread, Steering, Verdicts};
 
 /// Entries of the table; network cards have as many or more.
 const ENTRIES: usize = 128;
@@ -42,25 +42,23 @@ fn entry(hash: u32) -> usize {
 }
 
 impl Pipeline for Spreader {
-    fn process(&mut self, burst: &mut Burst, from: PortId, _now: Now, out: &mut Outputs) {
+    fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         let whole = match self.order {
             // One worker has every flow.
             Order::Flow if self.workers == 1 => 0,
             Order::Flow => {
                 for i in 0..burst.len() {
-                    out.send(i, self.worker(burst.head(i), from));
+                    verdicts.emit(i, self.worker(burst.head(i), context.from), EditId::NONE);
                 }
                 return;
             }
-            Order::Port => usize::from(from.0) % self.workers,
+            Order::Port => usize::from(context.from.0) % self.workers,
             Order::None => {
                 self.turn = (self.turn + 1) % self.workers;
                 self.turn
             }
         };
-        for i in 0..burst.len() {
-            out.send(i, PortId(whole as u16));
-        }
+        verdicts.emit_run(0..burst.len(), PortId(whole as u16));
     }
 }
 
@@ -77,14 +75,15 @@ mod tests {
     }
 
     fn spread(spreader: &mut Spreader, from: u16, frames: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
-        let (mut burst, mut out) = (Burst::new(), Outputs::new(16));
+        let (mut burst, mut out) = (Burst::new(), Verdicts::new(16));
         burst.begin(0);
         frames.for_each(|frame| assert!(burst.push_own(&frame)));
-        spreader.process(&mut burst, PortId(from), Now(0), &mut out);
+        let context = Context { from: PortId(from), now: burst.now(), injected: false };
+        spreader.process(&mut burst, &context, &mut out);
         let mut at = vec![usize::MAX; burst.len()];
-        for worker in out.ports() {
-            for i in out.picks(*worker).as_slice() {
-                at[usize::from(*i)] = worker.0.into();
+        for batch in out.batches() {
+            for i in batch.indices().as_slice() {
+                at[usize::from(*i)] = batch.port().0.into();
             }
         }
         at

@@ -2,7 +2,7 @@
 
 use crate::command::QueueKey;
 use port::finish::Finishing;
-use port::{Burst, Now, Picks, PortId};
+use port::{Batch, Burst, EditId, Edits, Now, PortId};
 
 /// A burst that was received and not yet sent everywhere.
 pub(crate) struct Carried {
@@ -40,6 +40,10 @@ impl Carried {
         self.burst.unpin();
         self.delivery.made.unpin();
         self.delivery.rests.clear();
+        self.delivery.edits.clear();
+        if let Some(edited) = &mut self.delivery.edited {
+            edited.unpin();
+        }
         (self.delivery.cut, self.delivery.deadline) = (None, None);
         (self.is_classified, self.cost) = (false, 0);
         (self.credit, self.owed, self.price) = (0, 0, 0);
@@ -58,10 +62,14 @@ impl Carried {
 #[derive(Default)]
 pub(super) struct Delivery {
     pub(super) rests: Vec<Rest>,
+    /// The edits of those.
+    pub(super) edits: Edits,
     /// Whether each packet leaves by one port at most, so that its buffers may go along.
     pub(super) alone: bool,
     /// The packet that is being cut into segments.
     pub(super) cut: Option<Cut>,
+    /// That packet as its output wants it, where that is not as it was received.
+    pub(super) edited: Option<Box<Burst>>,
     /// Its segments of this moment.
     pub(super) made: Burst,
     /// When full queues are waited for no longer. One for the burst, however many outputs there are.
@@ -71,14 +79,15 @@ pub(super) struct Delivery {
 /// Packet `packet` of the burst on its way through the segmentation.
 pub(super) struct Cut {
     pub(super) packet: u8,
+    /// Whether it is cut as it was edited.
+    pub(super) edited: bool,
     pub(super) segments: Finishing,
 }
 
 /// What is left to be sent to one output.
 pub(super) struct Rest {
-    pub(super) to: PortId,
-    picks: Picks,
-    /// Picks that are done with.
+    batch: Batch,
+    /// Emissions that are done with.
     done: usize,
     /// Of the packet that is being cut, which is the first one left: how many of the segments made are sent or counted, and
     /// how many there are in all from the first of those on. `None` if this output takes no part in it.
@@ -93,33 +102,92 @@ pub(super) struct Part {
 }
 
 impl Rest {
-    pub(super) fn new(to: PortId, picks: Picks) -> Self {
-        Self { to, picks, done: 0, cut: None }
+    pub(super) fn new(batch: Batch) -> Self {
+        Self { batch, done: 0, cut: None }
     }
 
+    /// The output.
+    pub(super) fn port(&self) -> PortId {
+        self.batch.port()
+    }
+
+    pub(super) fn is_edited(&self) -> bool {
+        self.batch.is_edited()
+    }
+
+    /// The packets that are left.
     pub(super) fn left(&self) -> &[u8] {
-        &self.picks.as_slice()[self.done..]
+        &self.batch.indices().as_slice()[self.done..]
+    }
+
+    /// The edit of the first emission that is left.
+    pub(super) fn first_edit(&self) -> EditId {
+        self.batch.edit(self.done)
+    }
+
+    /// The next `n` emissions.
+    pub(super) fn next(&self, n: usize) -> Emissions<'_> {
+        Emissions { batch: &self.batch, from: self.done, to: self.done + n }
     }
 
     pub(super) fn is_done(&self) -> bool {
         self.left().is_empty()
     }
 
-    /// `n` more picks are done with.
+    /// `n` more emissions are done with.
     pub(super) fn advance(&mut self, n: usize) {
         self.done += n;
     }
 
-    /// These picks, of those that were done with last, are not.
-    pub(super) fn put_back(&mut self, picks: &[u8]) {
-        let mut all = Picks::EMPTY;
-        picks.iter().chain(self.left()).for_each(|&pick| all.push(pick));
-        (self.picks, self.done) = (all, 0);
+    /// These emissions, of those that were done with last, are not.
+    pub(super) fn put_back(&mut self, left: &Batch) {
+        let mut all = *left;
+        let behind = self.left().iter().enumerate();
+        behind.for_each(|(k, &i)| all.push(i, self.batch.edit(self.done + k)));
+        (self.batch, self.done) = (all, 0);
     }
 
     /// Packets that are still to be sent, or counted as lost: of one that is being cut, its segments.
     pub(super) fn packets(&self) -> u64 {
         let whole = self.left().len();
         self.cut.map_or(whole, |part| part.left + whole - 1) as u64
+    }
+}
+
+/// Some of the emissions to one output.
+#[derive(Clone, Copy)]
+pub(super) struct Emissions<'a> {
+    batch: &'a Batch,
+    from: usize,
+    to: usize,
+}
+
+impl<'a> Emissions<'a> {
+    /// All of them.
+    #[inline(always)]
+    pub(super) fn all(batch: &'a Batch) -> Self {
+        Self { batch, from: 0, to: batch.indices().as_slice().len() }
+    }
+
+    /// The output.
+    #[inline(always)]
+    pub(super) fn port(self) -> PortId {
+        self.batch.port()
+    }
+
+    #[inline(always)]
+    pub(super) fn is_edited(self) -> bool {
+        self.batch.is_edited()
+    }
+
+    /// The packets.
+    #[inline(always)]
+    pub(super) fn indices(self) -> &'a [u8] {
+        &self.batch.indices().as_slice()[self.from..self.to]
+    }
+
+    /// The edit of the emission at this place.
+    pub(super) fn edit(self, place: usize) -> EditId {
+        self.batch.edit(self.from + place)
     }
 }

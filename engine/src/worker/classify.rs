@@ -1,42 +1,60 @@
-//! A worker's pipeline with the lists that it decides into.
+//! A worker's pipeline with the verdicts that it gives, and its timers.
 
 use mem::copy::Choice;
-use port::{Burst, Now, Outputs, Pipeline, PortId};
+use port::{Burst, Context, Now, Pipeline, Verdicts};
+
+/// No timer runs.
+const NEVER: Now = Now(u64::MAX);
 
 pub(super) struct Classifier {
-    pub(super) pipeline: Box<dyn Pipeline>,
-    pub(super) outputs: Outputs,
-    /// Whether the pipeline looks at packets.
-    looks: bool,
+    pipeline: Box<dyn Pipeline>,
+    pub(super) verdicts: Verdicts,
+    needs_heads: bool,
+    /// When the pipeline's timers are due.
+    due: Now,
     kernel: Choice,
 }
 
 impl Classifier {
     pub(super) fn new(pipeline: Box<dyn Pipeline>, kernel: Choice, ports: usize) -> Self {
-        Self { looks: pipeline.looks(), pipeline, outputs: Outputs::new(ports), kernel }
+        let (needs_heads, verdicts) = (pipeline.needs_heads(), Verdicts::new(ports));
+        Self { pipeline, verdicts, needs_heads, due: Now(0), kernel }
     }
 
     /// Another pipeline from now on.
     pub(super) fn replace(&mut self, pipeline: Box<dyn Pipeline>) {
-        (self.looks, self.pipeline) = (pipeline.looks(), pipeline);
+        (self.needs_heads, self.pipeline, self.due) = (pipeline.needs_heads(), pipeline, Now(0));
     }
 
     /// Loads heads and decides where each packet goes.
     #[inline]
-    pub(super) fn classify(&mut self, burst: &mut Burst, from: PortId) {
+    pub(super) fn classify(&mut self, burst: &mut Burst, context: &Context) {
         // What is left to be done to a packet is done by its head.
-        if self.looks || burst.has_offloads() {
+        if self.needs_heads || burst.has_offloads() {
             mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
         } else {
             burst.leave_heads();
         }
-        self.outputs.clear();
-        self.pipeline.process(burst, from, burst.now(), &mut self.outputs);
+        self.verdicts.clear();
+        self.pipeline.process(burst, context, &mut self.verdicts);
+        self.verdicts.finish(burst.len());
     }
 
-    /// The same for a burst of the switch's own, which is as if port `from` had sent it and was to be believed.
-    pub(super) fn inject(&mut self, burst: &mut Burst, from: PortId, now: Now) {
-        self.outputs.clear();
-        self.pipeline.inject(burst, from, now, &mut self.outputs);
+    /// Runs timers that are due at `now`.
+    #[inline(always)]
+    pub(super) fn run_timers(&mut self, now: Now) {
+        if now >= self.due {
+            self.tick(now);
+        }
+    }
+
+    #[cold]
+    fn tick(&mut self, now: Now) {
+        self.due = self.pipeline.tick(now).unwrap_or(NEVER);
+    }
+
+    /// When timers are due; `None` if none runs.
+    pub(super) fn due(&self) -> Option<Now> {
+        (self.due != NEVER).then_some(self.due)
     }
 }

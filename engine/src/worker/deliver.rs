@@ -11,7 +11,7 @@ use super::transmit::Transmit;
 use crate::command::QueueKey;
 use port::finish::Finishing;
 use port::work::{self, SLICE};
-use port::{Burst, Capabilities, DropReason, Now, PLACES, Picks, Pipeline, PortId, Tally};
+use port::{BadOffload, Burst, Capabilities, DropReason, Edit, Edits, Now, PLACES, PortId, Tally};
 
 /// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
 const WAIT: u64 = 1_000_000;
@@ -23,7 +23,7 @@ const APART: u64 = 32 * WAIT;
 struct Source<'a> {
     burst: &'a mut Burst,
     from: QueueKey,
-    pipeline: &'a mut dyn Pipeline,
+    edits: &'a Edits,
 }
 
 impl Delivery {
@@ -33,26 +33,36 @@ impl Delivery {
     }
 }
 
+impl Delivery {
+    /// Keeps one packet as its edit leaves it, to be cut.
+    fn edit(&mut self, burst: &Burst, packet: u8, edit: &Edit) -> Result<&Burst, BadOffload> {
+        let made = self.edited.get_or_insert_default();
+        made.begin_from(burst);
+        if made.push_edited(burst, usize::from(packet), Some(edit)) { Ok(made) } else { Err(BadOffload) }
+    }
+}
+
 impl Transmit {
     /// Sends what `delivery` says of `burst`, within the budget of a slice. Returns whether nothing is left.
     pub(super) fn deliver(
         &mut self,
         (burst, from): (&mut Burst, QueueKey),
         delivery: &mut Delivery,
-        pipeline: &mut dyn Pipeline,
         now: Now,
     ) -> bool {
         let needs = burst.needs();
         self.alone = delivery.alone;
         self.waits = self.may_wait && self.is_worth_waiting(delivery, now);
-        let mut source = Source { burst, from, pipeline };
+        let edits = std::mem::take(&mut delivery.edits);
+        let mut source = Source { burst, from, edits: &edits };
         let mut blocked = false;
         for rest in &mut delivery.rests {
-            if rest.cut.is_none() && self.takes(rest.to, needs) {
+            if rest.cut.is_none() && self.takes(rest.port(), needs) {
                 blocked |= !self.send_run(&mut source, rest, usize::MAX);
             }
         }
         blocked |= !self.segment(&mut source, delivery, needs);
+        delivery.edits = edits;
         delivery.rests.retain(|rest| !rest.is_done());
         if blocked && delivery.deadline.is_none() {
             delivery.deadline = Some(Now(now.0 + WAIT));
@@ -66,10 +76,10 @@ impl Transmit {
         let is_over = delivery.deadline.is_some_and(|deadline| now >= deadline);
         if is_over && self.is_staged() {
             for rest in &delivery.rests {
-                self.tx[usize::from(rest.to.0)].no_wait_before = Now(now.0 + APART);
+                self.tx[usize::from(rest.port().0)].no_wait_before = Now(now.0 + APART);
             }
         }
-        let is_worth = |rest: &Rest| now >= self.tx[usize::from(rest.to.0)].no_wait_before;
+        let is_worth = |rest: &Rest| now >= self.tx[usize::from(rest.port().0)].no_wait_before;
         !is_over && delivery.rests.iter().all(is_worth)
     }
 
@@ -77,20 +87,18 @@ impl Transmit {
     fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
         let mut most = most.min(rest.left().len());
         while most > 0 && self.spent < SLICE {
-            let slots = &self.tx[usize::from(rest.to.0)];
+            let slots = &self.tx[usize::from(rest.port().0)];
             let mut rough = slots.rough;
             if slots.queues.is_empty() {
                 rough += self.cost_behind(source.burst, &rest.left()[..most]) / most as u64;
                 rough += self.price_behind();
             }
-            let picks = affordable(source.burst, &rest.left()[..most], (SLICE - self.spent, rough));
-            if source.pipeline.rewrites(rest.to) {
-                source.pipeline.egress(source.burst, rest.to, picks.as_slice());
-            }
-            rest.advance(picks.as_slice().len());
-            most -= picks.as_slice().len();
-            if !self.send(source.burst, source.from, rest.to, picks.as_slice()) {
-                rest.put_back(self.leftover.as_slice());
+            let n = affordable(source.burst, &rest.left()[..most], (SLICE - self.spent, rough));
+            let is_sent = self.send_emissions(source.burst, source.from, rest.next(n), source.edits);
+            rest.advance(n);
+            most -= n;
+            if !is_sent {
+                rest.put_back(&self.leftover);
                 return false;
             }
         }
@@ -107,7 +115,7 @@ impl Transmit {
                 continue;
             }
             let Some(packet) = self.next_cut(source, &mut delivery.rests, needs) else {
-                let is_over = |rest: &Rest| rest.is_done() || self.takes(rest.to, needs);
+                let is_over = |rest: &Rest| rest.is_done() || self.takes(rest.port(), needs);
                 return !self.waits || self.spent >= SLICE || delivery.rests.iter().all(is_over);
             };
             self.start_cut(source, packet, delivery);
@@ -120,15 +128,16 @@ impl Transmit {
     fn next_cut(&mut self, source: &mut Source<'_>, rests: &mut [Rest], needs: Capabilities) -> Option<u8> {
         let mut next = None;
         for rest in rests {
-            if self.takes(rest.to, needs) {
+            if self.takes(rest.port(), needs) {
                 continue;
             }
-            let covered = |pick: &&u8| self.takes(rest.to, source.burst.offload(usize::from(**pick)).needs());
+            let covered =
+                |pick: &&u8| self.takes(rest.port(), source.burst.offload(usize::from(**pick)).needs());
             let run = rest.left().iter().take_while(covered).count();
             let cut = rest.left().get(run).copied();
             let went = self.send_run(source, rest, run);
             let is_next = went && cut.is_some() && rest.left().first() == cut.as_ref();
-            if is_next && (!self.waits || self.has_room(rest.to, 0)) {
+            if is_next && (!self.waits || self.has_room(rest.port(), 0)) {
                 next = next.map_or(cut, |next: u8| cut.map(|cut| cut.min(next)));
             }
         }
@@ -138,32 +147,41 @@ impl Transmit {
     /// Has every output that wants `packet` next take part in cutting it. One without room loses it instead; outputs that
     /// want it in a form of their own come one after the other.
     fn start_cut(&mut self, source: &mut Source<'_>, packet: u8, delivery: &mut Delivery) {
-        let mut taking = 0;
+        let (mut taking, mut edited) = (0, None);
         for rest in delivery.rests.iter_mut().filter(|rest| rest.left().first() == Some(&packet)) {
             let offload = source.burst.offload(usize::from(packet));
-            let rewritten = source.pipeline.rewrites(rest.to);
-            if self.takes(rest.to, offload.needs()) || rewritten && taking > 0 {
+            let edit = source.edits.get(rest.first_edit());
+            if self.takes(rest.port(), offload.needs()) || edit.is_some() && taking > 0 {
                 continue;
             }
-            if !self.has_room(rest.to, 0) {
+            if !self.has_room(rest.port(), 0) {
                 if !self.waits {
                     self.lose_first(rest, DropReason::QueueFull);
                 }
                 continue;
             }
-            if rewritten {
-                source.pipeline.egress(source.burst, rest.to, &[packet]);
-            }
             rest.cut = Some(Part { sent: 0, left: 0 });
             taking += 1;
-            if rewritten {
+            edited = edit;
+            if edited.is_some() {
                 break;
             }
         }
         self.spent += work::OUTPUT;
-        match Finishing::start(source.burst, usize::from(packet)) {
-            _ if taking == 0 => {}
-            Ok(segments) => self.begin_segments(source.from, Cut { packet, segments }, delivery, taking),
+        if taking == 0 {
+            return;
+        }
+        let started = match edited {
+            Some(edit) => {
+                delivery.edit(source.burst, packet, edit).and_then(|made| Finishing::start(made, 0))
+            }
+            None => Finishing::start(source.burst, usize::from(packet)),
+        };
+        match started {
+            Ok(segments) => {
+                let cut = Cut { packet, edited: edited.is_some(), segments };
+                self.begin_segments(source.from, cut, delivery, taking);
+            }
             Err(_) => {
                 for rest in delivery.rests.iter_mut().filter(|rest| rest.cut.is_some()) {
                     rest.cut = None;
@@ -193,8 +211,8 @@ impl Transmit {
             if self.spent >= SLICE {
                 return true;
             }
-            let is_done = self.send(made, source.from, rest.to, &PLACES[part.sent..made.len()]);
-            let waiting = if is_done { 0 } else { self.leftover.as_slice().len() };
+            let is_done = self.send(made, source.from, rest.port(), &PLACES[part.sent..made.len()]);
+            let waiting = if is_done { 0 } else { self.leftover.indices().as_slice().len() };
             let sent = made.len() - waiting;
             rest.cut = Some(Part { sent, left: part.left - (sent - part.sent) });
             if waiting > 0 {
@@ -211,19 +229,20 @@ impl Transmit {
         let len = if delivery.made.is_empty() { 0 } else { delivery.made.frame_len(0) };
         for rest in &mut delivery.rests {
             let Some(part) = rest.cut.filter(|part| part.left > 0) else { continue };
-            if self.has_room(rest.to, len) {
+            if self.has_room(rest.port(), len) {
                 taking += 1;
             } else if self.waits {
                 return false;
             } else {
-                self.count_lost(rest.to, DropReason::QueueFull, part.left as u64);
+                self.count_lost(rest.port(), DropReason::QueueFull, part.left as u64);
                 rest.cut = Some(Part { left: 0, ..part });
             }
         }
         let made = match &mut delivery.cut {
-            Some(cut) if taking > 0 => {
-                cut.segments.fill(source.burst, usize::from(cut.packet), &mut delivery.made)
-            }
+            Some(cut) if taking > 0 => match delivery.edited.as_deref().filter(|_| cut.edited) {
+                Some(edited) => cut.segments.fill(edited, 0, &mut delivery.made),
+                None => cut.segments.fill(source.burst, usize::from(cut.packet), &mut delivery.made),
+            },
             _ => false,
         };
         if !made {
@@ -241,7 +260,7 @@ impl Transmit {
 
     fn lose_first(&self, rest: &mut Rest, reason: DropReason) {
         rest.advance(1);
-        self.count_lost(rest.to, reason, 1);
+        self.count_lost(rest.port(), reason, 1);
     }
 
     fn count_lost(&self, to: PortId, reason: DropReason, packets: u64) {
@@ -252,7 +271,7 @@ impl Transmit {
 
     /// Counts what is left for `port` as lost: the port is gone, and its number may soon be another's.
     pub(super) fn forget(&self, port: PortId, delivery: &mut Delivery) {
-        for rest in delivery.rests.extract_if(.., |rest| rest.to == port) {
+        for rest in delivery.rests.extract_if(.., |rest| rest.port() == port) {
             self.count_lost(port, DropReason::PortDown, rest.packets());
         }
     }
@@ -260,7 +279,7 @@ impl Transmit {
     /// Counts all that is left as lost with its source.
     pub(super) fn abandon(&mut self, delivery: &mut Delivery) {
         for rest in delivery.rests.drain(..) {
-            self.count_lost(rest.to, DropReason::SourceStopped, rest.packets());
+            self.count_lost(rest.port(), DropReason::SourceStopped, rest.packets());
         }
     }
 }
@@ -274,15 +293,12 @@ fn end_cut(delivery: &mut Delivery) {
     }
 }
 
-/// As many of `picks` as `left` units suffice for if each costs `rough` units beside its own, and one at least.
-fn affordable(burst: &Burst, picks: &[u8], (left, rough): (u64, u64)) -> Picks {
-    let (mut cost, mut affordable) = (work::OUTPUT, Picks::EMPTY);
-    for &pick in picks {
-        cost += burst.packet_cost(usize::from(pick)) + rough;
-        if cost > left && !affordable.as_slice().is_empty() {
-            break;
-        }
-        affordable.push(pick);
-    }
-    affordable
+/// How many of `picks` `left` units suffice for if each costs `rough` units beside its own, and one at least.
+fn affordable(burst: &Burst, picks: &[u8], (left, rough): (u64, u64)) -> usize {
+    let mut cost = work::OUTPUT;
+    let is_affordable = |pick: &&u8| {
+        cost += burst.packet_cost(usize::from(**pick)) + rough;
+        cost <= left
+    };
+    picks.iter().take_while(is_affordable).count().max(1)
 }

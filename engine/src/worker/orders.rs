@@ -3,7 +3,7 @@
 use super::{Account, RxSlot, Worker};
 use crate::command::{Command, QueueKey, Retired, Serial, Weights};
 use crate::lanes::TxSlot;
-use port::{Flush, PortId, RxQueue, Tally};
+use port::{Context, Flush, PortId, RxQueue, Tally};
 
 /// Commands taken from the mailbox.
 #[derive(Default)]
@@ -182,8 +182,8 @@ impl Worker {
         self.counters.ports[port.0 as usize].count_rx(&tally);
         self.now = self.clock();
         let burst = &mut self.bursts[index];
-        self.classifier.inject(burst, port, self.now);
-        if !self.out.send_all(burst, &mut self.classifier, from) {
+        self.classifier.classify(burst, &Context { from: port, now: self.now, injected: true });
+        if !self.out.send_all(burst, &self.classifier.verdicts, from) {
             self.send_whole(index, from);
         }
         self.notify();

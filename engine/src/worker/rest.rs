@@ -7,6 +7,7 @@ use crate::rounds::Rounds;
 use mem::ticks;
 use port::Flush;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Empty rounds before an adaptive worker considers sleeping, at least.
 const IDLE_ROUNDS: u32 = 256;
@@ -37,7 +38,7 @@ impl Rounds for Worker {
             self.disarm_all();
             return false;
         }
-        self.sleeper.sleep();
+        self.sleeper.sleep(self.until_timers());
         self.wakes();
         self.disarm_all();
         true
@@ -67,6 +68,18 @@ impl Worker {
         let account = if worked { &self.counters.busy_ticks } else { &self.counters.idle_ticks };
         account.add(spent);
         worked
+    }
+
+    /// Runs the pipeline's timers that are due, apart from a round.
+    pub(crate) fn run_timers(&mut self) {
+        let now = self.clock();
+        self.classifier.run_timers(now);
+    }
+
+    /// How long until the pipeline's timers are due; `None` if none runs.
+    pub(crate) fn until_timers(&self) -> Option<Duration> {
+        let due = self.classifier.due()?;
+        Some(Duration::from_nanos(due.0.saturating_sub(self.clock().0)))
     }
 
     pub(super) fn falls_asleep(&self) {

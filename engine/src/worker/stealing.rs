@@ -7,9 +7,9 @@
 //! A queue whose worker a rule names is served by that worker only, and a worker that an isolated queue has to itself takes
 //! nothing of others: that is what the rules promise.
 
-use super::Worker;
 use super::carried::Carried;
 use super::turns::Turn;
+use super::{Worker, received};
 use crate::command::Event;
 use crate::command::Retired;
 use crate::counters::WorkerCounters;
@@ -95,6 +95,7 @@ impl Worker {
     /// Serves each queue of its own once, or one of somebody else's. Whether there was any packet.
     pub(crate) fn stealing_round(&mut self) -> bool {
         self.now = self.clock();
+        self.classifier.run_timers(self.now);
         let mut lent = Lent { stalls: std::mem::take(&mut self.shared.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
         let (me, mut worked) = (worker.shared.me, false);
@@ -187,8 +188,8 @@ impl Worker {
     #[inline]
     fn send_shared(&mut self, stall: &Stall, served: &mut Served) {
         let burst = &mut self.bursts[0];
-        self.classifier.classify(burst, stall.key.port);
-        if self.out.send_all(burst, &mut self.classifier, stall.key) {
+        self.classifier.classify(burst, &received(burst, stall.key));
+        if self.out.send_all(burst, &self.classifier.verdicts, stall.key) {
             served.account.charge(self.out.spent, &mut self.level);
             complete(served, burst);
         } else if let Some(carried) = self.carry(0, stall.key, &mut served.account) {
@@ -310,7 +311,7 @@ impl Worker {
         let slept = self.own().all(|stall| self.arm(stall));
         if slept {
             self.falls_asleep();
-            self.sleeper.sleep();
+            self.sleeper.sleep(self.until_timers());
             self.wakes();
         }
         // A queue that somebody else serves just now is not asked for fewer kicks; the next one is as good.

@@ -8,7 +8,7 @@ use crate::config::QueueFull;
 use crate::link::Bell;
 use mem::pool::{Cache, Pages, Pool, PoolSpec};
 use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
-use port::{Capabilities, DropReason, Offload, Outputs, Pipeline, Segmentation, TxQueue};
+use port::{Capabilities, Context, DropReason, EditId, Offload, Pipeline, Segmentation, TxQueue, Verdicts};
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -171,12 +171,12 @@ impl TxQueue for Sink {
 struct Flood(usize);
 
 impl Pipeline for Flood {
-    fn process(&mut self, burst: &mut Burst, from: PortId, _now: Now, out: &mut Outputs) {
+    fn process(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
         for i in 0..burst.len() {
-            if from == PortId(0) {
+            if context.from == PortId(0) {
                 out.flood(i, (2..2 + self.0 as u16).map(PortId));
             } else {
-                out.send(i, PortId(1));
+                out.emit(i, PortId(1), EditId::NONE);
             }
         }
     }
@@ -186,8 +186,8 @@ impl Pipeline for Flood {
 struct ToOne(u16);
 
 impl Pipeline for ToOne {
-    fn process(&mut self, burst: &mut Burst, _: PortId, _now: Now, out: &mut Outputs) {
-        (0..burst.len()).for_each(|i| out.send(i, PortId(self.0)));
+    fn process(&mut self, burst: &mut Burst, _: &Context, out: &mut Verdicts) {
+        out.emit_run(0..burst.len(), PortId(self.0));
     }
 }
 

@@ -5,8 +5,7 @@
 //! budget, this turn or a later one. Nothing here waits: a full queue that is to be waited for is tried again in the next
 //! round, by which time other queues had their turns.
 
-use super::carried::{Carried, Rest};
-use super::classify::Classifier;
+use super::carried::{Carried, Emissions, Rest};
 use crate::command::{Event, QueueKey, Retired};
 use crate::config::QueueFull;
 use crate::config::WorkerConfig;
@@ -17,8 +16,8 @@ use crate::link::Link;
 use mem::copy::Choice;
 use port::work::{self, TURN};
 use port::{
-    Burst, Capabilities, DropReason, Flush, Now, PLACES, Picks, PortFault, PortId, Route, Steering, Tally,
-    TxQueue,
+    BURST, Batch, Burst, Capabilities, DropReason, EditId, Edits, Flush, Indices, Now, PLACES, PortFault,
+    PortId, Route, Steering, Tally, TxQueue, Verdicts,
 };
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -40,8 +39,10 @@ pub(super) struct Transmit {
     pub(super) may_wait: bool,
     /// Whether packets for a full queue are left over instead of dropped.
     pub(super) waits: bool,
-    /// Picks of the last call for which a queue was full, where those are waited for.
-    pub(super) leftover: Picks,
+    /// Emissions of the last call for which a queue was full, where those are waited for.
+    pub(super) leftover: Batch,
+    /// Packets as their edits leave them, for one output at a time.
+    edited: Option<Box<Burst>>,
     /// Whether each packet of the burst leaves by one port at most.
     pub(super) alone: bool,
     /// Units of work of this turn so far.
@@ -53,7 +54,7 @@ pub(super) struct Transmit {
     /// What `send_all` has left to `deliver`.
     pub(super) rests: Vec<Rest>,
     /// By pick: the place of the queue that it takes, where an output has several.
-    places: [u8; port::BURST],
+    places: [u8; BURST],
 }
 
 impl Transmit {
@@ -71,49 +72,97 @@ impl Transmit {
             workers: parts.workers,
             may_wait,
             waits: may_wait,
-            leftover: Picks::EMPTY,
+            leftover: Batch::new(PortId(0)),
+            edited: None,
             alone: true,
             spent: 0,
             credit: parts.staged.then_some(0),
             price: 0,
             rests: Vec::new(),
-            places: [0; port::BURST],
+            places: [0; BURST],
         }
     }
 
-    /// Sends what `decided` says of `burst`. Returns whether nothing is left; otherwise `rests` has it.
+    /// Sends what `verdicts` say of `burst`. Returns whether nothing is left; otherwise `rests` has it.
     #[inline]
-    pub(super) fn send_all(&mut self, burst: &mut Burst, decided: &mut Classifier, from: QueueKey) -> bool {
-        let outputs = &decided.outputs;
+    pub(super) fn send_all(&mut self, burst: &mut Burst, verdicts: &Verdicts, from: QueueKey) -> bool {
         let counters = &self.counters.ports[usize::from(from.port.0)];
-        if outputs.replicated > 0 {
-            counters.replicated.add(outputs.replicated);
+        if verdicts.replicated() > 0 {
+            counters.replicated.add(verdicts.replicated());
         }
-        counters.count_drops(&outputs.dropped);
-        (self.alone, self.waits) = (outputs.replicated == 0, self.may_wait);
+        if let Some(dropped) = verdicts.dropped() {
+            counters.count_drops(dropped);
+        }
+        (self.alone, self.waits) = (verdicts.replicated() == 0, self.may_wait);
         let (cost, needs) = (burst.cost(), burst.needs());
         let behind = self.cost_behind(burst, &PLACES[..burst.len()]);
         if let Some(credit) = &mut self.credit {
             *credit = burst.len() as u64 * work::RECEIVED + cost + behind;
         }
-        self.spent = outputs.work + burst.len() as u64 * work::RECEIVED;
-        for &to in outputs.ports() {
-            let picks = outputs.picks(to);
+        self.spent = verdicts.work() + burst.len() as u64 * work::RECEIVED;
+        for batch in verdicts.batches() {
+            let to = batch.port();
             let slots = &self.tx[usize::from(to.0)];
             let behind = if slots.queues.is_empty() { behind } else { 0 };
-            let rough = slots.rough * picks.as_slice().len() as u64;
+            let rough = slots.rough * batch.indices().as_slice().len() as u64;
             if self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
-                self.rests.push(Rest::new(to, *picks));
-                continue;
-            }
-            if decided.pipeline.rewrites(to) {
-                decided.pipeline.egress(burst, to, picks.as_slice());
-            }
-            if !self.send(burst, from, to, picks.as_slice()) {
-                self.rests.push(Rest::new(to, self.leftover));
+                self.rests.push(Rest::new(*batch));
+            } else if !self.send_emissions(burst, from, Emissions::all(batch), verdicts.edits()) {
+                self.rests.push(Rest::new(self.leftover));
             }
         }
         self.rests.is_empty()
+    }
+
+    /// Sends each packet as its edit leaves it. Returns whether all are done with; otherwise `leftover` has those that are
+    /// waited for.
+    #[inline(always)]
+    pub(super) fn send_emissions(
+        &mut self,
+        burst: &mut Burst,
+        from: QueueKey,
+        emissions: Emissions<'_>,
+        edits: &Edits,
+    ) -> bool {
+        if emissions.is_edited() {
+            return self.send_edited(burst, from, emissions, edits);
+        }
+        self.send(burst, from, emissions.port(), emissions.indices())
+    }
+
+    /// Makes a burst of packets as their edits leave them, and sends it. A packet that is shorter than its edit is lost.
+    #[inline(never)]
+    fn send_edited(
+        &mut self,
+        burst: &Burst,
+        from: QueueKey,
+        emissions: Emissions<'_>,
+        edits: &Edits,
+    ) -> bool {
+        let (to, mut made) = (emissions.port(), self.edited.take().unwrap_or_default());
+        made.begin_from(burst);
+        let (mut places, mut lost) = ([0; BURST], Tally::default());
+        for (place, &i) in emissions.indices().iter().enumerate() {
+            if made.push_edited(burst, usize::from(i), edits.get(emissions.edit(place))) {
+                places[made.len() - 1] = place as u8;
+            } else {
+                lost.drop(DropReason::TooShort, 1);
+            }
+        }
+        self.counters.ports[usize::from(to.0)].count_drops(&lost);
+        self.spent += made.len() as u64 * work::EDIT;
+        let n = made.len();
+        let is_done = self.send(&mut made, from, to, &PLACES[..n]);
+        if !is_done {
+            // What is left is named by its number in the burst that was made.
+            let left = std::mem::replace(&mut self.leftover, Batch::new(to));
+            for number in left.indices().as_slice() {
+                let place = usize::from(places[usize::from(*number)]);
+                self.leftover.push(emissions.indices()[place], emissions.edit(place));
+            }
+        }
+        self.edited = Some(made);
+        is_done
     }
 
     /// Whether packets come or leave by hops.
@@ -200,20 +249,20 @@ impl Transmit {
             let hash = self.steering.hash(burst.head(usize::from(*pick)));
             *place = slots.choose(hash, from.pair) as u8;
         }
-        let (places, mut leftover) = (self.places, Picks::EMPTY);
+        let (places, mut leftover) = (self.places, Batch::new(to));
         // From the back, because a queue that turns out to be broken is taken out of its place.
         for at in (0..queues).rev() {
-            let mut mine = Picks::EMPTY;
+            let mut mine = Indices::EMPTY;
             let of_queue = picks.iter().zip(&places).filter(|(_, place)| usize::from(**place) == at);
             of_queue.for_each(|(pick, _)| mine.push(*pick));
             if !mine.as_slice().is_empty() && !self.send_by(burst, to, at, mine.as_slice()) {
-                for pick in self.leftover.as_slice() {
-                    leftover.push(*pick);
+                for pick in self.leftover.indices().as_slice() {
+                    leftover.push(*pick, EditId::NONE);
                 }
             }
         }
         self.leftover = leftover;
-        leftover.as_slice().is_empty()
+        leftover.indices().is_empty()
     }
 
     /// Sends `picks` by the queue at place `at` of one port.
@@ -232,7 +281,7 @@ impl Transmit {
         }
         let is_done = match sent {
             Ok(done) if done == picks.len() => true,
-            Ok(done) => self.full(&picks[done..], &mut tally),
+            Ok(done) => self.full(to, &picks[done..], &mut tally),
             Err(fault) => {
                 // A queue that keeps packets back has counted older ones, too, and all of them.
                 let told = tally.packets + tally.dropped();
@@ -248,14 +297,14 @@ impl Transmit {
 
     /// A queue was full when these came. Whether they are done with.
     #[cold]
-    fn full(&mut self, picks: &[u8], tally: &mut Tally) -> bool {
+    fn full(&mut self, to: PortId, picks: &[u8], tally: &mut Tally) -> bool {
         if !self.waits {
             tally.drop(DropReason::QueueFull, picks.len() as u64);
             return true;
         }
-        self.leftover.clear();
+        self.leftover = Batch::new(to);
         for pick in picks {
-            self.leftover.push(*pick);
+            self.leftover.push(*pick, EditId::NONE);
         }
         false
     }

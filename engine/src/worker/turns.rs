@@ -4,9 +4,9 @@
 //! These functions get a queue's account and return a burst that is sent everywhere: the owner of the queue completes it
 //! there and then returns it to the worker ([`Worker::put_away`]).
 
-use super::Worker;
 use super::account::Account;
-use super::carried::Carried;
+use super::carried::{Carried, Rest};
+use super::{Worker, received};
 use crate::command::QueueKey;
 use crate::config::QueueFull;
 use port::work::{SLICE, TURN};
@@ -66,14 +66,18 @@ impl Worker {
 
     fn take_rests(&mut self, carried: &mut Carried) {
         carried.delivery.rests.append(&mut self.out.rests);
+        if carried.delivery.rests.iter().any(Rest::is_edited) {
+            std::mem::swap(&mut carried.delivery.edits, self.classifier.verdicts.edits_mut());
+        }
         carried.delivery.alone = self.out.alone;
         carried.credit = self.out.credit.unwrap_or(0);
     }
 
     fn classify_carried(&mut self, carried: &mut Carried) {
         if !std::mem::replace(&mut carried.is_classified, true) {
-            self.classifier.classify(&mut carried.burst, carried.from.port);
-            self.out.send_all(&mut carried.burst, &mut self.classifier, carried.from);
+            let context = received(&carried.burst, carried.from);
+            self.classifier.classify(&mut carried.burst, &context);
+            self.out.send_all(&mut carried.burst, &self.classifier.verdicts, carried.from);
             self.take_rests(carried);
         }
     }
@@ -107,7 +111,7 @@ impl Worker {
     /// Sends within what is left of the turn's budget. Whether nothing is left to be sent.
     fn step(&mut self, carried: &mut Carried) -> bool {
         let Carried { burst, from, delivery, .. } = carried;
-        let is_done = self.out.deliver((burst, *from), delivery, &mut *self.classifier.pipeline, self.now);
+        let is_done = self.out.deliver((burst, *from), delivery, self.now);
         carried.cost += self.out.spent;
         is_done
     }

@@ -3,12 +3,14 @@
 //! Only customer tags (0x8100) count. A frame whose outermost tag is a service tag is an untagged frame here.
 
 use super::config::Vlan;
-use port::{Burst, DropReason};
-use wire::{EtherType, Ethernet, TAG_LEN, Tag, insert_tag, remove_tag, write_tag};
+use port::{DropReason, Edit};
+use wire::{EtherType, Ethernet, TAG_LEN, Tag};
 
 /// A frame in no VLAN: untagged, on a transparent port.
 pub(super) const NO_VLAN: u16 = 0;
 const RESERVED: u16 = 4095;
+/// Bytes in front of a tag.
+const ADDRESSES: usize = 12;
 
 impl Vlan {
     /// The VLAN of a frame that came in with `tag`, if this port takes such frames.
@@ -46,8 +48,8 @@ impl Vlan {
     }
 }
 
-/// What a packet of the burst looks like at the moment, and the tag it carries where it carries one.
-#[derive(Clone, Copy, Default)]
+/// How a packet was received: whether it carries a tag, and the tag of its VLAN.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Form {
     tag: Tag,
     tagged: bool,
@@ -74,31 +76,40 @@ impl Form {
         self.tag.vlan()
     }
 
-    /// The form as a word that is kept with the packet.
+    /// What a packet of this form becomes where it leaves by a port configured as `vlan`: every form that a packet leaves in,
+    /// by number.
     #[inline]
-    pub(super) fn note(self) -> u32 {
-        u32::from(self.tag.0) | u32::from(self.tagged) << 16
+    pub(super) fn leaving(self, vlan: &Vlan) -> Leaving {
+        match (self.tagged, vlan.tags(self.vlan())) {
+            (false, false) => Leaving::AsReceived,
+            (false, true) => Leaving::Tagged,
+            (true, false) => Leaving::Untagged,
+            (true, true) => Leaving::Retagged,
+        }
     }
 
-    /// The form that a packet's word says.
-    #[inline]
-    pub(super) fn of_note(note: u32) -> Self {
-        Self { tag: Tag(note as u16), tagged: note >> 16 != 0 }
-    }
-
-    /// Gives packet `i` of the burst the form that a port configured as `vlan` wants, and notes it.
-    pub(super) fn shape(mut self, burst: &mut Burst, i: usize, vlan: &Vlan) {
-        let wanted = vlan.tags(self.vlan());
-        let done = match (self.tagged, wanted) {
-            (false, false) => true,
-            (false, true) => burst.grow_head(i, TAG_LEN) && insert_tag(burst.head_mut(i), self.tag),
-            (true, false) => remove_tag(burst.head_mut(i)) && burst.shrink_head(i, TAG_LEN),
-            (true, true) => write_tag(burst.head_mut(i), self.tag),
+    /// The edit that gives a packet of this form the form `leaving`; `None` if it stays as it was received.
+    pub(super) fn edit(self, leaving: Leaving) -> Option<Edit> {
+        let (ethertype, tag) = (EtherType::VLAN.0.to_be_bytes(), self.tag.0.to_be_bytes());
+        let header = [ethertype[0], ethertype[1], tag[0], tag[1]];
+        let edit = match leaving {
+            Leaving::AsReceived => return None,
+            Leaving::Tagged => Edit::splice(ADDRESSES, 0, &header),
+            Leaving::Untagged => Edit::splice(ADDRESSES, TAG_LEN, &[]),
+            Leaving::Retagged => Edit::splice(ADDRESSES, TAG_LEN, &header),
         };
-        debug_assert!(done, "a burst has headroom for one tag, and a tagged frame is at least that long");
-        self.tagged = wanted;
-        burst.set_note(i, self.note());
+        edit.ok()
     }
+}
+
+/// How a packet leaves, beside how it was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Leaving {
+    AsReceived,
+    Tagged,
+    Untagged,
+    /// Its tag is that of its VLAN now.
+    Retagged,
 }
 
 #[cfg(test)]

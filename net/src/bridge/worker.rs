@@ -9,7 +9,7 @@ use super::guard::LONGEST;
 use super::ports::{PortTable, Published, View};
 use super::vlan::Form;
 use pass::{Events, LEARNS_PER_BURST, Memo, Pass, Plan};
-use port::{BURST, Burst, DropReason, Now, Outputs, Pipeline, PortId};
+use port::{BURST, Burst, Context, EditId, Pipeline, Verdicts};
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -74,7 +74,8 @@ impl Worker {
 }
 
 impl Worker {
-    fn pass(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs, injected: bool) {
+    fn pass(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
+        let Context { from, now, injected } = *context;
         self.follow_ports();
         let known = match self.table.member(from) {
             None => {
@@ -85,7 +86,8 @@ impl Worker {
         };
         let place = known.and_then(|member| Some((member, self.table.view(member.bridge)?)));
         let (Some((member, view)), Some(memo)) = (place, self.memos.get_mut(from.0 as usize)) else {
-            return (0..burst.len()).for_each(|_| out.drop(DropReason::NoDestination));
+            // Without a verdict a packet has no destination.
+            return;
         };
         let second = (now.0 / SECOND) as u32;
         let mut pass = Pass {
@@ -105,6 +107,7 @@ impl Worker {
             scratch: &mut self.scratch,
             events: Events::default(),
             latest: None,
+            edits: [(Form::default(), EditId::NONE); 4],
         };
         match (view.vlan_aware, member.guard.is_some()) {
             (false, false) => pass.run::<false, false>(),
@@ -118,26 +121,8 @@ impl Worker {
 }
 
 impl Pipeline for Worker {
-    fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
-        self.pass(burst, from, now, out, false);
-    }
-
-    #[cold]
-    fn inject(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
-        self.pass(burst, from, now, out, true);
-    }
-
-    fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {
-        let Some(member) = self.table.member(to) else { return };
-        for &i in picks {
-            let i = usize::from(i);
-            Form::of_note(burst.note(i)).shape(burst, i, &member.vlan);
-        }
-    }
-
-    fn rewrites(&self, to: PortId) -> bool {
-        let view = self.table.member(to).and_then(|member| self.table.view(member.bridge));
-        view.is_some_and(|view| view.vlan_aware)
+    fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        self.pass(burst, context, verdicts);
     }
 }
 

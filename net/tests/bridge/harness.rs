@@ -1,11 +1,11 @@
 //! A switch with two workers, and one packet's fate at a time.
 
-use engine::{Now, Outputs, Pipeline, Pipelines};
+use engine::{Context, Now, Pipeline, Pipelines, Verdicts};
 use mem::copy::Portable;
 use mem::{Map, Region};
 use net::Switch;
 use net::bridge::{BridgeConfig, MacMoves, PortConfig, Vlan};
-use port::{Burst, DropReason, HEAD, PortId};
+use port::{Batch, Burst, DropReason, HEAD, PortId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::{MacAddress, VlanId};
@@ -27,7 +27,7 @@ pub(crate) struct Lab {
     pub(crate) switch: Switch,
     workers: Vec<Box<dyn Pipeline>>,
     burst: Burst,
-    out: Outputs,
+    out: Verdicts,
     pub(crate) now: u64,
 }
 
@@ -89,7 +89,7 @@ impl Lab {
             switch.add_port(PortId(port), "br0", &config).expect("a valid port");
         }
         let workers = (0..2).map(|index| switch.worker(index)).collect();
-        Self { switch, workers, burst: Burst::new(), out: Outputs::new(PORTS), now: 0 }
+        Self { switch, workers, burst: Burst::new(), out: Verdicts::new(PORTS), now: 0 }
     }
 
     /// A bridge with transparent ports.
@@ -126,35 +126,26 @@ impl Lab {
     }
 
     pub(crate) fn send_by(&mut self, worker: usize, from: u16, frames: &[Vec<u8>]) -> Fate {
-        self.process(worker, from, frames, |pipeline, burst, from, now, out| {
-            pipeline.process(burst, from, now, out);
-        })
+        self.process(worker, from, frames, false)
     }
 
     /// A frame that the switch makes on behalf of a port's front end.
     pub(crate) fn inject(&mut self, worker: usize, from: u16, frame: Vec<u8>) -> Fate {
-        self.process(worker, from, &[frame], |pipeline, burst, from, now, out| {
-            pipeline.inject(burst, from, now, out);
-        })
+        self.process(worker, from, &[frame], true)
     }
 
-    fn process(
-        &mut self,
-        worker: usize,
-        from: u16,
-        frames: &[Vec<u8>],
-        process: impl FnOnce(&mut dyn Pipeline, &mut Burst, PortId, Now, &mut Outputs),
-    ) -> Fate {
+    fn process(&mut self, worker: usize, from: u16, frames: &[Vec<u8>], injected: bool) -> Fate {
         self.fill(frames);
         self.out.clear();
-        let pipeline = self.workers[worker].as_mut();
-        process(pipeline, &mut self.burst, PortId(from), Now(self.now), &mut self.out);
+        let context = Context { from: PortId(from), now: Now(self.now), injected };
+        self.workers[worker].process(&mut self.burst, &context, &mut self.out);
+        self.out.finish(frames.len());
         let mut fate = Fate { sent: vec![BTreeMap::new(); frames.len()], ..Fate::default() };
-        for to in self.out.ports().to_vec() {
-            self.deliver(worker, to, &mut fate);
+        for batch in self.out.batches() {
+            self.deliver(batch, &mut fate);
         }
         for reason in DropReason::ALL {
-            let n = self.out.dropped.drops[reason as usize];
+            let n = self.out.dropped().map_or(0, |dropped| dropped.drops[reason as usize]);
             (n > 0).then(|| fate.lost.insert(reason.name(), n));
         }
         self.check_sums(&fate);
@@ -179,16 +170,17 @@ impl Lab {
         self.burst.load_heads::<Portable>();
     }
 
-    fn deliver(&mut self, worker: usize, to: PortId, fate: &mut Fate) {
-        let picks = self.out.picks(to).as_slice().to_vec();
-        assert!(picks.windows(2).all(|pair| pair[0] < pair[1]), "packets keep their order: {picks:?}");
-        if self.workers[worker].rewrites(to) {
-            self.workers[worker].egress(&mut self.burst, to, &picks);
-        }
-        for i in picks {
-            let mut frame = vec![0; self.burst.frame_len(i as usize)];
-            assert_eq!(self.burst.frame(i as usize).copy_to::<Portable>(&mut frame), frame.len());
-            fate.sent[i as usize].insert(to.0, frame);
+    fn deliver(&self, batch: &Batch, fate: &mut Fate) {
+        let indices = batch.indices().as_slice();
+        assert!(indices.windows(2).all(|pair| pair[0] < pair[1]), "packets keep their order: {indices:?}");
+        let mut made = Burst::new();
+        made.begin_from(&self.burst);
+        for (place, &i) in indices.iter().enumerate() {
+            let edit = self.out.edits().get(batch.edit(place));
+            assert!(made.push_edited(&self.burst, i.into(), edit), "an edit fits its packet");
+            let mut frame = vec![0; made.frame_len(place)];
+            assert_eq!(made.frame(place).copy_to::<Portable>(&mut frame), frame.len());
+            fate.sent[usize::from(i)].insert(batch.port().0, frame);
         }
     }
 
@@ -196,8 +188,8 @@ impl Lab {
     fn check_sums(&self, fate: &Fate) {
         let copies: usize = fate.sent.iter().map(BTreeMap::len).sum();
         let forwarded = fate.sent.iter().filter(|ports| !ports.is_empty()).count();
-        assert_eq!(self.out.dropped.dropped() as usize, fate.sent.len() - forwarded);
-        assert_eq!(self.out.replicated as usize, copies - forwarded);
+        assert_eq!(self.out.dropped().map_or(0, port::Tally::dropped) as usize, fate.sent.len() - forwarded);
+        assert_eq!(self.out.replicated() as usize, copies - forwarded);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two workers forward while the control side changes what they forward over.
 
 use crate::harness::{BROADCAST, PORTS, frame};
-use engine::{Now, Outputs, Pipelines};
+use engine::{Context, Now, Pipelines, Verdicts};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig, Selection};
 use port::{Burst, PortId};
@@ -15,7 +15,7 @@ fn add(switch: &Switch, port: u16, bridge: &str) {
 
 /// One worker: bursts from `from`, until told to stop. Returns how many packets left by each port.
 fn forward(switch: &Switch, worker: usize, from: u16, stop: &AtomicBool, bursts: &AtomicU64) -> Vec<u64> {
-    let (mut pipeline, mut burst, mut out) = (switch.worker(worker), Burst::new(), Outputs::new(PORTS));
+    let (mut pipeline, mut burst, mut out) = (switch.worker(worker), Burst::new(), Verdicts::new(PORTS));
     let mut left = vec![0; PORTS];
     let mut round = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -25,10 +25,14 @@ fn forward(switch: &Switch, worker: usize, from: u16, stop: &AtomicBool, bursts:
             burst.push_own(&frame(100 + (round + i) % 50, if i == 0 { BROADCAST } else { i }, None));
         }
         out.clear();
-        pipeline.process(&mut burst, PortId(from), Now(round * 1_000_000), &mut out);
-        let sent: usize = out.ports().iter().map(|port| out.picks(*port).as_slice().len()).sum();
-        assert_eq!(sent as u64 + out.dropped.dropped(), 32 + out.replicated);
-        out.ports().iter().for_each(|port| left[port.0 as usize] += out.picks(*port).as_slice().len() as u64);
+        let context = Context { from: PortId(from), now: Now(round * 1_000_000), injected: false };
+        pipeline.process(&mut burst, &context, &mut out);
+        out.finish(burst.len());
+        let leaving =
+            out.batches().iter().map(|batch| (batch.port(), batch.indices().as_slice().len() as u64));
+        let sent: u64 = leaving.clone().map(|(_, n)| n).sum();
+        assert_eq!(sent + out.dropped().map_or(0, port::Tally::dropped), 32 + out.replicated());
+        leaving.for_each(|(port, n)| left[port.0 as usize] += n);
         round += 1;
         bursts.fetch_add(1, Ordering::Relaxed);
     }

@@ -3,8 +3,8 @@
 use crate::guest::{Ending, Guest, Limit};
 use crate::rig::{Rig, assert_sums_agree, config};
 use engine::{
-    Engine, EngineConfig, EngineError, HopConfig, Model, Now, Outputs, Pipeline, PipelineConfig, Pipelines,
-    Role, Roles, WorkerConfig,
+    Context, Engine, EngineConfig, EngineError, HopConfig, Model, Pipeline, PipelineConfig, Pipelines, Role,
+    Roles, Verdicts, WorkerConfig,
 };
 use port::{Burst, PortId};
 use ring::driver::Split;
@@ -60,17 +60,9 @@ impl Pipelines for Gated<'_> {
 }
 
 impl Pipeline for GatedPipeline {
-    fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
-        self.1.pass(from);
-        self.0.process(burst, from, now, out);
-    }
-
-    fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {
-        self.0.egress(burst, to, picks);
-    }
-
-    fn rewrites(&self, to: PortId) -> bool {
-        self.0.rewrites(to)
+    fn process(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
+        self.1.pass(context.from);
+        self.0.process(burst, context, out);
     }
 }
 

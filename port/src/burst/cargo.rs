@@ -7,7 +7,7 @@
 //! else's. Taking must therefore be the last thing that is done with a packet, and is never done with one that several
 //! outputs want.
 
-use super::{BURST, Burst, Frame};
+use super::{BURST, Burst, Frame, Shape};
 use crate::PortId;
 use mem::Seg;
 use mem::copy::Kernel;
@@ -102,7 +102,8 @@ impl Burst {
             self.cargo.buffers.push(Cell::new(Some(buffer)));
         }
         self.cargo.of.push((at as u32, (self.cargo.buffers.len() - at) as u32));
-        (self.rest[i], self.wide) = (seg, false);
+        self.rest[i] = seg;
+        self.is_at_least(Shape::Single);
         if self.spill.len() > spilled {
             self.set_more(i, spilled as u32);
         }
@@ -129,7 +130,7 @@ impl Burst {
             return Whole::Not;
         }
         if self.loaded {
-            put_back(&mut buffer, self.head(i), self.rest[i]);
+            put_back(&mut buffer, self.head(i), self.rest(i));
         }
         Whole::There(buffer)
     }
@@ -155,7 +156,7 @@ impl Burst {
             return true;
         }
         // A head that reached into the second buffer has eaten of it.
-        to - from == n - 1 && first.headroom() + first.len() - self.rest[i].len() >= self.head(i).len()
+        to - from == n - 1 && first.headroom() + first.len() - self.rest(i).len() >= self.head(i).len()
     }
 
     /// Takes the buffers of packet `i`, which hold it as the pipeline left it. The caller has asked [`Burst::cargo`], and
@@ -167,7 +168,7 @@ impl Burst {
         for (k, cell) in buffers.iter().enumerate() {
             let Some(mut buffer) = cell.take() else { continue };
             if k == 0 && self.loaded {
-                put_back(&mut buffer, self.head(i), self.rest[i]);
+                put_back(&mut buffer, self.head(i), self.rest(i));
             }
             each(buffer);
         }

@@ -36,12 +36,13 @@ fn header(words: [u8; OFFLOAD_HEADER], num_buffers: u16) -> [u8; 12] {
     header
 }
 
-/// Writes header and packet `i` into one piece that holds both. `OFFLOADS`: whether there may be work left.
+/// Writes header and packet `i` into one piece that holds both. `OFFLOADS`: whether there may be work left. `SHORT`:
+/// whether the burst [is short](Burst::is_short).
 ///
 /// The header is compared first: where it has a line of its own and already says what it must, that line is only
 /// read and stays in both caches.
 #[inline(always)]
-pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool>(
+pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const SHORT: bool>(
     _map: &Map,
     form: Form,
     to: Seg,
@@ -57,7 +58,7 @@ pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool>(
         } else {
             to.put_if_different(8, u16::from_ne_bytes([header[8], header[9]]));
         }
-        burst.write_to::<K>(i, to.split_at(HEADER).1);
+        burst.write_to::<K, SHORT>(i, to.split_at(HEADER).1);
     }
 }
 
@@ -65,8 +66,8 @@ pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool>(
 #[inline(never)]
 pub(super) fn any_plain<K: Kernel>(map: &Map, form: Form, to: Seg, packet: (&Burst, usize)) {
     match form.header_len {
-        SHORT_HEADER => plain::<K, SHORT_HEADER, true>(map, form, to, packet),
-        _ => plain::<K, LONG_HEADER, true>(map, form, to, packet),
+        SHORT_HEADER => plain::<K, SHORT_HEADER, true, false>(map, form, to, packet),
+        _ => plain::<K, LONG_HEADER, true, false>(map, form, to, packet),
     }
 }
 

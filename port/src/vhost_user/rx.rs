@@ -81,14 +81,12 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
             headers: &mut self.headers,
             places: burst.places(),
             first,
-            bytes: 0,
             wide: true,
         };
         let taken = self.ring.pop_plain(room, Some(Direction::Read), &mut frames)?;
-        let (bytes, wide) = (frames.bytes, frames.wide);
-        burst.filled(taken, wide);
+        let wide = frames.wide;
         tally.packets += taken as u64;
-        tally.bytes += bytes;
+        tally.bytes += burst.filled(taken, wide);
         Ok(())
     }
 
@@ -137,7 +135,6 @@ struct Frames<'a, const HEADER: usize, const HEADERS: bool> {
     places: Places<'a>,
     /// The number of the first packet.
     first: usize,
-    bytes: u64,
     /// Whether every segment was wide.
     wide: bool,
 }
@@ -149,14 +146,13 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
         if !((HEADER + SHORTEST) as u32..=(HEADER + LONGEST) as u32).contains(&len) {
             return false;
         }
-        let (header, frame) = match self.window.translate(address, len) {
-            Some(seg) => seg.seg().split_at(HEADER),
-            None => {
-                let (seg, window) = elsewhere(self.translator, address, len);
-                let Some(seg) = seg else { return false };
-                (self.wide, self.window) = (false, window);
-                seg.split_at(HEADER)
-            }
+        let (header, frame) = if let Some(seg) = self.window.translate(address, len) {
+            seg.seg().split_at(HEADER)
+        } else {
+            let (seg, window) = self.translator.beyond_window(address, len);
+            let Some(seg) = seg else { return false };
+            (self.wide, self.window) = (false, window);
+            seg.split_at(HEADER)
         };
         frame.prefetch_read(0);
         if frame.len() > 64 {
@@ -165,16 +161,8 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
         if HEADERS {
             self.headers.note(self.first + k, header);
         }
-        self.bytes += frame.len() as u64;
         self.places.fill(k, buffer.token(), frame)
     }
-}
-
-/// A buffer at the end of its region, or in another region than the one before, and the window from there on.
-#[cold]
-fn elsewhere(translator: &mut Translator, address: u64, len: u32) -> (Option<Seg>, Window) {
-    let seg = translator.translate(address, len);
-    (seg, translator.window())
 }
 
 /// Counts a frame that cannot be carried; its buffer goes back with the burst.

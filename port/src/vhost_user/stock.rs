@@ -101,27 +101,23 @@ struct Shelf {
 
 const SHELF: usize = 2 * AHEAD;
 
-/// By place. What every frame needs is apart from what only a changed map needs.
+/// By place: the segment, and the number that returns it.
 struct Places {
     segs: [Seg; SHELF],
-    tokens: [Token; SHELF],
-    /// Guest addresses.
-    addresses: [u64; SHELF],
+    ids: [u16; SHELF],
 }
 
 impl Places {
     #[inline(always)]
     fn put(&mut self, at: usize, buffer: Descriptor, seg: Seg) {
         let at = at % SHELF;
-        (self.segs[at], self.tokens[at], self.addresses[at]) = (seg, buffer.token(), buffer.address);
+        (self.segs[at], self.ids[at]) = (seg, buffer.link);
     }
 }
 
 impl Shelf {
     fn new() -> Self {
-        let places =
-            Places { segs: [Seg::EMPTY; SHELF], tokens: [Token::default(); SHELF], addresses: [0; SHELF] };
-        Self { places: Box::new(places), first: 0, held: 0 }
+        Self { places: Box::new(Places { segs: [Seg::EMPTY; SHELF], ids: [0; SHELF] }), first: 0, held: 0 }
     }
 
     /// Where the `k`-th buffer is.
@@ -133,7 +129,7 @@ impl Shelf {
     /// The buffer in front.
     fn front(&self) -> Option<(Token, Seg)> {
         let at = self.place(0);
-        (self.held > 0).then(|| (self.places.tokens[at], self.places.segs[at]))
+        (self.held > 0).then(|| (Token::plain(self.places.ids[at]), self.places.segs[at]))
     }
 
     fn drop_front(&mut self, n: usize) {
@@ -144,7 +140,7 @@ impl Shelf {
     /// Takes the last buffer back.
     fn take_back(&mut self) -> Option<Token> {
         self.held = self.held.checked_sub(1)?;
-        Some(self.places.tokens[self.place(self.held)])
+        Some(Token::plain(self.places.ids[self.place(self.held)]))
     }
 }
 
@@ -162,26 +158,18 @@ struct Stocking<'a> {
 impl VisitPlain for Stocking<'_> {
     #[inline(always)]
     fn visit(&mut self, k: usize, buffer: Descriptor) -> bool {
-        let seg = match self.window.translate(buffer.address, buffer.len) {
-            Some(seg) => seg.seg(),
-            None => {
-                let (seg, window) = elsewhere(self.translator, buffer.address, buffer.len);
-                let Some(seg) = seg else { return false };
-                self.window = window;
-                seg
-            }
+        let seg = if let Some(seg) = self.window.translate(buffer.address, buffer.len) {
+            seg.seg()
+        } else {
+            let (seg, window) = self.translator.beyond_window(buffer.address, buffer.len);
+            let Some(seg) = seg else { return false };
+            self.window = window;
+            seg
         };
         fetch(seg, self.header_len);
         self.places.put(self.end + k, buffer, seg);
         true
     }
-}
-
-/// A buffer at the end of its region, or in another region than the one before, and the window from there on.
-#[cold]
-fn elsewhere(translator: &mut Translator, address: u64, len: u32) -> (Option<Seg>, Window) {
-    let seg = translator.translate(address, len);
-    (seg, translator.window())
 }
 
 /// Fetches the lines where header and frame begin.
@@ -316,7 +304,7 @@ impl<R: DeviceRing> Core<R> {
         for &pick in picks {
             let at = (first + taken) % SHELF;
             let Some(written) = fill(map, pick, places.segs[at]) else { break };
-            self.ring.put_used(&mut cursor, places.tokens[at], written);
+            self.ring.put_used(&mut cursor, Token::plain(places.ids[at]), written);
             taken += 1;
         }
         self.ring.advance(cursor);
@@ -443,8 +431,8 @@ impl<R: DeviceRing> Core<R> {
     /// map goes before they hear of it.
     pub(super) fn refresh(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
-        self.translator = translator;
-        let translated = self.translate_stock();
+        let old = std::mem::replace(&mut self.translator, translator);
+        let translated = self.translate_stock(old.map());
         if translated.is_err() {
             self.untake_from(0);
         }
@@ -452,11 +440,14 @@ impl<R: DeviceRing> Core<R> {
         translated
     }
 
-    fn translate_stock(&mut self) -> Result<(), PortFault> {
+    /// Finds the stock, which lies in the map `old`, in the new one.
+    fn translate_stock(&mut self, old: &Map) -> Result<(), PortFault> {
         self.ring.remap(self.translator.map())?;
         for k in 0..self.plain.held {
             let at = self.plain.place(k);
-            let (address, len) = (self.plain.places.addresses[at], self.plain.places.segs[at].len() as u32);
+            let (seg, len) = (self.plain.places.segs[at], self.plain.places.segs[at].len() as u32);
+            // Every segment of the stock was translated with the old map.
+            let address = old.guest_address(seg).unwrap_or(u64::MAX);
             let Some(seg) = self.translator.translate(address, len) else {
                 // What lies nowhere any more is named here; what lies in two regions is no fault.
                 let described = [Descriptor { address, len, flags: Descriptor::WRITE, link: 0 }];

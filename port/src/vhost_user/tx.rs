@@ -139,11 +139,12 @@ fn send_all<R: DeviceRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, PortFault> {
     let mut done = 0;
-    let run = match (core.form.header_len, burst.has_offloads()) {
-        (LONG_HEADER, false) => send_plain::<R, K, LONG_HEADER, false>,
-        (LONG_HEADER, true) => send_plain::<R, K, LONG_HEADER, true>,
-        (_, false) => send_plain::<R, K, SHORT_HEADER, false>,
-        (_, true) => send_plain::<R, K, SHORT_HEADER, true>,
+    let run = match (core.form.header_len, burst.has_offloads(), burst.is_short()) {
+        (LONG_HEADER, false, true) => send_plain::<R, K, LONG_HEADER, false, true>,
+        (LONG_HEADER, false, false) => send_plain::<R, K, LONG_HEADER, false, false>,
+        (LONG_HEADER, true, _) => send_plain::<R, K, LONG_HEADER, true, false>,
+        (_, false, _) => send_plain::<R, K, SHORT_HEADER, false, false>,
+        (_, true, _) => send_plain::<R, K, SHORT_HEADER, true, false>,
     };
     let mut next = Next::Plain;
     while done < picks.len() {
@@ -172,7 +173,7 @@ enum Next {
 }
 
 /// Sends for as long as the plain buffer in front holds the next frame. How many were sent.
-fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: bool>(
+fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: bool, const SHORT: bool>(
     core: &mut Core<R>,
     burst: &Burst,
     picks: &[u8],
@@ -186,7 +187,7 @@ fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: boo
         if to.len() < HEADER + len {
             return None;
         }
-        fill::plain::<K, HEADER, OFFLOADS>(map, form, to, (burst, i));
+        fill::plain::<K, HEADER, OFFLOADS, SHORT>(map, form, to, (burst, i));
         bytes += len as u64;
         Some((HEADER + len) as u32)
     });

@@ -170,8 +170,8 @@ pub trait DeviceRing: Send + Sized + 'static {
             return;
         }
         let mut cursor = self.cursor();
-        for token in tokens {
-            self.put_used(&mut cursor, *token, 0);
+        for &token in tokens {
+            self.put_used(&mut cursor, token, 0);
         }
         self.advance(cursor);
     }

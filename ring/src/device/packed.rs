@@ -112,9 +112,23 @@ const LINE: usize = 64 / DESC;
 /// Where used descriptors are written next; the fields are the ring's.
 #[derive(Debug)]
 pub struct Cursor {
-    place: Place,
-    held: Option<(usize, u64)>,
+    at: u32,
+    size: u32,
+    /// The flags of used descriptors on this lap, as in their second word.
+    flags: u64,
+    /// The offset and word of the first used descriptor since the last publish; of no meaning before `holds`.
+    held: (usize, u64),
+    holds: bool,
 }
+
+/// A place behind the end of a ring of `size`, and the flags of the lap before. Values, so that a cursor stays in registers.
+#[cold]
+fn next_lap(at: u32, size: u32, flags: u64) -> (u32, u64) {
+    (at - size, flags ^ USED_FLAGS)
+}
+
+/// The flags of used descriptors on a lap whose wrap counter is 1.
+const USED_FLAGS: u64 = ((AVAIL | USED) as u64) << 48;
 
 fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFault> {
     Ok((
@@ -308,25 +322,34 @@ impl DeviceRing for Packed {
 
     #[inline(always)]
     fn cursor(&self) -> Cursor {
-        Cursor { place: self.used, held: self.held }
+        Cursor {
+            at: self.used.at() as u32,
+            size: self.size(),
+            flags: if self.used.wrap() { USED_FLAGS } else { 0 },
+            held: self.held.unwrap_or_default(),
+            holds: self.held.is_some(),
+        }
     }
 
     #[inline(always)]
     fn put_used(&self, cursor: &mut Cursor, token: Token, len: u32) {
-        let flags = if cursor.place.wrap() { AVAIL | USED } else { 0 };
-        let word = u64::from(len) | u64::from(token.id) << 32 | u64::from(flags) << 48;
-        let offset = cursor.place.at() * DESC + 8;
-        if cursor.held.is_none() {
-            cursor.held = Some((offset, word));
-        } else {
+        let word = u64::from(len) | u64::from(token.id) << 32 | cursor.flags;
+        let offset = cursor.at as usize * DESC + 8;
+        if cursor.holds {
             self.descriptors.store64(offset, word, Ordering::Relaxed);
+        } else {
+            (cursor.held, cursor.holds) = ((offset, word), true);
         }
-        cursor.place = cursor.place.advance(token.slots.into(), self.size());
+        cursor.at += u32::from(token.slots);
+        if cursor.at >= cursor.size {
+            (cursor.at, cursor.flags) = next_lap(cursor.at, cursor.size, cursor.flags);
+        }
     }
 
     #[inline(always)]
     fn advance(&mut self, cursor: Cursor) {
-        (self.used, self.held) = (cursor.place, cursor.held);
+        let wrap = if cursor.flags == 0 { 0 } else { WRAP };
+        (self.used, self.held) = (Place(cursor.at | wrap), cursor.holds.then_some(cursor.held));
     }
 
     #[inline(always)]

@@ -191,17 +191,13 @@ impl Entries<'_> {
         self.available.load16(RING + self.slot(ahead) * 2, Ordering::Relaxed)
     }
 
-    /// Descriptor `id`, which is below the size and whose second word is this.
+    /// Descriptor `id`, which is below the size.
     #[inline(always)]
-    fn descriptor(self, id: u16, word: u64) -> Descriptor {
-        let address = self.descriptors.load64(usize::from(id) * DESC, Ordering::Relaxed);
-        Descriptor { link: id, ..Descriptor::split(address, word) }
-    }
-
-    /// Length, flags and next of descriptor `id`, which is below the size.
-    #[inline(always)]
-    fn word(self, id: u16) -> u64 {
-        self.descriptors.load64(usize::from(id) * DESC + 8, Ordering::Relaxed)
+    fn descriptor(self, id: u16) -> Descriptor {
+        let at = usize::from(id) * DESC;
+        let load32 = |offset| self.descriptors.load32(at + offset, Ordering::Relaxed);
+        let address = self.descriptors.load64(at, Ordering::Relaxed);
+        Descriptor { address, len: load32(8), flags: load32(12) as u16, link: id }
     }
 
     /// Fetches the descriptors of entries `from..ready`.
@@ -211,6 +207,11 @@ impl Entries<'_> {
         let mut k = from;
         while k < ready {
             match self.step(k, ready) {
+                // Four in sequence from the start of a line lie on it.
+                Step::Four([first, _, _, last]) if first % 4 == 0 && first + 3 == last => {
+                    fetch(first);
+                    k += FOUR;
+                }
                 Step::Four(ids) => {
                     ids.into_iter().for_each(fetch);
                     k += FOUR;
@@ -231,28 +232,26 @@ impl Entries<'_> {
         (mask, want): (u16, u16),
         visitor: &mut impl VisitPlain,
     ) -> Result<usize, RingFault> {
-        let differs = |word: u64| (word >> 32) as u16 & mask != want;
+        let mut accept = |k, id| {
+            let buffer = self.descriptor(id);
+            buffer.flags & mask == want && visitor.visit(k, buffer)
+        };
         let mut k = 0;
         while k < ready {
             if let Step::Four(ids) = self.step(k, ready) {
-                let words = ids.map(|id| self.word(id));
-                let any = words.iter().fold(0, |any, word| any | (word ^ u64::from(want) << 32));
-                if (any >> 32) as u16 & mask == 0 {
-                    for (id, word) in ids.into_iter().zip(words) {
-                        if !visitor.visit(k, self.descriptor(id, word)) {
-                            return Ok(k);
-                        }
-                        k += 1;
+                for id in ids {
+                    if !accept(k, id) {
+                        return Ok(k);
                     }
-                    continue;
+                    k += 1;
                 }
+                continue;
             }
             let id = self.id(k);
             if id > self.mask {
                 return Err(RingFault::NoSuchDescriptor(id));
             }
-            let word = self.word(id & self.mask);
-            if differs(word) || !visitor.visit(k, self.descriptor(id & self.mask, word)) {
+            if !accept(k, id & self.mask) {
                 return Ok(k);
             }
             k += 1;

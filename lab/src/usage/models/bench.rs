@@ -6,7 +6,7 @@ use crate::cache::real::seats::pin;
 use crate::usage::budget::BudgetError;
 use crate::usage::delay::Delay;
 use crate::usage::switch::failed;
-use engine::{Engine, EngineConfig, Merged, Model, Now, Outputs, Pipeline, Pipelines, Spread};
+use engine::{Context, Engine, EngineConfig, Merged, Model, Pipeline, Pipelines, Spread, Verdicts};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::pair::Exchange;
@@ -38,17 +38,9 @@ impl Pipelines for Working<'_> {
 }
 
 impl Pipeline for Worked {
-    fn process(&mut self, burst: &mut Burst, from: PortId, now: Now, out: &mut Outputs) {
-        self.inner.process(burst, from, now, out);
+    fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        self.inner.process(burst, context, verdicts);
         (0..burst.len()).for_each(|_| self.work.run());
-    }
-
-    fn egress(&mut self, burst: &mut Burst, to: PortId, picks: &[u8]) {
-        self.inner.egress(burst, to, picks);
-    }
-
-    fn rewrites(&self, to: PortId) -> bool {
-        self.inner.rewrites(to)
     }
 }
 

@@ -4,7 +4,7 @@
 //! repeated (`follow_memo`). From the first packet that differs, addresses are read and the table's lines asked for
 //! (`plan`), and only then, packet by packet and in order, sources are confirmed and destinations looked up (`decide`).
 //!
-//! Each packet ends in exactly one of send, flood and drop. Nothing here waits, allocates or keeps a packet.
+//! Each packet is sent to one port, sent to all others, or dropped. Nothing here waits or keeps a packet.
 
 use crate::bridge::fdb::{Fdb, Source};
 use crate::bridge::guard::{Inspected, LONGEST, Reply};
@@ -12,15 +12,18 @@ use crate::bridge::hash::Places;
 use crate::bridge::key::Key;
 use crate::bridge::listing::RefusedMove;
 use crate::bridge::ports::{Member, PortTable, View};
-use crate::bridge::vlan::{Form, NO_VLAN};
+use crate::bridge::vlan::{Form, Leaving, NO_VLAN};
 use mem::copy::Portable;
-use port::{BURST, Burst, DropReason, Now, Outputs, PortId};
+use port::{BURST, Burst, DropReason, EditId, Now, PortId, Verdicts};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Arp, EtherType, Ethernet};
 
 /// New or moved stations that take the table's lock in one burst; the others are learned from later packets. It bounds
 /// what a source that changes its address with every packet costs the others on its worker.
 pub(super) const LEARNS_PER_BURST: u32 = 8;
+
+/// Both addresses of a frame.
+const ADDRESSES: usize = 12;
 
 /// Who sends to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +36,8 @@ pub(super) struct Flow {
 #[derive(Clone, Copy)]
 pub(super) struct Memo {
     flow: Flow,
+    /// The addresses as they stand in a frame of the flow: of meaning where VLAN tags are not looked at.
+    addresses: [u8; ADDRESSES],
     to: PortId,
     second: u32,
     /// The changes of the source's port and of the destination's.
@@ -56,6 +61,7 @@ impl Memo {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Plan {
     flow: Flow,
+    form: Form,
     source: Places,
     destination: Places,
     lost: Option<DropReason>,
@@ -105,12 +111,14 @@ pub(super) struct Pass<'a> {
     pub(super) view: &'a View,
     pub(super) memo: &'a mut Option<Memo>,
     pub(super) plans: &'a mut [Plan; BURST],
-    pub(super) out: &'a mut Outputs,
+    pub(super) out: &'a mut Verdicts,
     /// Where a guard copies what it looks into.
     pub(super) scratch: &'a mut [u8; LONGEST],
     pub(super) events: Events,
     /// The last packet whose answer may be given again, and that answer.
     pub(super) latest: Option<(u8, PortId)>,
+    /// By form of leaving: the last edit that was made, and for which packets.
+    pub(super) edits: [(Form, EditId); 4],
 }
 
 impl Pass<'_> {
@@ -136,28 +144,56 @@ impl Pass<'_> {
         if !memo.holds(&self.view.bridge.fdb, self.changes, self.second) {
             return 0;
         }
+        if !TAGGED && !GUARDED {
+            let alike = self.burst.alike(&memo.addresses);
+            self.out.emit_run(0..alike, memo.to);
+            return alike;
+        }
         for i in 0..self.burst.len() {
-            if self.read::<TAGGED, GUARDED>(i) != Ok(memo.flow) {
-                return i;
+            match self.read::<TAGGED, GUARDED>(i) {
+                Ok((flow, form)) if flow == memo.flow => self.emit::<TAGGED>(i, memo.to, form),
+                _ => return i,
             }
-            self.out.send(i, memo.to);
         }
         self.burst.len()
     }
 
-    /// The addresses of packet `i`, within its VLAN.
+    /// Packet `i`, received in this form, leaves by `to` in the form that this port wants.
     #[inline(always)]
-    fn read<const TAGGED: bool, const GUARDED: bool>(&mut self, i: usize) -> Result<Flow, DropReason> {
+    fn emit<const TAGGED: bool>(&mut self, i: usize, to: PortId, form: Form) {
+        let edit = if TAGGED { self.edit(to, form) } else { EditId::NONE };
+        self.out.emit(i, to, edit);
+    }
+
+    #[inline]
+    fn edit(&mut self, to: PortId, form: Form) -> EditId {
+        let leaving = self.table.member(to).map_or(Leaving::AsReceived, |member| form.leaving(&member.vlan));
+        if leaving == Leaving::AsReceived {
+            return EditId::NONE;
+        }
+        let (of, edit) = self.edits[leaving as usize];
+        if edit != EditId::NONE && of == form { edit } else { self.make_edit(form, leaving) }
+    }
+
+    #[inline(never)]
+    fn make_edit(&mut self, form: Form, leaving: Leaving) -> EditId {
+        let edit = form.edit(leaving).map_or(EditId::NONE, |edit| self.out.edit(&edit));
+        self.edits[leaving as usize] = (form, edit);
+        edit
+    }
+
+    /// The addresses of packet `i`, within its VLAN, and its form.
+    #[inline(always)]
+    fn read<const TAGGED: bool, const GUARDED: bool>(
+        &mut self,
+        i: usize,
+    ) -> Result<(Flow, Form), DropReason> {
         let frame = Ethernet::new(self.burst.head(i)).map_err(|_| DropReason::TooShort)?;
         let (source, destination) = (frame.source(), frame.destination());
-        let mut vlan = NO_VLAN;
-        if TAGGED {
-            let form = Form::of(&frame, &self.member.vlan)?;
-            vlan = form.vlan();
-            self.burst.set_note(i, form.note());
-        }
+        let form = if TAGGED { Form::of(&frame, &self.member.vlan)? } else { Form::default() };
+        let vlan = if TAGGED { form.vlan() } else { NO_VLAN };
         let flow = Flow { source: Key::new(source, vlan), destination: Key::new(destination, vlan) };
-        if GUARDED { self.guard(i, flow) } else { Ok(flow) }
+        if GUARDED { Ok((self.guard(i, flow)?, form)) } else { Ok((flow, form)) }
     }
 
     /// Port security, for packet `i` of a guarded port.
@@ -203,9 +239,9 @@ impl Pass<'_> {
         // Nobody has the address zero, so the empty plan stands for no packet that is looked up.
         let mut last = Plan::default();
         for i in from..self.burst.len() {
-            let read = self.read::<TAGGED, GUARDED>(i).and_then(|flow| self.judge(flow));
+            let read = self.read::<TAGGED, GUARDED>(i).and_then(|(flow, form)| Ok((self.judge(flow)?, form)));
             last = match read {
-                Ok(flow) => self.plan_flow(flow, last),
+                Ok((flow, form)) => Plan { form, ..self.plan_flow(flow, last) },
                 Err(reason) => Plan { lost: Some(reason), ..Plan::default() },
             };
             self.plans[i] = last;
@@ -251,7 +287,7 @@ impl Pass<'_> {
         for i in from..self.burst.len() {
             let plan = self.plans[i];
             if let Some(reason) = plan.lost {
-                self.out.drop(reason);
+                self.out.drop(i, reason);
                 continue;
             }
             if confirmed != Some(plan.flow.source) {
@@ -263,12 +299,12 @@ impl Pass<'_> {
                     match self.learn(i, &plan) {
                         Source::Known => {}
                         Source::Elsewhere => {
-                            self.out.drop(DropReason::StaticElsewhere);
+                            self.out.drop(i, DropReason::StaticElsewhere);
                             confirmed = None;
                             continue;
                         }
                         Source::Contested(_) => {
-                            self.out.drop(DropReason::MacMoveRefused);
+                            self.out.drop(i, DropReason::MacMoveRefused);
                             confirmed = None;
                             continue;
                         }
@@ -277,7 +313,7 @@ impl Pass<'_> {
                 }
             }
             if plan.flow.destination.mac().is_group() {
-                self.broadcast::<TAGGED>(i, plan.flow.destination.vlan());
+                self.broadcast::<TAGGED>(i, &plan);
                 continue;
             }
             let to = match answer {
@@ -286,7 +322,7 @@ impl Pass<'_> {
             };
             // That it is unknown is not worth remembering: a later packet of the burst may make it known.
             answer = to.map(|to| (plan.flow.destination, to));
-            self.unicast::<TAGGED>(i, plan.flow.destination.vlan(), to, confirmed.is_some());
+            self.unicast::<TAGGED>(i, &plan, to, confirmed.is_some());
         }
         if let Some((i, to)) = self.latest {
             self.remember(i, to);
@@ -347,47 +383,51 @@ impl Pass<'_> {
     fn remember(&mut self, i: u8, to: PortId) {
         let plan = self.plans[usize::from(i)];
         let changes = [self.changes, self.view.bridge.fdb.changes(to)];
+        let addresses = *self.burst.first(usize::from(i)).unwrap_or(&[0; ADDRESSES]);
         if self.destination(&plan) == Some(to) {
-            *self.memo = Some(Memo { flow: plan.flow, to, second: self.second, changes });
+            *self.memo = Some(Memo { flow: plan.flow, addresses, to, second: self.second, changes });
         }
     }
 
     #[inline(always)]
-    fn unicast<const TAGGED: bool>(&mut self, i: usize, vlan: u16, to: Option<PortId>, confirmed: bool) {
-        let Some(to) = to else { return self.unknown::<TAGGED>(i, vlan) };
+    fn unicast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan, to: Option<PortId>, confirmed: bool) {
+        let Some(to) = to else { return self.unknown::<TAGGED>(i, plan) };
         if to == self.from {
-            return self.out.drop(DropReason::NoDestination);
+            return self.out.drop(i, DropReason::NoDestination);
         }
-        if TAGGED && !self.carries(to, vlan) {
-            return self.out.drop(DropReason::VlanDenied);
+        if TAGGED && !self.carries(to, plan.flow.destination.vlan()) {
+            return self.out.drop(i, DropReason::VlanDenied);
         }
-        self.out.send(i, to);
+        self.emit::<TAGGED>(i, to, plan.form);
         if confirmed {
             self.latest = Some((i as u8, to));
         }
     }
 
-    fn unknown<const TAGGED: bool>(&mut self, i: usize, vlan: u16) {
+    fn unknown<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
         if self.member.unknown.as_ref().is_none_or(|limit| limit.admit(self.now)) {
-            self.flood::<TAGGED>(i, vlan);
+            self.flood::<TAGGED>(i, plan);
         } else {
-            self.out.drop(DropReason::UnknownLimit);
+            self.out.drop(i, DropReason::UnknownLimit);
         }
     }
 
-    fn broadcast<const TAGGED: bool>(&mut self, i: usize, vlan: u16) {
+    fn broadcast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
         if self.member.broadcast.as_ref().is_none_or(|limit| limit.admit(self.now)) {
-            self.flood::<TAGGED>(i, vlan);
+            self.flood::<TAGGED>(i, plan);
         } else {
-            self.out.drop(DropReason::BroadcastLimit);
+            self.out.drop(i, DropReason::BroadcastLimit);
         }
     }
 
-    fn flood<const TAGGED: bool>(&mut self, i: usize, vlan: u16) {
-        let (from, table) = (self.from, self.table);
-        let reached =
-            |to: PortId| to != from && (!TAGGED || table.member(to).is_some_and(|m| m.vlan.carries(vlan)));
-        self.out.flood(i, self.view.members.iter().copied().filter(|to| reached(*to)));
+    /// Sends packet `i` to every other port that carries its VLAN. Without any it has no verdict, and is dropped as that.
+    fn flood<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
+        let vlan = plan.flow.destination.vlan();
+        for &to in &self.view.members {
+            if to != self.from && (!TAGGED || self.carries(to, vlan)) {
+                self.emit::<TAGGED>(i, to, plan.form);
+            }
+        }
     }
 
     fn carries(&self, port: PortId, vlan: u16) -> bool {

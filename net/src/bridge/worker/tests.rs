@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bridge::{BridgeConfig, PortConfig, Switch};
-use port::Pipelines;
+use port::{Now, Pipelines, PortId};
 use wire::MacAddress;
 
 /// Two calm ports and one that does what it wants, on one bridge.
@@ -11,11 +11,15 @@ struct Lab {
     worker: Worker,
     other: Box<dyn Pipeline>,
     burst: Burst,
-    out: Outputs,
+    out: Verdicts,
 }
 
 fn mac(station: u64) -> [u8; 6] {
     MacAddress::from_u64(0x5254_0000_0000 + station).octets()
+}
+
+fn context(from: u16) -> Context {
+    Context { from: PortId(from), now: Now(0), injected: false }
 }
 
 impl Lab {
@@ -26,7 +30,7 @@ impl Lab {
         (0..3).for_each(|port| add(port).expect("a new port"));
         let worker = Worker::new(switch.published(), 4);
         let other = switch.worker(1);
-        Self { switch, worker, other, burst: Burst::new(), out: Outputs::new(4) }
+        Self { switch, worker, other, burst: Burst::new(), out: Verdicts::new(4) }
     }
 
     fn fill(&mut self, flows: impl Iterator<Item = (u64, u64)>) {
@@ -40,7 +44,7 @@ impl Lab {
 
     fn send(&mut self, from: u16, source: u64, destination: u64) {
         self.fill([(source, destination); 4].into_iter());
-        self.worker.process(&mut self.burst, PortId(from), Now(0), &mut self.out);
+        self.worker.process(&mut self.burst, &context(from), &mut self.out);
     }
 
     /// Packets of the burst that would be answered from memory.
@@ -60,7 +64,7 @@ fn another_ports_addresses_do_not_make_a_worker_forget_what_calm_ports_send() {
     assert_eq!((lab.remembered(0, 10, 11), lab.remembered(1, 11, 10)), (4, 4));
     for round in 0..200 {
         lab.fill((0..64).map(|i| (1000 + round * 64 + i, 10)));
-        lab.other.process(&mut lab.burst, PortId(2), Now(0), &mut lab.out);
+        lab.other.process(&mut lab.burst, &context(2), &mut lab.out);
         // Its addresses are forgotten again and again, which changes the table.
         let selection = crate::bridge::Selection { port: Some(PortId(2)), vlan: None };
         lab.switch.flush("br0", selection).unwrap();

@@ -1,0 +1,231 @@
+//! Edits: how a packet differs from the one that was received when it leaves.
+//!
+//! An edit belongs to one emission of one packet ([`crate::Verdicts::emit`]), so a packet can leave several times in different
+//! forms. It is applied to a copy of the packet's head, in a burst made for the output ([`Burst::push_edited`]); the rest
+//! stays where it lies. Must never change the head of the burst that was received, which other outputs and mirrors read.
+
+use crate::burst::HEADROOM;
+use crate::{Burst, HEAD, LONGEST_HEAD};
+
+/// Most bytes that an edit inserts: VXLAN over IPv6 with a VLAN tag needs 74.
+pub const MOST_INSERTED: usize = HEADROOM;
+/// Most bytes of all patches of an edit: both IPv6 addresses, all fields of the other headers.
+pub const MOST_PATCHED: usize = 96;
+/// Most stretches that an edit patches.
+pub const MOST_PATCHES: usize = 12;
+
+/// An edit does not fit its limits ([`MOST_INSERTED`], [`MOST_PATCHED`], [`MOST_PATCHES`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the edit inserts more than 128 bytes, or patches more than 96 bytes or 12 places; split it up")]
+pub struct EditTooLong;
+
+/// What becomes of the front of a packet: bytes are taken out and put in at one place, then others are overwritten. Without
+/// any of the three the packet stays what it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Edit {
+    at: u16,
+    strip: u16,
+    inserted: u16,
+    insert: [u8; MOST_INSERTED],
+    patches: u16,
+    /// Where each patch begins in the packet that leaves, and how many bytes it has.
+    places: [(u16, u16); MOST_PATCHES],
+    patch: [u8; MOST_PATCHED],
+}
+
+impl Default for Edit {
+    fn default() -> Self {
+        Self {
+            at: 0,
+            strip: 0,
+            inserted: 0,
+            insert: [0; MOST_INSERTED],
+            patches: 0,
+            places: [(0, 0); MOST_PATCHES],
+            patch: [0; MOST_PATCHED],
+        }
+    }
+}
+
+impl Edit {
+    /// Takes `strip` bytes out from byte `at` on, and puts `insert` there: 0 for an outer header, 12 for a VLAN tag.
+    ///
+    /// # Errors
+    /// [`EditTooLong`] if `insert` is longer than [`MOST_INSERTED`].
+    pub fn splice(at: usize, strip: usize, insert: &[u8]) -> Result<Self, EditTooLong> {
+        let mut edit = Self { at: at as u16, strip: strip as u16, ..Self::default() };
+        if at.max(strip) > HEAD || insert.len() > MOST_INSERTED {
+            return Err(EditTooLong);
+        }
+        edit.insert[..insert.len()].copy_from_slice(insert);
+        edit.inserted = insert.len() as u16;
+        Ok(edit)
+    }
+
+    /// Overwrites `bytes` from byte `at` on of the packet that leaves.
+    ///
+    /// # Errors
+    /// [`EditTooLong`] beyond [`MOST_PATCHES`] or [`MOST_PATCHED`].
+    pub fn patch(&mut self, at: usize, bytes: &[u8]) -> Result<(), EditTooLong> {
+        let used: usize = self.places().map(|(_, len)| len).sum();
+        let room = self.patch.get_mut(used..used + bytes.len());
+        let (Some(room), Some(place)) = (room, self.places.get_mut(usize::from(self.patches))) else {
+            return Err(EditTooLong);
+        };
+        if at > usize::from(u16::MAX) {
+            return Err(EditTooLong);
+        }
+        room.copy_from_slice(bytes);
+        *place = (at as u16, bytes.len() as u16);
+        self.patches += 1;
+        Ok(())
+    }
+
+    /// Bytes by which the packet becomes longer.
+    pub fn growth(&self) -> isize {
+        (self.inserted as isize) - (self.strip as isize)
+    }
+
+    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places[..usize::from(self.patches)].iter().map(|&(at, len)| (at.into(), len.into()))
+    }
+
+    /// Writes the edited `head` to the front of `to`. Returns its length, or `None` if the edit reaches beyond the head.
+    #[inline]
+    pub(crate) fn apply(&self, head: &[u8], to: &mut [u8; HEADROOM + LONGEST_HEAD]) -> Option<usize> {
+        let (at, inserted) = (usize::from(self.at), usize::from(self.inserted));
+        let front = head.get(..at)?;
+        let behind = head.get(at + usize::from(self.strip)..)?;
+        let len = at + inserted + behind.len();
+        to[..at].copy_from_slice(front);
+        to[at..at + inserted].copy_from_slice(&self.insert[..inserted]);
+        to.get_mut(at + inserted..len)?.copy_from_slice(behind);
+        let mut from = 0;
+        for (at, n) in self.places() {
+            to[..len].get_mut(at..at + n)?.copy_from_slice(&self.patch[from..from + n]);
+            from += n;
+        }
+        Some(len)
+    }
+}
+
+/// Which edit an emission takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EditId(u16);
+
+impl EditId {
+    /// The packet leaves as it was received.
+    pub const NONE: EditId = EditId(0);
+}
+
+/// The edits of one burst.
+#[derive(Debug, Default)]
+pub struct Edits(Vec<Edit>);
+
+impl Edits {
+    /// Adds one. The returned id is valid until the burst was sent everywhere.
+    #[inline]
+    pub(crate) fn add(&mut self, edit: &Edit) -> EditId {
+        self.0.push(*edit);
+        EditId(self.0.len() as u16)
+    }
+
+    /// The edit of this id; `None` for [`EditId::NONE`].
+    #[inline]
+    pub fn get(&self, id: EditId) -> Option<&Edit> {
+        self.0.get(usize::from(id.0).wrapping_sub(1))
+    }
+
+    /// Forgets all of them.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Burst {
+    /// Adds packet `i` of `source` as `edit` leaves it: a private head, behind which the rest stays where it lies. Begun with
+    /// [`Burst::begin_from`]. Returns `false` if the edit reaches beyond the packet's head: then nothing was added.
+    pub fn push_edited(&mut self, source: &Burst, i: usize, edit: Option<&Edit>) -> bool {
+        let (frame, mut head) = (source.frame(i), [0; HEADROOM + LONGEST_HEAD]);
+        let (len, growth) = match edit {
+            Some(edit) => (edit.apply(frame.head, &mut head), edit.growth()),
+            None => {
+                head[..frame.head.len()].copy_from_slice(frame.head);
+                (Some(frame.head.len()), 0)
+            }
+        };
+        let Some(number) = len.and_then(|len| self.push_made(&head[..len], frame.rest())) else {
+            return false;
+        };
+        self.set_offload(number, frame.offload.moved(growth));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mem::copy::Portable;
+    use proptest::prelude::*;
+
+    fn burst(frame: &[u8]) -> Burst {
+        let mut burst = Burst::new();
+        burst.begin(0);
+        assert!(burst.push_own(frame));
+        burst
+    }
+
+    fn edited(frame: &[u8], edit: &Edit) -> Option<Vec<u8>> {
+        let (source, mut made) = (burst(frame), Burst::new());
+        made.begin_from(&source);
+        if !made.push_edited(&source, 0, Some(edit)) {
+            return None;
+        }
+        let mut bytes = vec![0; made.frame_len(0)];
+        assert_eq!(made.frame(0).copy_to::<Portable>(&mut bytes), bytes.len());
+        assert_eq!(source.head(0), frame, "the received packet stays what it was");
+        Some(bytes)
+    }
+
+    #[test]
+    fn an_edit_beyond_its_packet_adds_nothing() {
+        assert_eq!(edited(&[1; 20], &Edit::splice(12, 9, &[]).unwrap()), None);
+        let mut edit = Edit::splice(0, 10, &[]).unwrap();
+        edit.patch(9, &[0; 2]).unwrap();
+        assert_eq!(edited(&[1; 20], &edit), None);
+    }
+
+    #[test]
+    fn an_edit_has_limits() {
+        assert!(Edit::splice(0, 0, &[0; MOST_INSERTED]).is_ok());
+        assert_eq!(Edit::splice(0, 0, &[0; MOST_INSERTED + 1]).unwrap_err(), EditTooLong);
+        let mut edit = Edit::default();
+        assert_eq!(edit.patch(0, &[0; MOST_PATCHED + 1]), Err(EditTooLong));
+        (0..MOST_PATCHES).for_each(|at| edit.patch(at, &[7]).unwrap());
+        assert_eq!(edit.patch(0, &[7]), Err(EditTooLong));
+        assert_eq!(edited(&[1; 20], &edit).unwrap(), [vec![7; MOST_PATCHES], vec![1; 8]].concat());
+    }
+
+    proptest! {
+        #[test]
+        fn an_edit_is_a_splice_and_then_patches(
+            frame in prop::collection::vec(any::<u8>(), 14..=HEAD),
+            at in 0_usize..14,
+            strip in 0_usize..20,
+            insert in prop::collection::vec(any::<u8>(), 0..=MOST_INSERTED),
+            patches in prop::collection::vec((0_usize..40, prop::collection::vec(any::<u8>(), 1..8)), 0..6),
+        ) {
+            let mut edit = Edit::splice(at, strip, &insert).unwrap();
+            let mut wanted = (at + strip <= frame.len()).then(|| [&frame[..at], &insert, &frame[at + strip..]].concat());
+            for (at, bytes) in &patches {
+                edit.patch(*at, bytes).unwrap();
+                wanted = wanted.filter(|wanted| at + bytes.len() <= wanted.len());
+                if let Some(wanted) = &mut wanted {
+                    wanted[*at..at + bytes.len()].copy_from_slice(bytes);
+                }
+            }
+            prop_assert_eq!(edited(&frame, &edit), wanted);
+        }
+    }
+}

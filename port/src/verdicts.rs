@@ -1,0 +1,403 @@
+//! What a pipeline decides: for each packet of a burst the ports that it leaves by and in which form, or the reason it does not.
+//!
+//! Emissions to one port are kept in batches of up to 64 in the order in which they were made, so a packet may leave by one
+//! port any number of times. A run of packets that leave by one port as they are takes two numbers, whatever its length. What
+//! came in plus what was replicated equals what left plus what was dropped: [`Verdicts`] counts that itself, and a packet
+//! without any verdict is dropped. Allocates only until it has seen the largest burst of verdicts.
+
+use crate::edit::{Edit, EditId, Edits};
+use crate::{BURST, DropReason, PLACES, PortId, Tally};
+use std::ops::Range;
+
+/// Up to 64 indices into a burst, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Indices {
+    /// Of a run, the first index; otherwise [`LISTED`].
+    first: u8,
+    n: u8,
+    list: [u8; BURST],
+}
+
+const LISTED: u8 = u8::MAX;
+
+impl Indices {
+    /// None.
+    pub const EMPTY: Indices = Indices { first: 0, n: 0, list: [0; BURST] };
+
+    /// The indices.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &[u8] {
+        let (first, n) = (usize::from(self.first), usize::from(self.n));
+        if self.first == LISTED { &self.list[..n] } else { &PLACES[first..first + n] }
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Adds an index below [`BURST`] behind the others, of which there are fewer than [`BURST`].
+    #[inline(always)]
+    pub fn push(&mut self, i: u8) {
+        debug_assert!(usize::from(i) < BURST && usize::from(self.n) < BURST);
+        if self.n == 0 {
+            self.first = i;
+        } else if self.first == LISTED || self.first + self.n != i {
+            self.push_listed(i);
+        }
+        self.n += 1;
+    }
+
+    /// The index does not continue a run.
+    #[inline]
+    fn push_listed(&mut self, i: u8) {
+        if self.first != LISTED {
+            self.list_run();
+        }
+        self.list[usize::from(self.n) % BURST] = i;
+    }
+
+    #[cold]
+    fn list_run(&mut self) {
+        let (first, n) = (usize::from(self.first), usize::from(self.n));
+        self.list[..n].copy_from_slice(&PLACES[first..first + n]);
+        self.first = LISTED;
+    }
+
+    /// Removes all of them.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.n = 0;
+    }
+}
+
+/// Emissions to one port.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    to: PortId,
+    indices: Indices,
+    /// Whether `edits` says anything.
+    edited: bool,
+    edits: [EditId; BURST],
+}
+
+impl Batch {
+    const EMPTY: Batch =
+        Batch { to: PortId(0), indices: Indices::EMPTY, edited: false, edits: [EditId::NONE; BURST] };
+
+    /// Emissions to `to`, none yet.
+    pub fn new(to: PortId) -> Self {
+        Self { to, ..Self::EMPTY }
+    }
+
+    /// Adds an emission behind the others, of which there are fewer than [`BURST`].
+    #[inline(always)]
+    pub fn push(&mut self, i: u8, edit: EditId) {
+        if self.edited || edit != EditId::NONE {
+            self.set_edit(edit);
+        }
+        self.indices.push(i);
+    }
+
+    /// Removes all emissions.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        (self.edited, self.indices.n) = (false, 0);
+    }
+
+    /// The edit of the emission at this place.
+    #[inline(always)]
+    pub fn edit(&self, place: usize) -> EditId {
+        if self.edited { self.edits[place % BURST] } else { EditId::NONE }
+    }
+
+    /// The port.
+    #[inline(always)]
+    pub fn port(&self) -> PortId {
+        self.to
+    }
+
+    /// The packets.
+    #[inline(always)]
+    pub fn indices(&self) -> &Indices {
+        &self.indices
+    }
+
+    /// Whether any emission may have an edit.
+    #[inline(always)]
+    pub fn is_edited(&self) -> bool {
+        self.edited
+    }
+
+    #[cold]
+    fn set_edit(&mut self, edit: EditId) {
+        if !std::mem::replace(&mut self.edited, true) {
+            self.edits = [EditId::NONE; BURST];
+        }
+        self.edits[usize::from(self.indices.n) % BURST] = edit;
+    }
+}
+
+/// No batch of a port has room.
+const CLOSED: u16 = u16::MAX;
+
+/// Where the packets of one burst go. One per worker, reused for ever.
+#[derive(Debug)]
+pub struct Verdicts {
+    /// Those of this burst are the first `used`; others keep their memory.
+    batches: Vec<Batch>,
+    used: usize,
+    /// By port: the batch that takes the next emission.
+    open: Vec<u16>,
+    edits: Edits,
+    /// By packet: whether it has a verdict.
+    decided: u64,
+    dropped: Tally,
+    replicated: u64,
+    work: u64,
+}
+
+impl Verdicts {
+    /// Verdicts for ports `0..ports`.
+    pub fn new(ports: usize) -> Self {
+        Self {
+            batches: vec![Batch::EMPTY; ports],
+            used: 0,
+            open: vec![CLOSED; ports],
+            edits: Edits::default(),
+            decided: 0,
+            dropped: Tally::default(),
+            replicated: 0,
+            work: 0,
+        }
+    }
+
+    /// Makes room for ports `0..ports`.
+    pub fn grow(&mut self, ports: usize) {
+        if self.open.len() < ports {
+            self.open.resize(ports, CLOSED);
+        }
+    }
+
+    /// Removes the verdicts of the last burst.
+    #[inline]
+    pub fn clear(&mut self) {
+        for batch in &self.batches[..self.used] {
+            self.open[usize::from(batch.to.0)] = CLOSED;
+        }
+        (self.used, self.decided, self.replicated, self.work) = (0, 0, 0, 0);
+        self.edits.clear();
+        if self.dropped.packets > 0 {
+            self.dropped = Tally::default();
+        }
+    }
+
+    /// Adds an edit for emissions of this burst.
+    #[inline]
+    pub fn edit(&mut self, edit: &Edit) -> EditId {
+        self.edits.add(edit)
+    }
+
+    /// Packet `i` leaves by `to`, changed by `edit`.
+    #[inline(always)]
+    pub fn emit(&mut self, i: usize, to: PortId, edit: EditId) {
+        self.decide(i);
+        self.batch(to, 1).push(i as u8, edit);
+    }
+
+    /// Packets `run` leave by `to` as they are.
+    #[inline]
+    pub fn emit_run(&mut self, run: Range<usize>, to: PortId) {
+        if run.is_empty() {
+            return;
+        }
+        let mask = (u64::MAX >> (BURST - run.len())) << run.start;
+        self.replicated += u64::from((self.decided & mask).count_ones());
+        self.decided |= mask;
+        let batch = self.batch(to, run.len());
+        if batch.indices.is_empty() {
+            (batch.indices.first, batch.indices.n) = (run.start as u8, run.len() as u8);
+            return;
+        }
+        run.for_each(|i| batch.push(i as u8, EditId::NONE));
+    }
+
+    /// Packet `i` leaves by every port of `to`, as it is. A packet for no port is dropped.
+    pub fn flood(&mut self, i: usize, to: impl Iterator<Item = PortId>) {
+        let mut copies = 0;
+        for port in to {
+            self.emit(i, port, EditId::NONE);
+            copies += 1;
+        }
+        if copies == 0 {
+            self.drop(i, DropReason::NoDestination);
+        }
+    }
+
+    /// Packet `i`, or one more copy of it, is dropped.
+    #[inline(always)]
+    pub fn drop(&mut self, i: usize, reason: DropReason) {
+        self.decide(i);
+        self.dropped.packets += 1;
+        self.dropped.drop(reason, 1);
+    }
+
+    /// The pipeline has done `units` of work ([`crate::work`]) beyond what every packet costs.
+    pub fn charge(&mut self, units: u64) {
+        self.work += units;
+    }
+
+    /// Every packet of a burst of `n` has been processed: those without a verdict are dropped.
+    #[inline(always)]
+    pub fn finish(&mut self, n: usize) {
+        let all = if n == 0 { 0 } else { u64::MAX >> (BURST - n) };
+        if self.decided != all {
+            self.drop_undecided(all & !self.decided);
+        }
+    }
+
+    #[cold]
+    fn drop_undecided(&mut self, packets: u64) {
+        (0..BURST).filter(|i| packets >> i & 1 != 0).for_each(|i| self.drop(i, DropReason::NoDestination));
+    }
+
+    #[inline(always)]
+    fn decide(&mut self, i: usize) {
+        let bit = 1 << (i % BURST);
+        self.replicated += u64::from(self.decided & bit != 0);
+        self.decided |= bit;
+    }
+
+    /// The batch for `packets` emissions more to port `to`.
+    #[inline(always)]
+    fn batch(&mut self, to: PortId, packets: usize) -> &mut Batch {
+        let at = usize::from(self.open[usize::from(to.0)]);
+        let fits = |batch: &&Batch| usize::from(batch.indices.n) + packets <= BURST;
+        let at = if self.batches.get(at).as_ref().is_some_and(fits) { at } else { self.open_batch(to) };
+        &mut self.batches[at]
+    }
+
+    #[inline(never)]
+    fn open_batch(&mut self, to: PortId) -> usize {
+        let at = self.used;
+        if at == self.batches.len() {
+            self.batches.push(Batch::EMPTY);
+        }
+        let batch = &mut self.batches[at];
+        (batch.to, batch.indices.n, batch.edited) = (to, 0, false);
+        self.used += 1;
+        self.open[usize::from(to.0)] = at as u16;
+        at
+    }
+
+    /// What leaves, in the order in which it was decided for each port.
+    #[inline(always)]
+    pub fn batches(&self) -> &[Batch] {
+        &self.batches[..self.used]
+    }
+
+    /// The edits of all batches.
+    #[inline(always)]
+    pub fn edits(&self) -> &Edits {
+        &self.edits
+    }
+
+    /// The same, for a caller that sends batches of this burst later and exchanges them for others.
+    pub fn edits_mut(&mut self) -> &mut Edits {
+        &mut self.edits
+    }
+
+    /// Packets that the pipeline dropped, to be counted at the port that the burst came in by; `None` if there are none.
+    #[inline(always)]
+    pub fn dropped(&self) -> Option<&Tally> {
+        (self.dropped.packets > 0).then_some(&self.dropped)
+    }
+
+    /// Copies of packets beyond the first: what came in plus this equals what left plus what was dropped.
+    #[inline(always)]
+    pub fn replicated(&self) -> u64 {
+        self.replicated
+    }
+
+    /// Units of work of the pipeline beyond what every packet costs.
+    #[inline(always)]
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PORTS: u16 = 5;
+
+    /// What leaves by each port: packet and edit.
+    fn leaving(verdicts: &Verdicts) -> Vec<Vec<(u8, EditId)>> {
+        let mut by_port = vec![vec![]; PORTS.into()];
+        for batch in verdicts.batches() {
+            let indices = batch.indices().as_slice().iter().enumerate();
+            by_port[usize::from(batch.port().0)].extend(indices.map(|(place, &i)| (i, batch.edit(place))));
+        }
+        by_port
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Emit(usize, u16, bool),
+        Run(usize, usize, u16),
+        Drop(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..BURST, 0..PORTS, any::<bool>()).prop_map(|(i, to, edited)| Step::Emit(i, to, edited)),
+            2 => (0..BURST, 0..=BURST, 0..PORTS).prop_map(|(from, to, port)| Step::Run(from, to, port)),
+            1 => (0..BURST).prop_map(Step::Drop),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_emission_leaves_in_order_and_the_sums_agree(
+            bursts in prop::collection::vec(prop::collection::vec(step(), 0..300), 1..4),
+        ) {
+            let mut verdicts = Verdicts::new(PORTS.into());
+            for steps in bursts {
+                verdicts.clear();
+                let mut wanted = vec![vec![]; PORTS.into()];
+                for step in steps {
+                    match step {
+                        Step::Emit(i, to, edited) => {
+                            let edit = if edited { verdicts.edit(&Edit::default()) } else { EditId::NONE };
+                            verdicts.emit(i, PortId(to), edit);
+                            wanted[usize::from(to)].push((i as u8, edit));
+                        }
+                        Step::Run(from, to, port) => {
+                            verdicts.emit_run(from..to, PortId(port));
+                            wanted[usize::from(port)].extend((from..to).map(|i| (i as u8, EditId::NONE)));
+                        }
+                        Step::Drop(i) => verdicts.drop(i, DropReason::NoDestination),
+                    }
+                }
+                verdicts.finish(BURST);
+                prop_assert_eq!(leaving(&verdicts), wanted.clone());
+                let left: usize = wanted.iter().map(Vec::len).sum();
+                let dropped = verdicts.dropped().map_or(0, Tally::dropped);
+                prop_assert_eq!(BURST as u64 + verdicts.replicated(), left as u64 + dropped);
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_without_a_verdict_is_dropped() {
+        let mut verdicts = Verdicts::new(1);
+        verdicts.finish(0);
+        assert!(verdicts.dropped().is_none());
+        verdicts.emit(1, PortId(0), EditId::NONE);
+        verdicts.finish(3);
+        assert_eq!(verdicts.dropped().unwrap().drops[DropReason::NoDestination as usize], 2);
+    }
+}
