@@ -4,7 +4,8 @@
 //! connects to two guests that listen on the sockets and forwards until it is killed.
 
 use engine::{
-    Context, Engine, EngineConfig, Pipeline, Pipelines, Polling, QueueFull, Spread, Verdicts, WorkerConfig,
+    Context, EditId, Engine, EngineConfig, Pipeline, Pipelines, Polling, QueueFull, Spread, Verdicts,
+    WorkerConfig,
 };
 use port::vhost_user::{Options, VhostUser};
 use port::{Burst, PortId};
@@ -15,7 +16,7 @@ struct Wire;
 
 impl Pipeline for Wire {
     fn process(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
-        out.emit_run(0..burst.len(), PortId(1 - context.from.0));
+        out.emit_run(0..burst.len(), PortId(1 - context.from.0), EditId::NONE);
     }
 }
 

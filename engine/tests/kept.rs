@@ -6,8 +6,8 @@ mod common;
 
 use common::Source;
 use engine::{
-    Context, Engine, EngineConfig, HopConfig, Model, Pipeline, PipelineConfig, Pipelines, Polling, Role,
-    Roles, Spread, Verdicts, WorkerConfig,
+    Context, EditId, Engine, EngineConfig, HopConfig, Model, Pipeline, PipelineConfig, Pipelines, Polling,
+    Role, Roles, Spread, Verdicts, WorkerConfig,
 };
 use port::null::Null;
 use port::wrap::{Transmit, Wrappers, wrap};
@@ -66,7 +66,7 @@ struct ToSink;
 
 impl Pipeline for ToSink {
     fn process(&mut self, burst: &mut Burst, _: &Context, out: &mut Verdicts) {
-        out.emit_run(0..burst.len(), SINK);
+        out.emit_run(0..burst.len(), SINK, EditId::NONE);
     }
 }
 

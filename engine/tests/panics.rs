@@ -7,7 +7,7 @@ use common::Source;
 use engine::{
     Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig,
 };
-use port::{Attach, Burst, PortControl, PortFault, PortId, PortStatus, RxQueue, Tally};
+use port::{Attach, Burst, PortControl, PortFault, PortStatus, RxQueue, Tally};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -110,6 +110,15 @@ pub const LONGEST_WIDE: u32 = 66_000;
 pub struct Wide(Seg);
 
 impl Wide {
+    /// `len` bytes from `offset` of `whole`, if they and the margin behind them are inside.
+    #[inline(always)]
+    pub fn slice(whole: Seg, offset: usize, len: usize) -> Option<Self> {
+        if offset.checked_add(len)?.checked_add(MARGIN)? > whole.len() {
+            return None;
+        }
+        Some(Self(whole.split_at(offset).1.split_at(len).0))
+    }
+
     /// The segment.
     #[inline(always)]
     pub fn seg(self) -> Seg {
@@ -290,6 +299,14 @@ mod tests {
         assert!(t.pieces(0x1ff0, 0x30, &mut note).is_some());
         assert_eq!(lens, [0x10, 0x20]);
         assert!(t.pieces(0x2ff0, 0x30, |_| true).is_none());
+    }
+
+    #[test]
+    fn a_wide_slice_has_its_margin() {
+        let region = Region::heap(0, 0, 1024);
+        let whole = region.seg(0, 1024).unwrap();
+        assert_eq!(Wide::slice(whole, 96, 800).map(Wide::seg), region.seg(96, 800));
+        assert!(Wide::slice(whole, 97, 800).is_none() && Wide::slice(whole, usize::MAX, 1).is_none());
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub const HEAD: usize = 128;
 pub(crate) const HEADROOM: usize = 128;
 /// An odd number of lines, so that heads spread over all sets of a cache.
 const SLOT: usize = HEADROOM + LONGEST_HEAD;
+/// No packet is shorter.
+const ETHERNET_HEADER: usize = 14;
+/// Bytes in front of a splice that is done without a call.
+const FRONT: usize = 16;
 /// Longest frame that is sent without a call.
 const MOST_SHORT: usize = 64;
 /// Longest private head of a packet that was made here.
@@ -62,13 +66,25 @@ enum Shape {
     Chained,
 }
 
+/// What is known of the heads of all packets of a burst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Heads {
+    /// They are not loaded.
+    Absent,
+    /// They are somewhere in their slots.
+    Loaded,
+    /// They begin where heads are loaded, behind the headroom.
+    InPlace,
+    /// In addition each packet lies in its head. Then `rest` says nothing.
+    Whole,
+}
+
 /// Up to [`BURST`] packets of one source.
 pub struct Burst {
     slots: Box<Slots>,
     n: usize,
     source: usize,
     now: Now,
-    loaded: bool,
     /// Whether `offload` says anything: most bursts leave nothing to be done, and then it is neither read nor written.
     offloads: bool,
     offload: [Offload; BURST],
@@ -77,8 +93,7 @@ pub struct Burst {
     len: [u32; BURST],
     rest: [Seg; BURST],
     shape: Shape,
-    /// Whether each packet lies in its head, which is where heads are loaded. Then `rest` says nothing.
-    is_short: bool,
+    heads: Heads,
     /// Of no meaning unless packets are [`Shape::Chained`]: most bursts have no packet in several segments, and then this is
     /// not written.
     more: [(u32, u32); BURST],
@@ -147,7 +162,6 @@ impl Burst {
             n: 0,
             source: 0,
             now: Now::default(),
-            loaded: false,
             offloads: false,
             offload: [Offload::NONE; BURST],
             start: [HEADROOM as u16; BURST],
@@ -155,7 +169,7 @@ impl Burst {
             len: [0; BURST],
             rest: [Seg::EMPTY; BURST],
             shape: Shape::Wide,
-            is_short: false,
+            heads: Heads::Absent,
             more: [(0, 0); BURST],
             spill: Vec::with_capacity(SPILL),
             tokens: [Token::default(); BURST],
@@ -178,7 +192,7 @@ impl Burst {
     pub fn begin_limited(&mut self, source: usize, limit: usize) {
         debug_assert!((1..=BURST).contains(&limit));
         (self.n, self.returned, self.source, self.limit) = (0, 0, source, limit);
-        (self.loaded, self.offloads, self.shape, self.is_short) = (false, false, Shape::Wide, false);
+        (self.heads, self.offloads, self.shape) = (Heads::Absent, false, Shape::Wide);
         self.spill.clear();
         self.cargo.clear();
         if self.pins.len() <= source {
@@ -317,7 +331,7 @@ impl Burst {
     /// sees each packet once, under the number that it has from then on if it stays, and the number that it had. Each packet
     /// moves at most once.
     pub fn retain(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
-        self.settle_rests();
+        self.settle();
         let (n, mut to) = (self.n, from);
         for i in from..n {
             if to < i {
@@ -337,7 +351,7 @@ impl Burst {
         (self.start[to], self.head[to], self.len[to]) = (self.start[i], self.head[i], self.len[i]);
         (self.rest[to], self.more[to], self.offload[to]) = (self.rest[i], self.more[i], self.offload[i]);
         self.cargo.swap(to, i);
-        if self.loaded {
+        if self.heads != Heads::Absent {
             self.slots.0[to] = self.slots.0[i];
         }
     }
@@ -440,7 +454,7 @@ impl Burst {
     /// Empties the burst for packets that are made of those of `source`, whose memory they go on lying in.
     pub fn begin_from(&mut self, source: &Burst) {
         self.begin(0);
-        (self.now, self.loaded) = (source.now, true);
+        (self.now, self.heads) = (source.now, Heads::Whole);
         self.pins[0].clone_from(source.pins.get(source.source).unwrap_or(&None));
     }
 
@@ -452,7 +466,7 @@ impl Burst {
         if i == BURST || head.len() > SLOT {
             return None;
         }
-        self.settle_rests();
+        self.settle();
         let start = HEADROOM.min(SLOT - head.len());
         self.slots.0[i][start..start + head.len()].copy_from_slice(head);
         (self.start[i], self.head[i]) = (start as u16, head.len() as u16);
@@ -466,13 +480,57 @@ impl Burst {
         Some(i)
     }
 
+    /// Adds packet `i` of `source`, one segment at most behind its head, as an edit without patches leaves it. `None` where
+    /// heads or edit are too long for that: then nothing was added.
+    #[inline]
+    pub(crate) fn push_spliced(&mut self, source: &Burst, i: usize, edit: &crate::Edit) -> Option<usize> {
+        let (number, (at, strip, insert)) = (self.n, edit.as_splice()?);
+        let (start, head) = (source.start[i] as usize, source.head[i] as usize);
+        let len = (head + insert.len()).checked_sub(strip)?;
+        if source.shape == Shape::Chained || number == BURST || at + strip > head || len > LONGEST_HEAD {
+            return None;
+        }
+        // Copies of fixed lengths, from the front on: what one copies too much the next one overwrites, or nobody reads.
+        let slot = &source.slots.0[i];
+        let front = slot.get(start..)?.first_chunk::<FRONT>()?;
+        let behind = slot.get(start + at + strip..)?.first_chunk::<HEAD>()?;
+        let to = &mut self.slots.0[number][HEADROOM..];
+        if at > FRONT || at + insert.len() + HEAD > to.len() {
+            return None;
+        }
+        *to.first_chunk_mut()? = *front;
+        match insert.first_chunk::<4>() {
+            Some(tag) if insert.len() == 4 => *to[at..].first_chunk_mut()? = *tag,
+            _ => to[at..at + insert.len()].copy_from_slice(insert),
+        }
+        *to[at + insert.len()..].first_chunk_mut()? = *behind;
+        self.add_head(number, len, source.rest(i));
+        Some(number)
+    }
+
+    /// Packet `number`, whose head of `len` bytes stands where heads are loaded, is the next one.
+    #[inline]
+    fn add_head(&mut self, number: usize, len: usize, rest: Seg) {
+        if !rest.is_empty() {
+            self.settle();
+        }
+        self.is_at_least(Shape::Single);
+        (self.start[number], self.head[number]) = (HEADROOM as u16, len as u16);
+        (self.rest[number], self.len[number]) = (rest, (len + rest.len()) as u32);
+        if self.shape == Shape::Chained {
+            self.more[number] = (0, 0);
+        }
+        self.n += 1;
+    }
+
     /// Copies every packet's head into the burst. From here on the source cannot change what is judged. Who needs
     /// heads earlier than the pipeline does may load them; they are loaded once.
     #[inline]
     pub fn load_heads<K: Kernel>(&mut self) {
-        if std::mem::replace(&mut self.loaded, true) {
+        if self.heads != Heads::Absent {
             return;
         }
+        self.heads = Heads::Loaded;
         if self.shape != Shape::Wide {
             return (0..self.n).for_each(|i| self.load_head::<K>(i));
         }
@@ -480,8 +538,9 @@ impl Burst {
         // SAFETY: the segments belong to the map pinned for this source, and all of them were wide.
         unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n]) };
         self.start[..n].fill(HEADROOM as u16);
-        self.is_short = self.len[..n].iter().fold(0, |all, len| all | len) < HEAD as u32;
-        if self.is_short {
+        self.heads = Heads::InPlace;
+        if self.len[..n].iter().fold(0, |all, len| all | len) < HEAD as u32 {
+            self.heads = Heads::Whole;
             return self.head[..n].iter_mut().zip(&self.len).for_each(|(head, len)| *head = *len as u16);
         }
         for ((rest, head), len) in self.rest[..n].iter_mut().zip(&mut self.head).zip(&self.len) {
@@ -491,9 +550,18 @@ impl Burst {
         }
     }
 
-    /// What is done for all packets at once while they are as they were loaded is done for each of them from here on.
+    /// Heads may be anywhere in their slots from here on.
+    #[inline]
+    fn settle(&mut self) {
+        self.settle_rests();
+        self.heads = self.heads.min(Heads::Loaded);
+    }
+
+    /// Packets may have more than their heads from here on.
+    #[inline]
     fn settle_rests(&mut self) {
-        if std::mem::replace(&mut self.is_short, false) {
+        if self.heads == Heads::Whole {
+            self.heads = Heads::InPlace;
             self.rest[..self.n].fill(Seg::EMPTY);
         }
     }
@@ -501,19 +569,19 @@ impl Burst {
     /// What lies behind the head of packet `i`, but for spilled segments.
     #[inline(always)]
     fn rest(&self, i: usize) -> Seg {
-        if self.is_short { Seg::EMPTY } else { self.rest[i] }
+        if self.is_short() { Seg::EMPTY } else { self.rest[i] }
     }
 
-    /// Whether each packet lies in its head, which is where heads are loaded.
+    /// Whether each packet lies in its head, and that where heads are loaded.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
-        self.is_short
+        self.heads == Heads::Whole
     }
 
     /// Leaves every packet wholly where it lies: for who looks at none. Heads may be loaded still.
     #[inline]
     pub fn leave_heads(&mut self) {
-        if !self.loaded {
+        if self.heads == Heads::Absent {
             self.head[..self.n].fill(0);
         }
     }
@@ -567,8 +635,7 @@ impl Burst {
     /// How many packets from the front on begin with these bytes, up to the first that does not.
     #[inline(always)]
     pub fn alike<const N: usize>(&self, bytes: &[u8; N]) -> usize {
-        const { assert!(N <= HEAD) };
-        if !self.is_short {
+        if self.heads < Heads::InPlace || N > ETHERNET_HEADER {
             return (0..self.n).take_while(|i| self.first(*i) == Some(bytes)).count();
         }
         // Every frame has an Ethernet header, and all heads are where they were loaded.
@@ -595,7 +662,7 @@ impl Burst {
         if n > self.start[i] as usize {
             return false;
         }
-        self.settle_rests();
+        self.settle();
         self.start[i] -= n as u16;
         self.head[i] += n as u16;
         self.len[i] += n as u32;
@@ -608,7 +675,7 @@ impl Burst {
         if n > self.head[i] as usize {
             return false;
         }
-        self.settle_rests();
+        self.settle();
         self.start[i] += n as u16;
         self.head[i] -= n as u16;
         self.len[i] -= n as u32;
@@ -636,8 +703,20 @@ impl Burst {
             // SAFETY: by contract.
             return unsafe { to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + len]) };
         }
+        let rest = self.rest[i];
+        let has_long_rest = self.heads == Heads::InPlace
+            && self.shape != Shape::Chained
+            && self.head[i] as usize == HEAD
+            && rest.len() > 2 * MOST_SHORT;
         // SAFETY: by contract.
-        unsafe { self.write_long::<K>(i, to) }
+        unsafe {
+            if !SHORT && has_long_rest {
+                // Long frames: lengths that the kernel knows beforehand.
+                to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + HEAD]);
+                return to.split_at(HEAD).1.copy_from::<K>(rest, rest.len());
+            }
+            self.write_long::<K>(i, to);
+        }
     }
 
     /// The same, apart from the loops that send short frames, so that those stay in registers.
@@ -647,7 +726,17 @@ impl Burst {
     #[inline(never)]
     unsafe fn write_long<K: Kernel>(&self, i: usize, to: Seg) {
         // SAFETY: by contract.
-        unsafe { self.frame(i).write_to::<K>(to) }
+        unsafe {
+            if self.shape == Shape::Chained {
+                return self.frame(i).write_to::<K>(to);
+            }
+            let (i, head) = (i % BURST, self.head[i % BURST] as usize);
+            to.copy_in::<K>(self.head(i));
+            let rest = self.rest(i);
+            if !rest.is_empty() {
+                to.split_at(head).1.copy_from::<K>(rest, rest.len());
+            }
+        }
     }
 
     /// Fills the burst with a frame of our own, of at most [`HEAD`] bytes.
@@ -662,8 +751,8 @@ impl Burst {
         (self.rest[i], self.len[i]) = (Seg::EMPTY, frame.len() as u32);
         self.is_at_least(Shape::Single);
         self.n += 1;
-        // Nothing lies elsewhere, and who would load heads once more would find nothing.
-        self.loaded = true;
+        // Nothing lies elsewhere, so heads are not loaded again.
+        self.heads = self.heads.max(Heads::Loaded);
         true
     }
 }

@@ -83,7 +83,14 @@ impl Edit {
 
     /// Bytes by which the packet becomes longer.
     pub fn growth(&self) -> isize {
-        (self.inserted as isize) - (self.strip as isize)
+        usize::from(self.inserted).cast_signed() - usize::from(self.strip).cast_signed()
+    }
+
+    /// Where bytes are taken out, how many, and those that are put in, if that is all that the edit does.
+    #[inline(always)]
+    pub(crate) fn as_splice(&self) -> Option<(usize, usize, &[u8])> {
+        let insert = &self.insert[..usize::from(self.inserted)];
+        (self.patches == 0).then_some((self.at.into(), self.strip.into(), insert))
     }
 
     fn places(&self) -> impl Iterator<Item = (usize, usize)> {
@@ -147,19 +154,27 @@ impl Burst {
     /// Adds packet `i` of `source` as `edit` leaves it: a private head, behind which the rest stays where it lies. Begun with
     /// [`Burst::begin_from`]. Returns `false` if the edit reaches beyond the packet's head: then nothing was added.
     pub fn push_edited(&mut self, source: &Burst, i: usize, edit: Option<&Edit>) -> bool {
-        let (frame, mut head) = (source.frame(i), [0; HEADROOM + LONGEST_HEAD]);
-        let (len, growth) = match edit {
-            Some(edit) => (edit.apply(frame.head, &mut head), edit.growth()),
-            None => {
-                head[..frame.head.len()].copy_from_slice(frame.head);
-                (Some(frame.head.len()), 0)
-            }
+        let Some(edit) = edit else {
+            return self.push_made(source.head(i), source.frame(i).rest()).is_some();
         };
-        let Some(number) = len.and_then(|len| self.push_made(&head[..len], frame.rest())) else {
-            return false;
+        let growth = edit.growth();
+        let number = match self.push_spliced(source, i, edit) {
+            Some(number) => number,
+            None => match self.push_by_copy(source, i, edit) {
+                Some(number) => number,
+                None => return false,
+            },
         };
-        self.set_offload(number, frame.offload.moved(growth));
+        self.set_offload(number, source.offload(i).moved(growth));
         true
+    }
+
+    /// The same for any head and edit.
+    #[cold]
+    fn push_by_copy(&mut self, source: &Burst, i: usize, edit: &Edit) -> Option<usize> {
+        let (frame, mut head) = (source.frame(i), [0; HEADROOM + LONGEST_HEAD]);
+        let len = edit.apply(frame.head, &mut head)?;
+        self.push_made(&head[..len], frame.rest())
     }
 }
 

@@ -130,7 +130,7 @@ impl Batch {
         self.edited
     }
 
-    #[cold]
+    #[inline]
     fn set_edit(&mut self, edit: EditId) {
         if !std::mem::replace(&mut self.edited, true) {
             self.edits = [EditId::NONE; BURST];
@@ -206,9 +206,9 @@ impl Verdicts {
         self.batch(to, 1).push(i as u8, edit);
     }
 
-    /// Packets `run` leave by `to` as they are.
+    /// Packets `run` leave by `to`, each changed by `edit`.
     #[inline]
-    pub fn emit_run(&mut self, run: Range<usize>, to: PortId) {
+    pub fn emit_run(&mut self, run: Range<usize>, to: PortId, edit: EditId) {
         if run.is_empty() {
             return;
         }
@@ -216,11 +216,11 @@ impl Verdicts {
         self.replicated += u64::from((self.decided & mask).count_ones());
         self.decided |= mask;
         let batch = self.batch(to, run.len());
-        if batch.indices.is_empty() {
+        if batch.indices.is_empty() && edit == EditId::NONE {
             (batch.indices.first, batch.indices.n) = (run.start as u8, run.len() as u8);
             return;
         }
-        run.for_each(|i| batch.push(i as u8, EditId::NONE));
+        run.for_each(|i| batch.push(i as u8, edit));
     }
 
     /// Packet `i` leaves by every port of `to`, as it is. A packet for no port is dropped.
@@ -347,14 +347,15 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Emit(usize, u16, bool),
-        Run(usize, usize, u16),
+        Run(usize, usize, u16, bool),
         Drop(usize),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             4 => (0..BURST, 0..PORTS, any::<bool>()).prop_map(|(i, to, edited)| Step::Emit(i, to, edited)),
-            2 => (0..BURST, 0..=BURST, 0..PORTS).prop_map(|(from, to, port)| Step::Run(from, to, port)),
+            2 => (0..BURST, 0..=BURST, 0..PORTS, any::<bool>())
+                .prop_map(|(from, to, port, edited)| Step::Run(from, to, port, edited)),
             1 => (0..BURST).prop_map(Step::Drop),
         ]
     }
@@ -369,15 +370,17 @@ mod tests {
                 verdicts.clear();
                 let mut wanted = vec![vec![]; PORTS.into()];
                 for step in steps {
+                    let mut edit = |edited| if edited { verdicts.edit(&Edit::default()) } else { EditId::NONE };
                     match step {
                         Step::Emit(i, to, edited) => {
-                            let edit = if edited { verdicts.edit(&Edit::default()) } else { EditId::NONE };
+                            let edit = edit(edited);
                             verdicts.emit(i, PortId(to), edit);
                             wanted[usize::from(to)].push((i as u8, edit));
                         }
-                        Step::Run(from, to, port) => {
-                            verdicts.emit_run(from..to, PortId(port));
-                            wanted[usize::from(port)].extend((from..to).map(|i| (i as u8, EditId::NONE)));
+                        Step::Run(from, to, port, edited) => {
+                            let edit = edit(edited);
+                            verdicts.emit_run(from..to, PortId(port), edit);
+                            wanted[usize::from(port)].extend((from..to).map(|i| (i as u8, edit)));
                         }
                         Step::Drop(i) => verdicts.drop(i, DropReason::NoDestination),
                     }

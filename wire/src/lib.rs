@@ -26,4 +26,4 @@ pub use ipv6::{IPV6_HEADER, Ipv6, UpperLayer};
 pub use layers::{Layers, Version};
 pub use mac::{MacAddress, ParseMacError};
 pub use nd::{Nd, NdKind};
-pub use vlan::{ParseVlanError, TAG_LEN, Tag, VlanId, insert_tag, remove_tag, write_tag};
+pub use vlan::{ParseVlanError, TAG_LEN, Tag, VlanId};

@@ -3,14 +3,12 @@
 //! Adding and removing a tag moves the twelve bytes of the addresses and nothing behind them. The caller owns the
 //! room in front of the frame; these helpers only move bytes inside the slice that they are given.
 
-use crate::{EtherType, HEADER_LEN};
+use crate::EtherType;
 use std::fmt;
 use std::str::FromStr;
 
 /// Bytes of a tag.
 pub const TAG_LEN: usize = 4;
-
-const ADDRESSES: usize = 12;
 
 /// A VLAN that a frame can belong to: 1 to 4094.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,44 +75,24 @@ impl Tag {
     pub const fn with_vlan(self, vlan: u16) -> Self {
         Self(self.0 & 0xf000 | vlan & 0x0fff)
     }
-}
 
-/// Tags the frame that begins [`TAG_LEN`] bytes into `frame`, so that it begins at its start.
-/// `false`, and nothing is changed, when `frame` has no room for a tagged header.
-#[inline]
-pub fn insert_tag(frame: &mut [u8], tag: Tag) -> bool {
-    if frame.len() < HEADER_LEN + TAG_LEN {
-        return false;
+    /// The bytes that a tagged frame has behind its addresses (IEEE 802.1Q clause 9.5).
+    #[inline]
+    #[must_use]
+    pub fn header(self) -> [u8; TAG_LEN] {
+        let ([first, second], [third, fourth]) = (EtherType::VLAN.0.to_be_bytes(), self.0.to_be_bytes());
+        [first, second, third, fourth]
     }
-    frame.copy_within(TAG_LEN..TAG_LEN + ADDRESSES, 0);
-    write_tag(frame, tag)
-}
-
-/// Writes a tag over the four bytes behind the addresses. `false`, and nothing is changed, when there are none.
-#[inline]
-pub fn write_tag(frame: &mut [u8], tag: Tag) -> bool {
-    let Some(place) = frame.get_mut(ADDRESSES..ADDRESSES + TAG_LEN) else { return false };
-    place[..2].copy_from_slice(&EtherType::VLAN.0.to_be_bytes());
-    place[2..].copy_from_slice(&tag.0.to_be_bytes());
-    true
-}
-
-/// Takes the tag out of `frame`, which then begins [`TAG_LEN`] bytes later.
-/// `false`, and nothing is changed, when `frame` has no room for a tagged header.
-#[inline]
-pub fn remove_tag(frame: &mut [u8]) -> bool {
-    if frame.len() < HEADER_LEN + TAG_LEN {
-        return false;
-    }
-    frame.copy_within(..ADDRESSES, TAG_LEN);
-    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ethernet;
+    use crate::{Ethernet, HEADER_LEN};
     use proptest::prelude::*;
+
+    /// Bytes in front of a tag.
+    const ADDRESSES: usize = 12;
 
     #[test]
     fn vlans_0_and_4095_are_not_vlans() {
@@ -125,14 +103,6 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_without_room_for_a_tag_is_left_alone() {
-        let mut short = [7; 17];
-        assert!(!insert_tag(&mut short, Tag(1)) && !remove_tag(&mut short));
-        assert!(!write_tag(&mut short[..15], Tag(1)));
-        assert_eq!(short, [7; 17]);
-    }
-
-    #[test]
     fn a_tag_keeps_its_priority_in_another_vlan() {
         let tag = Tag(0xb00a).with_vlan(0x1014);
         assert_eq!((tag.priority(), tag.drop_eligible(), tag.vlan()), (5, true, 0x14));
@@ -140,18 +110,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tag_put_in_is_read_back_and_taken_out_again(
-            frame in prop::collection::vec(any::<u8>(), HEADER_LEN..128), tci: u16,
-        ) {
-            let mut room = vec![0; TAG_LEN];
-            room.extend(&frame);
-            prop_assert!(insert_tag(&mut room, Tag(tci)));
-            let view = Ethernet::new(&room).unwrap();
+        fn a_tag_put_in_is_read_back(frame in prop::collection::vec(any::<u8>(), HEADER_LEN..128), tci: u16) {
+            let tagged = [&frame[..ADDRESSES], &Tag(tci).header(), &frame[ADDRESSES..]].concat();
+            let view = Ethernet::new(&tagged).unwrap();
             prop_assert_eq!(view.tag(), Some(Tag(tci)));
-            prop_assert_eq!(&room[..12], &frame[..12]);
-            prop_assert_eq!(&room[16..], &frame[12..]);
-            prop_assert!(remove_tag(&mut room));
-            prop_assert_eq!(&room[TAG_LEN..], &frame[..]);
+            prop_assert_eq!(&view.inner_ethertype().0.to_be_bytes()[..], &frame[ADDRESSES..HEADER_LEN]);
         }
     }
 }

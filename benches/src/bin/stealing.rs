@@ -5,12 +5,8 @@
 //! interleaved rounds: all queues on one worker, or two on each; run to completion, or stealing. It judges nothing.
 
 use anyhow::{Context, Result};
-use engine::{
-    Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig,
-};
-use port::{
-    Attach, BURST, Burst, DropReason, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally,
-};
+use engine::{Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig};
+use port::{Attach, BURST, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, RxQueue, Tally};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -93,7 +89,7 @@ impl PortControl for Source {
 struct Work(u32);
 
 impl Pipeline for Work {
-    fn process(&mut self, burst: &mut Burst, _: &Context, out: &mut Verdicts) {
+    fn process(&mut self, burst: &mut Burst, _: &engine::Context, out: &mut Verdicts) {
         for i in 0..burst.len() {
             for turn in 0..self.0 {
                 std::hint::black_box(turn);

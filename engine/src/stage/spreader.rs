@@ -58,7 +58,7 @@ impl Pipeline for Spreader {
                 self.turn
             }
         };
-        verdicts.emit_run(0..burst.len(), PortId(whole as u16));
+        verdicts.emit_run(0..burst.len(), PortId(whole as u16), EditId::NONE);
     }
 }
 

@@ -187,7 +187,7 @@ struct ToOne(u16);
 
 impl Pipeline for ToOne {
     fn process(&mut self, burst: &mut Burst, _: &Context, out: &mut Verdicts) {
-        out.emit_run(0..burst.len(), PortId(self.0));
+        out.emit_run(0..burst.len(), PortId(self.0), EditId::NONE);
     }
 }
 

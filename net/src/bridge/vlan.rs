@@ -76,6 +76,12 @@ impl Form {
         self.tag.vlan()
     }
 
+    /// Whether a packet of this form carries a tag.
+    #[inline]
+    pub(super) fn is_tagged(self) -> bool {
+        self.tagged
+    }
+
     /// What a packet of this form becomes where it leaves by a port configured as `vlan`: every form that a packet leaves in,
     /// by number.
     #[inline]
@@ -90,8 +96,7 @@ impl Form {
 
     /// The edit that gives a packet of this form the form `leaving`; `None` if it stays as it was received.
     pub(super) fn edit(self, leaving: Leaving) -> Option<Edit> {
-        let (ethertype, tag) = (EtherType::VLAN.0.to_be_bytes(), self.tag.0.to_be_bytes());
-        let header = [ethertype[0], ethertype[1], tag[0], tag[1]];
+        let header = self.tag.header();
         let edit = match leaving {
             Leaving::AsReceived => return None,
             Leaving::Tagged => Edit::splice(ADDRESSES, 0, &header),

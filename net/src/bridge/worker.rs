@@ -3,11 +3,13 @@
 //! A burst has one source port, so everything about that port is looked up once; `pass` then decides packet by packet.
 //! Whether VLAN tags are looked at is decided per burst.
 
+mod cache;
 mod pass;
 
 use super::guard::LONGEST;
 use super::ports::{PortTable, Published, View};
 use super::vlan::Form;
+use cache::FlowCache;
 use pass::{Events, LEARNS_PER_BURST, Memo, Pass, Plan};
 use port::{BURST, Burst, Context, EditId, Pipeline, Verdicts};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ pub(super) struct Worker {
     table: Arc<PortTable>,
     /// By port: the last answer that may be given again.
     memos: Vec<Option<Memo>>,
+    cache: FlowCache,
     /// By bridge: up to when aged stations have been swept.
     sweeps: Vec<Sweep>,
     plans: Box<[Plan; BURST]>,
@@ -40,6 +43,7 @@ impl Worker {
             generation: u64::MAX,
             table: Arc::default(),
             memos: vec![None; ports],
+            cache: FlowCache::new(),
             sweeps: Vec::new(),
             plans: Box::new([Plan::default(); BURST]),
             scratch: Box::new([0; LONGEST]),
@@ -69,6 +73,7 @@ impl Worker {
     fn adopt(&mut self, generation: u64, table: Arc<PortTable>) {
         self.sweeps.resize(table.views.len(), Sweep::default());
         self.memos.fill(None);
+        self.cache.clear();
         (self.generation, self.table) = (generation, table);
     }
 }
@@ -102,11 +107,13 @@ impl Worker {
             member,
             view,
             memo,
+            cache: &mut self.cache,
             plans: &mut self.plans,
             out,
             scratch: &mut self.scratch,
             events: Events::default(),
             latest: None,
+            flooding: 0..0,
             edits: [(Form::default(), EditId::NONE); 4],
         };
         match (view.vlan_aware, member.guard.is_some()) {

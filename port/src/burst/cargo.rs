@@ -7,7 +7,7 @@
 //! else's. Taking must therefore be the last thing that is done with a packet, and is never done with one that several
 //! outputs want.
 
-use super::{BURST, Burst, Frame, Shape};
+use super::{BURST, Burst, Frame, Heads, Shape};
 use crate::PortId;
 use mem::Seg;
 use mem::copy::Kernel;
@@ -129,7 +129,7 @@ impl Burst {
             cell.set(Some(buffer));
             return Whole::Not;
         }
-        if self.loaded {
+        if self.heads != Heads::Absent {
             put_back(&mut buffer, self.head(i), self.rest(i));
         }
         Whole::There(buffer)
@@ -152,7 +152,7 @@ impl Burst {
     #[inline]
     fn can_go(&self, i: usize, first: &Buffer, n: u32) -> bool {
         let (from, to) = self.more(i);
-        if !self.loaded {
+        if self.heads == Heads::Absent {
             return true;
         }
         // A head that reached into the second buffer has eaten of it.
@@ -167,7 +167,7 @@ impl Burst {
         let buffers = &self.cargo.buffers[at as usize..(at + n) as usize];
         for (k, cell) in buffers.iter().enumerate() {
             let Some(mut buffer) = cell.take() else { continue };
-            if k == 0 && self.loaded {
+            if k == 0 && self.heads != Heads::Absent {
                 put_back(&mut buffer, self.head(i), self.rest(i));
             }
             each(buffer);

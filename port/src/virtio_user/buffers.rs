@@ -10,10 +10,10 @@
 
 use super::offloads::Words;
 use crate::memory::Memory;
-use crate::{Frame, OFFLOAD_HEADER};
+use crate::{Burst, Frame, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::copy::{Kernel, Portable};
-use mem::{Map, Seg};
+use mem::{Map, Seg, Wide};
 use ring::driver::Post;
 use ring::{Direction, RingFault};
 use std::sync::Arc;
@@ -142,6 +142,12 @@ impl Buffers {
         self.part(id, FRAME, len)
     }
 
+    /// The same, where the line behind each buffer's room is part of the margin; `None` where they lie outside.
+    #[inline(always)]
+    pub(super) fn wide_frame(&self, id: u16, len: usize) -> Option<Wide> {
+        Wide::slice(self.whole, (u64::from(id) * self.stride + FRAME) as usize, len)
+    }
+
     /// The first `len` bytes of buffer `id` itself: what follows a frame's first buffer has no header.
     pub(super) fn continued(&self, id: u16, len: usize) -> Seg {
         self.part(id, FRAME - u64::from(self.header), len)
@@ -208,13 +214,19 @@ impl Buffers {
         unsafe { frame.scatter_to::<K>(places) };
     }
 
-    /// Writes `frame`, which has `len` bytes, into buffer `id`, which has the room.
+    /// Writes packet `i`, which has `len` bytes, into buffer `id`, which has the room. `SHORT`: whether the burst
+    /// [is short](Burst::is_short).
     #[inline(always)]
-    pub(super) fn fill<K: Kernel>(&self, id: u16, frame: &Frame<'_>, len: usize) {
+    pub(super) fn fill<K: Kernel, const SHORT: bool>(
+        &self,
+        id: u16,
+        (burst, i): (&Burst, usize),
+        len: usize,
+    ) {
         let to = self.frame(id, len);
         debug_assert_eq!(to.len(), len);
         // SAFETY: the map is held by `self`; the place has the frame's length, which its caller compared with the
         // room of every buffer.
-        unsafe { frame.write_to::<K>(to) };
+        unsafe { burst.write_to::<K, SHORT>(i, to) };
     }
 }

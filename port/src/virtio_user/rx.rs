@@ -73,7 +73,11 @@ impl<R: DriverRing> Rx<R> {
         }
         self.used[before..n].iter().for_each(|u| self.buffers.prefetch(u.id, self.mergeable || OFFLOADS));
         burst.pin(self.buffers.map());
-        let mut at = 0;
+        let mut at = if self.mergeable || OFFLOADS {
+            self.take_plain::<true>(n.min(room), burst, tally)
+        } else {
+            self.take_plain::<false>(n.min(room), burst, tally)
+        };
         while at < n.min(room) {
             let used = self.used[at];
             let sight = if self.mergeable || OFFLOADS { self.buffers.sight(used.id) } else { Sight::NONE };
@@ -95,6 +99,34 @@ impl<R: DriverRing> Rx<R> {
         self.used.copy_within(at..n, 0);
         self.waiting = n - at;
         Ok(())
+    }
+
+    /// Takes frames of one buffer each, the first of `n`, for as long as they can be carried and their headers say nothing.
+    /// `HEADERS`: whether they may. Returns how many.
+    #[inline(always)]
+    fn take_plain<const HEADERS: bool>(&self, n: usize, burst: &mut Burst, tally: &mut Tally) -> usize {
+        let header = self.buffers.header();
+        let longest = self.buffers.room().min(LONGEST);
+        let mut places = burst.places();
+        let mut is_taken = |(k, used): (usize, &Used)| {
+            if HEADERS {
+                let sight = self.buffers.sight(used.id);
+                if sight.is_marked || self.mergeable && sight.buffers != 1 {
+                    return false;
+                }
+            }
+            let len = used.len.wrapping_sub(header) as usize;
+            let frame = if (SHORTEST..=longest).contains(&len) {
+                self.buffers.wide_frame(used.id, len)
+            } else {
+                None
+            };
+            frame.is_some_and(|frame| places.fill(k, token(*used), frame.seg()))
+        };
+        let taken = self.used[..n].iter().enumerate().position(|next| !is_taken(next)).unwrap_or(n);
+        tally.packets += taken as u64;
+        tally.bytes += burst.filled(taken, true);
+        taken
     }
 
     #[inline(always)]

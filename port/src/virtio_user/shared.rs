@@ -106,7 +106,7 @@ impl<R: DriverRing, K: Kernel> Shared<R, K> {
                 self.buffers.set_words(id, header);
             }
             if len <= self.buffers.room() {
-                self.buffers.fill::<K>(id, &frame, len);
+                self.buffers.fill::<K, false>(id, (burst, pick.into()), len);
             } else {
                 let more = self.buffers.count(len) - 1;
                 self.buffers.fill_several::<K>(id, behind.by_ref().take(more), &frame);

@@ -312,7 +312,11 @@ fn send_all<R: DriverRing, K: Kernel>(
     tally: &mut Tally,
 ) -> Result<usize, RingFault> {
     let marked = burst.has_offloads() || core.headers.are_marked();
-    let run = if marked { send_plain::<R, K, true> } else { send_plain::<R, K, false> };
+    let run = match (marked, burst.is_short()) {
+        (true, _) => send_plain::<R, K, true, false>,
+        (false, false) => send_plain::<R, K, false, false>,
+        (false, true) => send_plain::<R, K, false, true>,
+    };
     let mut done = 0;
     loop {
         done += run(core, burst, &picks[done..], tally);
@@ -325,9 +329,8 @@ fn send_all<R: DriverRing, K: Kernel>(
 }
 
 /// Sends for as long as frames fit into one buffer and there is one. How many were sent. `HEADERS`: whether any header
-/// says something, or is to.
-#[inline(always)]
-fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool>(
+/// says something, or is to. `SHORT`: whether the burst [is short](Burst::is_short).
+fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool, const SHORT: bool>(
     core: &mut Core<R>,
     burst: &Burst,
     picks: &[u8],
@@ -335,15 +338,16 @@ fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool>(
 ) -> usize {
     let (mut done, mut bytes) = (0, 0);
     for &pick in picks {
-        let (frame, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
+        let i = usize::from(pick) % BURST;
+        let len = burst.frame_len(i);
         if len > core.buffers.room() {
             break;
         }
         let Some(id) = core.take() else { break };
         if HEADERS {
-            core.mark(id, &frame);
+            core.mark(id, &burst.frame(i));
         }
-        core.buffers.fill::<K>(id, &frame, len);
+        core.buffers.fill::<K, SHORT>(id, (burst, i), len);
         core.ring.post(core.buffers.to_send(id, len));
         done += 1;
         bytes += len as u64;

@@ -10,7 +10,7 @@ use engine::{Context, Engine, EngineConfig, Merged, Model, Pipeline, Pipelines, 
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::pair::Exchange;
-use port::{Burst, PortControl, PortId};
+use port::{Burst, PortControl};
 use std::time::{Duration, Instant};
 
 /// Names of the switch's ports, and of the load's ends of the same cables.

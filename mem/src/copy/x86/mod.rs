@@ -45,12 +45,14 @@ unsafe fn by_lines<L: Lines>(dst: *mut u8, src: *const u8, len: usize) {
             return L::two(dst.add(len - 2 * LINE), src.add(len - 2 * LINE));
         }
         L::one(dst, src);
-        let mut at = to_next_line(dst);
-        while at + 4 * LINE < len {
-            L::four(dst.add(at), src.add(at));
-            at += 4 * LINE;
+        let (last, last_src) = (dst.add(len - 4 * LINE), src.add(len - 4 * LINE));
+        let first = to_next_line(dst);
+        let (mut dst, mut src) = (dst.add(first), src.add(first));
+        while dst < last {
+            L::four(dst, src);
+            (dst, src) = (dst.add(4 * LINE), src.add(4 * LINE));
         }
-        L::four(dst.add(len - 4 * LINE), src.add(len - 4 * LINE));
+        L::four(last, last_src);
     }
 }
 

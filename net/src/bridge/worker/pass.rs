@@ -2,10 +2,11 @@
 //!
 //! In order of cost: as long as packets have the addresses of the last burst's last packet, the remembered answer is
 //! repeated (`follow_memo`). From the first packet that differs, addresses are read and the table's lines asked for
-//! (`plan`), and only then, packet by packet and in order, sources are confirmed and destinations looked up (`decide`).
+//! (`plan`) unless the flow is one that is remembered (`cache`), and only then, packet by packet and in order, sources are confirmed and destinations looked up (`decide`).
 //!
 //! Each packet is sent to one port, sent to all others, or dropped. Nothing here waits or keeps a packet.
 
+use super::cache::{ADDRESSES, Entry, FlowCache};
 use crate::bridge::fdb::{Fdb, Source};
 use crate::bridge::guard::{Inspected, LONGEST, Reply};
 use crate::bridge::hash::Places;
@@ -15,6 +16,7 @@ use crate::bridge::ports::{Member, PortTable, View};
 use crate::bridge::vlan::{Form, Leaving, NO_VLAN};
 use mem::copy::Portable;
 use port::{BURST, Burst, DropReason, EditId, Now, PortId, Verdicts};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Arp, EtherType, Ethernet};
 
@@ -22,8 +24,9 @@ use wire::{Arp, EtherType, Ethernet};
 /// what a source that changes its address with every packet costs the others on its worker.
 pub(super) const LEARNS_PER_BURST: u32 = 8;
 
-/// Both addresses of a frame.
-const ADDRESSES: usize = 12;
+/// The addresses of a frame and its type; with a tag and the type behind it: all of which decide its form.
+const UNTAGGED_HEADER: usize = 14;
+const TAGGED_HEADER: usize = 18;
 
 /// Who sends to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -36,8 +39,9 @@ pub(super) struct Flow {
 #[derive(Clone, Copy)]
 pub(super) struct Memo {
     flow: Flow,
-    /// The addresses as they stand in a frame of the flow: of meaning where VLAN tags are not looked at.
-    addresses: [u8; ADDRESSES],
+    /// How a frame of the flow begins, and its form: of meaning where VLAN tags are looked at.
+    first: [u8; TAGGED_HEADER],
+    form: Form,
     to: PortId,
     second: u32,
     /// The changes of the source's port and of the destination's.
@@ -62,6 +66,8 @@ impl Memo {
 pub(super) struct Plan {
     flow: Flow,
     form: Form,
+    /// The port that a remembered flow leaves by; nothing else of the plan has a meaning then.
+    known: Option<PortId>,
     source: Places,
     destination: Places,
     lost: Option<DropReason>,
@@ -110,6 +116,7 @@ pub(super) struct Pass<'a> {
     pub(super) member: &'a Member,
     pub(super) view: &'a View,
     pub(super) memo: &'a mut Option<Memo>,
+    pub(super) cache: &'a mut FlowCache,
     pub(super) plans: &'a mut [Plan; BURST],
     pub(super) out: &'a mut Verdicts,
     /// Where a guard copies what it looks into.
@@ -117,6 +124,8 @@ pub(super) struct Pass<'a> {
     pub(super) events: Events,
     /// The last packet whose answer may be given again, and that answer.
     pub(super) latest: Option<(u8, PortId)>,
+    /// Packets that leave by every other port as they are, and for which that is still to be said.
+    pub(super) flooding: Range<usize>,
     /// By form of leaving: the last edit that was made, and for which packets.
     pub(super) edits: [(Form, EditId); 4],
 }
@@ -144,9 +153,10 @@ impl Pass<'_> {
         if !memo.holds(&self.view.bridge.fdb, self.changes, self.second) {
             return 0;
         }
-        if !TAGGED && !GUARDED {
-            let alike = self.burst.alike(&memo.addresses);
-            self.out.emit_run(0..alike, memo.to);
+        if !GUARDED {
+            let alike = self.alike::<TAGGED>(&memo);
+            let edit = if TAGGED { self.edit(memo.to, memo.form) } else { EditId::NONE };
+            self.out.emit_run(0..alike, memo.to, edit);
             return alike;
         }
         for i in 0..self.burst.len() {
@@ -156,6 +166,19 @@ impl Pass<'_> {
             }
         }
         self.burst.len()
+    }
+
+    /// How many packets from the front on belong to the remembered flow and have its form.
+    #[inline(always)]
+    fn alike<const TAGGED: bool>(&self, memo: &Memo) -> usize {
+        fn begins<const N: usize>(first: &[u8; TAGGED_HEADER]) -> &[u8; N] {
+            first.first_chunk().unwrap_or(&[0; N])
+        }
+        match (TAGGED, memo.form.is_tagged()) {
+            (false, _) => self.burst.alike::<ADDRESSES>(begins(&memo.first)),
+            (true, false) => self.burst.alike::<UNTAGGED_HEADER>(begins(&memo.first)),
+            (true, true) => self.burst.alike(&memo.first),
+        }
     }
 
     /// Packet `i`, received in this form, leaves by `to` in the form that this port wants.
@@ -239,6 +262,13 @@ impl Pass<'_> {
         // Nobody has the address zero, so the empty plan stands for no packet that is looked up.
         let mut last = Plan::default();
         for i in from..self.burst.len() {
+            if !TAGGED
+                && !GUARDED
+                && let Some(to) = self.recall(i)
+            {
+                self.plans[i].known = Some(to);
+                continue;
+            }
             let read = self.read::<TAGGED, GUARDED>(i).and_then(|(flow, form)| Ok((self.judge(flow)?, form)));
             last = match read {
                 Ok((flow, form)) => Plan { form, ..self.plan_flow(flow, last) },
@@ -246,6 +276,17 @@ impl Pass<'_> {
             };
             self.plans[i] = last;
         }
+    }
+
+    /// The port that packet `i` leaves by, if its flow is remembered.
+    #[inline(always)]
+    fn recall(&self, i: usize) -> Option<PortId> {
+        // A group has no port to remember.
+        let addresses: &[u8; ADDRESSES] = self.burst.first(i).filter(|addresses| addresses[0] & 1 == 0)?;
+        let entry = self.cache.get(addresses, self.from, self.second)?;
+        let fdb = &self.view.bridge.fdb;
+        let is_steady = entry.changes == [self.changes as u32, fdb.changes(entry.to) as u32];
+        is_steady.then_some(entry.to)
     }
 
     #[inline(always)]
@@ -285,6 +326,11 @@ impl Pass<'_> {
         let mut confirmed = None;
         let mut answer = None;
         for i in from..self.burst.len() {
+            if !TAGGED && let Some(to) = self.plans[i].known {
+                self.end_flood();
+                self.out.emit(i, to, EditId::NONE);
+                continue;
+            }
             let plan = self.plans[i];
             if let Some(reason) = plan.lost {
                 self.out.drop(i, reason);
@@ -323,7 +369,11 @@ impl Pass<'_> {
             // That it is unknown is not worth remembering: a later packet of the burst may make it known.
             answer = to.map(|to| (plan.flow.destination, to));
             self.unicast::<TAGGED>(i, &plan, to, confirmed.is_some());
+            if !TAGGED && self.latest.is_some_and(|(latest, _)| usize::from(latest) == i) {
+                self.remember_flow(i, &plan);
+            }
         }
+        self.end_flood();
         if let Some((i, to)) = self.latest {
             self.remember(i, to);
         }
@@ -377,15 +427,29 @@ impl Pass<'_> {
         (bridge == self.member.bridge).then_some(to)
     }
 
+    /// Remembers the flow of packet `i`, which has just been answered, under the same rule as [`Pass::remember`].
+    #[inline(never)]
+    fn remember_flow(&mut self, i: usize, plan: &Plan) {
+        let (Some((_, to)), Some(&addresses)) = (self.latest, self.burst.first(i)) else { return };
+        let changes = [self.changes as u32, self.view.bridge.fdb.changes(to) as u32];
+        if self.member.guard.is_none() && self.destination(plan) == Some(to) {
+            self.cache.put(Entry { addresses, from: self.from, to, second: self.second, changes });
+        }
+    }
+
     /// Keeps the answer `to` for packet `i` for the next burst. The count of the destination's port has to be older than the
     /// look-up, and which port that is only a look-up says: so there is a second one, once per burst.
     #[inline(never)]
     fn remember(&mut self, i: u8, to: PortId) {
         let plan = self.plans[usize::from(i)];
         let changes = [self.changes, self.view.bridge.fdb.changes(to)];
-        let addresses = *self.burst.first(usize::from(i)).unwrap_or(&[0; ADDRESSES]);
+        let mut first = [0; TAGGED_HEADER];
+        let head = self.burst.head(usize::from(i));
+        let len = head.len().min(TAGGED_HEADER);
+        first[..len].copy_from_slice(&head[..len]);
         if self.destination(&plan) == Some(to) {
-            *self.memo = Some(Memo { flow: plan.flow, addresses, to, second: self.second, changes });
+            let Plan { flow, form, .. } = plan;
+            *self.memo = Some(Memo { flow, first, form, to, second: self.second, changes });
         }
     }
 
@@ -398,6 +462,7 @@ impl Pass<'_> {
         if TAGGED && !self.carries(to, plan.flow.destination.vlan()) {
             return self.out.drop(i, DropReason::VlanDenied);
         }
+        self.end_flood();
         self.emit::<TAGGED>(i, to, plan.form);
         if confirmed {
             self.latest = Some((i as u8, to));
@@ -421,12 +486,40 @@ impl Pass<'_> {
     }
 
     /// Sends packet `i` to every other port that carries its VLAN. Without any it has no verdict, and is dropped as that.
+    #[inline]
     fn flood<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
+        if TAGGED {
+            return self.flood_tagged(i, plan);
+        }
+        if self.flooding.end != i {
+            self.end_flood();
+            self.flooding = i..i;
+        }
+        self.flooding.end = i + 1;
+    }
+
+    fn flood_tagged(&mut self, i: usize, plan: &Plan) {
         let vlan = plan.flow.destination.vlan();
         for &to in &self.view.members {
-            if to != self.from && (!TAGGED || self.carries(to, vlan)) {
-                self.emit::<TAGGED>(i, to, plan.form);
+            if to != self.from && self.carries(to, vlan) {
+                self.emit::<true>(i, to, plan.form);
             }
+        }
+    }
+
+    /// Sends the packets that leave by every other port, before any packet that comes behind them.
+    #[inline(always)]
+    fn end_flood(&mut self) {
+        if !self.flooding.is_empty() {
+            self.emit_flood();
+        }
+    }
+
+    #[inline(never)]
+    fn emit_flood(&mut self) {
+        let packets = std::mem::take(&mut self.flooding);
+        for &to in self.view.members.iter().filter(|to| **to != self.from) {
+            self.out.emit_run(packets.clone(), to, EditId::NONE);
         }
     }
 

@@ -1,0 +1,116 @@
+//! What a worker remembers of many flows: exact matches of both addresses, so that a known flow costs one line instead of
+//! a look-up of its source and one of its destination.
+//!
+//! An entry answers for one second, and only while no station has left the two ports of its flow, as a [`super::pass::Memo`]
+//! does. Entries replace each other: a source that changes its address with every packet makes other flows take the table,
+//! and no more. Places depend on a secret, so no sender chooses which.
+
+use port::PortId;
+use std::hash::{BuildHasher, RandomState};
+
+/// Both addresses of a frame.
+pub(super) const ADDRESSES: usize = 12;
+/// Cache lines, a power of two, of two flows each.
+const LINES: usize = 2048;
+
+/// A flow that was seen in one second: where it came in and where it leaves.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Entry {
+    pub(super) addresses: [u8; ADDRESSES],
+    pub(super) from: PortId,
+    pub(super) to: PortId,
+    pub(super) second: u32,
+    /// The changes of the source's port and of the destination's, by their last 32 bits: in one second there are fewer.
+    pub(super) changes: [u32; 2],
+}
+
+const _: () = assert!(size_of::<Entry>() == 32);
+
+/// Of a second that does not come.
+const NOTHING: Entry =
+    Entry { addresses: [0; ADDRESSES], from: PortId(0), to: PortId(0), second: u32::MAX, changes: [0; 2] };
+
+/// The two entries of one cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([Entry; 2]);
+
+/// The flows of one worker.
+pub(super) struct FlowCache {
+    lines: Box<[Line]>,
+    secret: [u64; 2],
+}
+
+impl FlowCache {
+    pub(super) fn new() -> Self {
+        let secret = RandomState::new();
+        Self {
+            lines: vec![Line([NOTHING; 2]); LINES].into_boxed_slice(),
+            // Odd multipliers lose no bits.
+            secret: [secret.hash_one(0) | 1, secret.hash_one(1) | 1],
+        }
+    }
+
+    /// Forgets all flows.
+    pub(super) fn clear(&mut self) {
+        self.lines.fill(Line([NOTHING; 2]));
+    }
+
+    #[inline(always)]
+    fn place(&self, addresses: &[u8; ADDRESSES]) -> usize {
+        let first = addresses.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+        let last = addresses.last_chunk().map_or(0, |last| u32::from_le_bytes(*last));
+        let mixed = first.wrapping_mul(self.secret[0]).rotate_left(32) ^ u64::from(last);
+        (mixed.wrapping_mul(self.secret[1]) >> (u64::BITS - LINES.ilog2())) as usize
+    }
+
+    /// The entry of these addresses, if a flow with them from port `from` was seen in this second.
+    #[inline(always)]
+    pub(super) fn get(&self, addresses: &[u8; ADDRESSES], from: PortId, second: u32) -> Option<&Entry> {
+        let Line(entries) = self.lines.get(self.place(addresses))?;
+        let is_it =
+            |entry: &&Entry| entry.addresses == *addresses && entry.from == from && entry.second == second;
+        entries.iter().find(is_it)
+    }
+
+    /// Remembers a flow in the place of the older one of its line.
+    pub(super) fn put(&mut self, entry: Entry) {
+        let place = self.place(&entry.addresses);
+        if let Some(Line(entries)) = self.lines.get_mut(place) {
+            *entries = [entry, entries[0]];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(station: u32, second: u32) -> Entry {
+        let mut addresses = [0x52; ADDRESSES];
+        addresses[8..].copy_from_slice(&station.to_be_bytes());
+        Entry { addresses, from: PortId(1), to: PortId(2), second, changes: [0; 2] }
+    }
+
+    #[test]
+    fn a_flow_is_known_for_its_port_and_second() {
+        let (mut cache, flow) = (FlowCache::new(), entry(7, 5));
+        assert!(cache.get(&flow.addresses, PortId(1), 5).is_none());
+        cache.put(flow);
+        assert_eq!(cache.get(&flow.addresses, PortId(1), 5).map(|entry| entry.to), Some(PortId(2)));
+        assert!(cache.get(&flow.addresses, PortId(1), 6).is_none(), "another second");
+        assert!(cache.get(&flow.addresses, PortId(2), 5).is_none(), "another port");
+        assert!(cache.get(&entry(8, 5).addresses, PortId(1), 5).is_none(), "other addresses");
+    }
+
+    #[test]
+    fn most_of_a_thousand_flows_have_a_place_of_their_own() {
+        let mut cache = FlowCache::new();
+        (0..1000).for_each(|station| cache.put(entry(station, 1)));
+        let known =
+            (0..1000).filter(|&station| cache.get(&entry(station, 1).addresses, PortId(1), 1).is_some());
+        // 1,000 flows at random over 2,048 lines of two: about 33 are replaced.
+        assert!(known.count() > 920);
+    }
+}
