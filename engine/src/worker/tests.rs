@@ -13,6 +13,8 @@ use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+mod verdicts;
+
 const PORTS: usize = 70;
 /// Ticks of the clock per nanosecond: so many that real time does not count.
 const TICKS: f64 = 1000.0;

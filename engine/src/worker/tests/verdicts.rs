@@ -1,0 +1,130 @@
+//! Packets that leave several times by one port in different forms, whatever room there is, and pipelines with timers.
+
+use super::*;
+use port::Edit;
+use std::time::Duration;
+
+/// Where the sequence number of a TCP segment without options lies.
+const SEQUENCE: usize = 38;
+
+/// Every packet leaves by port 1 once for each of the sequence numbers from 1 to `.0`, and by port 2 as it was received.
+struct Numbered(u32);
+
+impl Pipeline for Numbered {
+    fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
+        let edits: Vec<EditId> = (1..=self.0)
+            .map(|number| {
+                let mut edit = Edit::default();
+                edit.patch(SEQUENCE, &number.to_be_bytes()).unwrap();
+                verdicts.edit(&edit)
+            })
+            .collect();
+        for i in 0..burst.len() {
+            edits.iter().for_each(|edit| verdicts.emit(i, PortId(1), *edit));
+        }
+        verdicts.emit_run(0..burst.len(), PortId(2), EditId::NONE);
+    }
+}
+
+/// Every packet leaves by port 1 with four bytes more behind its addresses, and by port 2 as it was received.
+struct Tagged;
+
+impl Pipeline for Tagged {
+    fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
+        let edit = verdicts.edit(&Edit::splice(12, 0, &[0x81, 0, 0, 5]).unwrap());
+        verdicts.emit_run(0..burst.len(), PortId(1), edit);
+        verdicts.emit_run(0..burst.len(), PortId(2), EditId::NONE);
+    }
+}
+
+#[test]
+fn a_packet_leaves_by_one_port_in_every_form_and_order_whatever_room_there_is() {
+    let mut bench = Bench::new(1, QueueFull::Wait, Capabilities::NONE);
+    bench.worker.handle(Command::Judge(Box::new(Numbered(5))));
+    let packets = 100;
+    let given = bench.source(0, &tcp(), (tcp().len(), packets), Offload::NONE);
+    bench.outputs[1].lock().unwrap().room = 0;
+    let mut now = 0;
+    while given.lock().unwrap().completed < packets {
+        // The clock stands still, so that every queue is waited for.
+        bench.at(now);
+        bench.worker.round();
+        bench.outputs[1].lock().unwrap().room = 7;
+        now += 1;
+    }
+    let forms: Vec<u32> = (0..packets).flat_map(|_| 1..=5).collect();
+    assert_eq!(bench.outputs[1].lock().unwrap().sequences, forms);
+    assert_eq!(bench.outputs[2].lock().unwrap().sequences, vec![0; packets], "the received head stays");
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn segments_are_made_of_the_packet_as_it_was_edited() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    bench.worker.handle(Command::Judge(Box::new(Tagged)));
+    let given = bench.source(0, &tcp(), (54 + 10_000, 3), segments_of(1000));
+    while given.lock().unwrap().completed < 3 {
+        bench.worker.round();
+    }
+    let [tagged, plain] = [1, 2].map(|port| {
+        let taken = bench.outputs[port].lock().unwrap();
+        (taken.packets, taken.bytes)
+    });
+    assert_eq!((plain.0, plain.1), (30, 3 * (10_000 + 10 * 54)));
+    assert_eq!((tagged.0, tagged.1), (30, plain.1 + 30 * 4));
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn a_packet_that_is_shorter_than_its_edit_is_counted() {
+    struct Long;
+    impl Pipeline for Long {
+        fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
+            let edit = verdicts.edit(&Edit::splice(0, 100, &[]).unwrap());
+            verdicts.emit_run(0..burst.len(), PortId(1), edit);
+        }
+    }
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    bench.worker.handle(Command::Judge(Box::new(Long)));
+    bench.source(0, &[2; 60], (60, 10), Offload::NONE);
+    for _ in 0..3 {
+        bench.worker.round();
+    }
+    assert_eq!(bench.drops(DropReason::TooShort), 10);
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
+    struct Timer(Arc<Mutex<Vec<u64>>>);
+    impl Pipeline for Timer {
+        fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
+
+        fn tick(&mut self, now: Now) -> Option<Now> {
+            self.0.lock().unwrap().push(now.0);
+            (now.0 < 3_000_000).then_some(Now(now.0 + 1_000_000))
+        }
+    }
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    let ticks = Arc::default();
+    bench.worker.handle(Command::Judge(Box::new(Timer(Arc::clone(&ticks)))));
+    for now in [0, 100, 999_000, 1_100_000, 1_200_000, 5_000_000, 9_000_000] {
+        bench.at(now);
+        bench.worker.round();
+    }
+    let ticks = ticks.lock().unwrap().iter().map(|now| now / 100_000).collect::<Vec<_>>();
+    assert_eq!(ticks, [0, 11, 50], "once at the start, then when due");
+    assert_eq!(bench.worker.until_timers(), None, "none runs any more");
+    struct Soon;
+    impl Pipeline for Soon {
+        fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
+
+        fn tick(&mut self, now: Now) -> Option<Now> {
+            Some(Now(now.0 + 2_000_000))
+        }
+    }
+    bench.worker.handle(Command::Judge(Box::new(Soon)));
+    bench.worker.round();
+    let limit = bench.worker.until_timers().unwrap();
+    assert!(limit <= Duration::from_millis(2) && limit > Duration::from_millis(1), "{limit:?}");
+}
