@@ -13,7 +13,7 @@ use crate::work::{self, RECEIVE_PIECES};
 use crate::{Capabilities, Offload};
 use cargo::Cargo;
 use mem::copy::{Kernel, heads};
-use mem::{Map, Seg};
+use mem::{Map, Seg, Wide};
 use ring::Token;
 use std::sync::Arc;
 
@@ -56,9 +56,9 @@ struct Slots([[u8; SLOT]; BURST]);
 pub struct Now(pub u64);
 
 /// What is known of where all packets of a burst lie.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
-    /// Each in one segment that was [`mem::Wide`].
+    /// Each in one segment that was [`Wide`].
     Wide,
     /// Each in one segment.
     Single,
@@ -113,12 +113,25 @@ pub struct Places<'a> {
     rest: &'a mut [Seg],
     len: &'a mut [u32],
     tokens: &'a mut [Token],
+    shape: &'a mut Shape,
 }
 
 impl Places<'_> {
     /// Fills place `k` with a segment of the pinned map. `false` if there are fewer places.
     #[inline(always)]
-    pub fn fill(&mut self, k: usize, token: Token, frame: Seg) -> bool {
+    pub fn fill(&mut self, k: usize, token: Token, frame: Wide) -> bool {
+        self.put(k, token, frame.seg())
+    }
+
+    /// As [`Places::fill`], for a segment without a margin. Heads of the burst are loaded byte by byte then.
+    #[inline(always)]
+    pub fn fill_exact(&mut self, k: usize, token: Token, frame: Seg) -> bool {
+        *self.shape = (*self.shape).max(Shape::Single);
+        self.put(k, token, frame)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, k: usize, token: Token, frame: Seg) -> bool {
         if k >= self.rest.len() || k >= self.len.len() || k >= self.tokens.len() {
             return false;
         }
@@ -294,18 +307,17 @@ impl Burst {
             rest: &mut self.rest[n..][..room],
             len: &mut self.len[n..][..room],
             tokens: &mut self.tokens[returned..][..room],
+            shape: &mut self.shape,
         }
     }
 
-    /// The first `n` of [`Burst::places`] were filled. `wide` says that all of them were [`mem::Wide`] segments. Returns how
-    /// many bytes they have.
+    /// The first `n` of [`Burst::places`] were filled. Returns how many bytes they have.
     #[inline(always)]
-    pub fn filled(&mut self, n: usize, wide: bool) -> u64 {
+    pub fn filled(&mut self, n: usize) -> u64 {
         // At most 64 packets of 64 KiB: the sum fits.
         let bytes: u32 = self.len[self.n..][..n].iter().sum();
         self.n += n;
         self.returned += n;
-        self.is_at_least(if wide { Shape::Wide } else { Shape::Single });
         bytes.into()
     }
 

@@ -1,4 +1,4 @@
-//! Messages with descriptors beside the bytes (`SCM_RIGHTS`, unix(7)).
+//! Messages with descriptors beside the bytes (`SCM_RIGHTS`, unix(7)), and waiting for a socket that carries them.
 //!
 //! Nothing here knows a message. Every descriptor that arrives is owned from its first moment, so that it is
 //! closed whatever happens next, and none is inherited by a child process.

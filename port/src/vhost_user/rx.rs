@@ -81,12 +81,10 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
             headers: &mut self.headers,
             places: burst.places(),
             first,
-            wide: true,
         };
         let taken = self.ring.pop_plain(room, Some(Direction::Read), &mut frames)?;
-        let wide = frames.wide;
         tally.packets += taken as u64;
-        tally.bytes += burst.filled(taken, wide);
+        tally.bytes += burst.filled(taken);
         Ok(())
     }
 
@@ -135,8 +133,6 @@ struct Frames<'a, const HEADER: usize, const HEADERS: bool> {
     places: Places<'a>,
     /// The number of the first packet.
     first: usize,
-    /// Whether every segment was wide.
-    wide: bool,
 }
 
 impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER, HEADERS> {
@@ -146,14 +142,25 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
         if !((HEADER + SHORTEST) as u32..=(HEADER + LONGEST) as u32).contains(&len) {
             return false;
         }
-        let (header, frame) = if let Some(seg) = self.window.translate(address, len) {
-            seg.seg().split_at(HEADER)
-        } else {
-            let (seg, window) = self.translator.beyond_window(address, len);
-            let Some(seg) = seg else { return false };
-            (self.wide, self.window) = (false, window);
-            seg.split_at(HEADER)
-        };
+        if let Some(seg) = self.window.translate(address, len) {
+            let (header, frame) = seg.split_at(HEADER);
+            self.fetch(k, header, frame.seg());
+            return self.places.fill(k, buffer.token(), frame);
+        }
+        // At the end of its region, or in another region than the one before.
+        let (seg, window) = self.translator.beyond_window(address, len);
+        let Some(seg) = seg else { return false };
+        self.window = window;
+        let (header, frame) = seg.split_at(HEADER);
+        self.fetch(k, header, frame);
+        self.places.fill_exact(k, buffer.token(), frame)
+    }
+}
+
+impl<const HEADER: usize, const HEADERS: bool> Frames<'_, HEADER, HEADERS> {
+    /// Fetches the lines of a frame that are read first.
+    #[inline(always)]
+    fn fetch(&mut self, k: usize, header: Seg, frame: Seg) {
         frame.prefetch_read(0);
         if frame.len() > 64 {
             frame.prefetch_read(64);
@@ -161,7 +168,6 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
         if HEADERS {
             self.headers.note(self.first + k, header);
         }
-        self.places.fill(k, buffer.token(), frame)
     }
 }
 

@@ -121,11 +121,11 @@ impl<R: DriverRing> Rx<R> {
             } else {
                 None
             };
-            frame.is_some_and(|frame| places.fill(k, token(*used), frame.seg()))
+            frame.is_some_and(|frame| places.fill(k, token(*used), frame))
         };
         let taken = self.used[..n].iter().enumerate().position(|next| !is_taken(next)).unwrap_or(n);
         tally.packets += taken as u64;
-        tally.bytes += burst.filled(taken, true);
+        tally.bytes += burst.filled(taken);
         taken
     }
 

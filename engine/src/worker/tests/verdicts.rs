@@ -20,7 +20,9 @@ impl Pipeline for Numbered {
             })
             .collect();
         for i in 0..burst.len() {
-            edits.iter().for_each(|edit| verdicts.emit(i, PortId(1), *edit));
+            for edit in &edits {
+                verdicts.emit(i, PortId(1), *edit);
+            }
         }
         verdicts.emit_run(0..burst.len(), PortId(2), EditId::NONE);
     }
@@ -94,36 +96,36 @@ fn a_packet_that_is_shorter_than_its_edit_is_counted() {
     bench.assert_sums_agree();
 }
 
+/// Notes when its timer ran; the next one is due after `period`, until `end`.
+struct Timer {
+    ran: Arc<Mutex<Vec<u64>>>,
+    period: u64,
+    end: u64,
+}
+
+impl Pipeline for Timer {
+    fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
+
+    fn tick(&mut self, now: Now) -> Option<Now> {
+        self.ran.lock().unwrap().push(now.0);
+        (now.0 < self.end).then_some(Now(now.0 + self.period))
+    }
+}
+
 #[test]
 fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
-    struct Timer(Arc<Mutex<Vec<u64>>>);
-    impl Pipeline for Timer {
-        fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
-
-        fn tick(&mut self, now: Now) -> Option<Now> {
-            self.0.lock().unwrap().push(now.0);
-            (now.0 < 3_000_000).then_some(Now(now.0 + 1_000_000))
-        }
-    }
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
-    let ticks = Arc::default();
-    bench.worker.handle(Command::Judge(Box::new(Timer(Arc::clone(&ticks)))));
+    let ran = Arc::default();
+    let timer = |period, end| Box::new(Timer { ran: Arc::clone(&ran), period, end });
+    bench.worker.handle(Command::Judge(timer(1_000_000, 3_000_000)));
     for now in [0, 100, 999_000, 1_100_000, 1_200_000, 5_000_000, 9_000_000] {
         bench.at(now);
         bench.worker.round();
     }
-    let ticks = ticks.lock().unwrap().iter().map(|now| now / 100_000).collect::<Vec<_>>();
-    assert_eq!(ticks, [0, 11, 50], "once at the start, then when due");
+    let times = ran.lock().unwrap().iter().map(|now| now / 100_000).collect::<Vec<_>>();
+    assert_eq!(times, [0, 11, 50], "once at the start, then when due");
     assert_eq!(bench.worker.until_timers(), None, "none runs any more");
-    struct Soon;
-    impl Pipeline for Soon {
-        fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
-
-        fn tick(&mut self, now: Now) -> Option<Now> {
-            Some(Now(now.0 + 2_000_000))
-        }
-    }
-    bench.worker.handle(Command::Judge(Box::new(Soon)));
+    bench.worker.handle(Command::Judge(timer(2_000_000, u64::MAX)));
     bench.worker.round();
     let limit = bench.worker.until_timers().unwrap();
     assert!(limit <= Duration::from_millis(2) && limit > Duration::from_millis(1), "{limit:?}");
