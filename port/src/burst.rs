@@ -6,14 +6,17 @@
 //! pinned: one map per source, replaced only when that source fills the burst anew.
 
 mod cargo;
+mod meta;
 
 pub use cargo::{Route, Whole};
+pub use meta::{ConnectionState, Notes};
 
 use crate::work::{self, RECEIVE_PIECES};
 use crate::{Capabilities, Offload};
 use cargo::Cargo;
 use mem::copy::{Kernel, heads};
 use mem::{Map, Seg, Wide};
+use meta::Meta;
 use ring::Token;
 use std::sync::Arc;
 
@@ -105,6 +108,7 @@ pub struct Burst {
     pins: Vec<Option<Arc<Map>>>,
     cargo: Cargo,
     route: Route,
+    meta: Meta,
 }
 
 /// Places in a burst for packets of one segment each: lists of the same length.
@@ -191,6 +195,7 @@ impl Burst {
             pins: Vec::new(),
             cargo: Cargo::default(),
             route: Route::default(),
+            meta: Meta::default(),
         }
     }
 
@@ -208,6 +213,7 @@ impl Burst {
         (self.heads, self.offloads, self.shape) = (Heads::Absent, false, Shape::Wide);
         self.spill.clear();
         self.cargo.clear();
+        self.meta.clear();
         if self.pins.len() <= source {
             self.pins.resize(source + 1, None);
         }
@@ -344,6 +350,8 @@ impl Burst {
     /// moves at most once.
     pub fn retain(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
         self.settle();
+        // Packets get other numbers.
+        self.meta.clear();
         let (n, mut to) = (self.n, from);
         for i in from..n {
             if to < i {

@@ -28,8 +28,8 @@ impl Spreader {
 
     /// The worker of a flow, or of the port where a packet belongs to no flow.
     #[inline]
-    fn worker(&self, head: &[u8], from: PortId) -> PortId {
-        let hash = self.steering.hash(head).unwrap_or(u32::from(from.0));
+    fn worker(&self, burst: &mut Burst, i: usize, from: PortId) -> PortId {
+        let hash = burst.rss_hash(i, &self.steering).unwrap_or(u32::from(from.0));
         PortId(self.table[entry(hash)].into())
     }
 }
@@ -48,7 +48,7 @@ impl Pipeline for Spreader {
             Order::Flow if self.workers == 1 => 0,
             Order::Flow => {
                 for i in 0..burst.len() {
-                    verdicts.emit(i, self.worker(burst.head(i), context.from), EditId::NONE);
+                    verdicts.emit(i, self.worker(burst, i, context.from), EditId::NONE);
                 }
                 return;
             }

@@ -246,7 +246,7 @@ impl Transmit {
         mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
         let slots = &self.tx[usize::from(to.0)];
         for (pick, place) in picks.iter().zip(&mut self.places) {
-            let hash = self.steering.hash(burst.head(usize::from(*pick)));
+            let hash = burst.rss_hash(usize::from(*pick), &self.steering);
             *place = slots.choose(hash, from.pair) as u8;
         }
         let (places, mut leftover) = (self.places, Batch::new(to));

@@ -1,6 +1,6 @@
 //! The handle of one buffer: where it is and what lies in it, in sixteen bytes.
 
-use crate::Seg;
+use crate::{Seg, Wide};
 use core::ptr::NonNull;
 
 /// One buffer of a pool, with its only owner. Give it back to a [`super::Cache`] of its pool; dropping it loses it.
@@ -130,6 +130,12 @@ impl Buffer {
     pub fn seg(&self) -> Seg {
         // SAFETY: the offset never exceeds the capacity, so this stays inside the buffer or one past its end.
         Seg::new(unsafe { self.start.add(self.headroom()) }, self.about.len.into())
+    }
+
+    /// The same where the buffer has the margin behind its data.
+    #[inline(always)]
+    pub fn wide(&self) -> Option<Wide> {
+        Wide::slice(Seg::new(self.start, self.about.capacity.into()), self.headroom(), self.len())
     }
 
     /// Empties the buffer and starts its data `headroom` bytes in, or at the end if there are not so many.

@@ -3,13 +3,12 @@
 //! What came from another thread lies in buffers that nobody else has. They belong to the burst from
 //! [`Burst::push_cargo`] on, and whoever filled the burst gives back what is left of them ([`Burst::unload`]) when it
 //! is completed. A packet that goes on to yet another thread takes its buffers with it ([`Burst::take_cargo`]), so that
-//! it is not copied again; from then on the burst must not be asked for that packet, because its bytes are somebody
-//! else's. Taking must therefore be the last thing that is done with a packet, and is never done with one that several
-//! outputs want.
+//! it is not copied again; from then on the burst must not be asked for that packet, because its bytes are another
+//! thread's. Taking must therefore be the last thing that is done with a packet, and is never done with one that several
+//! outputs want. Buffers hold a packet as it was received: the head in the burst is a copy and must not be changed.
 
-use super::{BURST, Burst, Frame, Heads, Shape};
+use super::{BURST, Burst, Frame, Shape};
 use crate::PortId;
-use mem::Seg;
 use mem::copy::Kernel;
 use mem::pool::Buffer;
 use std::cell::Cell;
@@ -93,7 +92,7 @@ impl Burst {
             return Err(first);
         }
         let (at, spilled) = (self.cargo.buffers.len(), self.spill.len());
-        let seg = first.seg();
+        let (seg, is_wide) = (first.seg(), first.wide().is_some());
         let mut bytes = seg.len();
         self.cargo.buffers.push(Cell::new(Some(first)));
         for buffer in more {
@@ -103,7 +102,9 @@ impl Burst {
         }
         self.cargo.of.push((at as u32, (self.cargo.buffers.len() - at) as u32));
         self.rest[i] = seg;
-        self.is_at_least(Shape::Single);
+        if !is_wide {
+            self.is_at_least(Shape::Single);
+        }
         if self.spill.len() > spilled {
             self.set_more(i, spilled as u32);
         }
@@ -118,77 +119,38 @@ impl Burst {
         !self.cargo.of.is_empty()
     }
 
-    /// Takes packet `i` if it lies in one buffer as the pipeline left it; otherwise nothing changes. Nobody asks this burst
-    /// for a packet that was taken.
+    /// Takes packet `i` if it lies in one buffer; otherwise nothing changes. The burst must not be asked for a packet that was
+    /// taken.
     #[inline(always)]
     pub fn take_whole(&self, i: usize) -> Whole {
         let Some(&(at, 1)) = self.cargo.of.get(i) else { return Whole::Not };
-        let cell = &self.cargo.buffers[at as usize];
-        let Some(mut buffer) = cell.take() else { return Whole::Gone };
-        if !self.can_go(i, &buffer, 1) {
-            cell.set(Some(buffer));
-            return Whole::Not;
-        }
-        if self.heads != Heads::Absent {
-            put_back(&mut buffer, self.head(i), self.rest(i));
-        }
-        Whole::There(buffer)
+        self.cargo.buffers[at as usize].take().map_or(Whole::Gone, Whole::There)
     }
 
-    /// How many buffers [`Burst::take_cargo`] would take for packet `i`: zero where it has to be copied, `None` where
-    /// somebody has taken it.
+    /// How many buffers [`Burst::take_cargo`] would take for packet `i`: zero if it does not lie in buffers, `None` if it was
+    /// taken.
     #[inline]
     pub fn cargo(&self, i: usize) -> Option<usize> {
         let Some(&(at, n)) = self.cargo.of.get(i) else { return Some(0) };
         let first = &self.cargo.buffers[at as usize];
         // A handle is looked at by taking it out for a moment: a cell lends nothing.
-        let buffer = first.take()?;
-        let fits = self.can_go(i, &buffer, n);
-        first.set(Some(buffer));
-        Some(if fits { n as usize } else { 0 })
+        first.set(Some(first.take()?));
+        Some(n as usize)
     }
 
-    /// Whether packet `i` is whole in its `n` buffers once its head is written back to the first one.
-    #[inline]
-    fn can_go(&self, i: usize, first: &Buffer, n: u32) -> bool {
-        let (from, to) = self.more(i);
-        if self.heads == Heads::Absent {
-            return true;
-        }
-        // A head that reached into the second buffer has eaten of it.
-        to - from == n - 1 && first.headroom() + first.len() - self.rest(i).len() >= self.head(i).len()
-    }
-
-    /// Takes the buffers of packet `i`, which hold it as the pipeline left it. The caller has asked [`Burst::cargo`], and
-    /// nobody asks this burst for the packet any more.
+    /// Takes the buffers of packet `i`, which hold it as it was received. The caller has asked [`Burst::cargo`], and the burst
+    /// must not be asked for the packet any more.
     #[inline]
     pub fn take_cargo(&self, i: usize, mut each: impl FnMut(Buffer)) {
         let Some(&(at, n)) = self.cargo.of.get(i) else { return };
         let buffers = &self.cargo.buffers[at as usize..(at + n) as usize];
-        for (k, cell) in buffers.iter().enumerate() {
-            let Some(mut buffer) = cell.take() else { continue };
-            if k == 0 && self.heads != Heads::Absent {
-                put_back(&mut buffer, self.head(i), self.rest(i));
-            }
-            each(buffer);
-        }
+        buffers.iter().filter_map(Cell::take).for_each(&mut each);
     }
 
     /// Takes every buffer that nobody took, to be given back.
     #[inline]
     pub fn unload(&self) -> impl Iterator<Item = Buffer> {
         self.cargo.buffers.iter().filter_map(Cell::take)
-    }
-}
-
-/// Writes `head` in front of `rest`, which is the end of the buffer's data, where it does not stand there already.
-#[inline]
-fn put_back(buffer: &mut Buffer, head: &[u8], rest: Seg) {
-    buffer.advance(buffer.len() - rest.len());
-    if let Some(place) = buffer.prepend(head.len())
-        && *place != *head
-    {
-        place.copy_from_slice(head);
     }
 }
 
@@ -266,32 +228,29 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_buffers_is_read_like_any_other_and_taken_as_it_was_left() {
+    fn a_packet_in_buffers_is_read_like_any_other_and_taken_as_it_was_received() {
         let mut cache = cache(500);
         let mut burst = Burst::new();
-        for len in [1, 60, 128, 129, 436, 437, 2000] {
+        for len in [1, 60, 128, 129, 308, 309, 436, 437, 2000] {
             burst.begin(0);
             load(&mut cache, &mut burst, &bytes(len));
             burst.load_heads::<Portable>();
             assert_eq!(read(&burst, 0), bytes(len));
-            assert!(burst.grow_head(0, 4));
-            burst.head_mut(0)[..4].copy_from_slice(&[9; 4]);
             assert_eq!(burst.cargo(0), Some(len.div_ceil(436)));
-            let expected = [vec![9; 4], bytes(len)].concat();
-            assert_eq!(taken(&mut cache, &burst, 0), expected, "{len}");
+            assert_eq!(taken(&mut cache, &burst, 0), bytes(len), "{len}");
             assert_eq!(burst.cargo(0), None, "nobody can take it twice");
         }
         assert_eq!(cache.counters().frees, cache.counters().allocations());
     }
 
     #[test]
-    fn a_head_that_has_no_room_or_lies_in_two_buffers_is_copied() {
+    fn what_is_not_taken_is_unloaded() {
         let mut burst = Burst::new();
         let mut tight = cache(HEADROOM as u16 + 100);
         burst.begin(0);
         load(&mut tight, &mut burst, &bytes(150));
         burst.load_heads::<Portable>();
-        assert_eq!((burst.cargo(0), read(&burst, 0)), (Some(0), bytes(150)));
+        assert_eq!((burst.cargo(0), read(&burst, 0)), (Some(2), bytes(150)));
         tight.free_all(burst.unload());
         assert_eq!(tight.counters().frees, 2);
     }
