@@ -128,7 +128,7 @@ impl Places<'_> {
     }
 
     /// As [`Places::fill`], for a segment without a margin. Heads of the burst are loaded byte by byte then.
-    #[inline(always)]
+    #[cold]
     pub fn fill_exact(&mut self, k: usize, token: Token, frame: Seg) -> bool {
         *self.shape = (*self.shape).max(Shape::Single);
         self.put(k, token, frame)

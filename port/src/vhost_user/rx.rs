@@ -142,29 +142,28 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
         if !((HEADER + SHORTEST) as u32..=(HEADER + LONGEST) as u32).contains(&len) {
             return false;
         }
-        if let Some(seg) = self.window.translate(address, len) {
+        let Some(seg) = self.window.translate(address, len) else {
+            // At the end of its region, or in another region than the one before.
+            let (seg, window) = self.translator.beyond_window(address, len);
+            let Some(seg) = seg else { return false };
+            self.window = window;
             let (header, frame) = seg.split_at(HEADER);
-            self.fetch(k, header, frame.seg());
-            return self.places.fill(k, buffer.token(), frame);
-        }
-        // At the end of its region, or in another region than the one before.
-        let (seg, window) = self.translator.beyond_window(address, len);
-        let Some(seg) = seg else { return false };
-        self.window = window;
+            self.note(k, header);
+            return self.places.fill_exact(k, buffer.token(), frame);
+        };
         let (header, frame) = seg.split_at(HEADER);
-        self.fetch(k, header, frame);
-        self.places.fill_exact(k, buffer.token(), frame)
+        frame.seg().prefetch_read(0);
+        if frame.seg().len() > 64 {
+            frame.seg().prefetch_read(64);
+        }
+        self.note(k, header);
+        self.places.fill(k, buffer.token(), frame)
     }
 }
 
 impl<const HEADER: usize, const HEADERS: bool> Frames<'_, HEADER, HEADERS> {
-    /// Fetches the lines of a frame that are read first.
     #[inline(always)]
-    fn fetch(&mut self, k: usize, header: Seg, frame: Seg) {
-        frame.prefetch_read(0);
-        if frame.len() > 64 {
-            frame.prefetch_read(64);
-        }
+    fn note(&mut self, k: usize, header: Seg) {
         if HEADERS {
             self.headers.note(self.first + k, header);
         }

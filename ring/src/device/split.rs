@@ -224,23 +224,26 @@ impl Entries<'_> {
         }
     }
 
+    /// Shows the visitor descriptor `id`, the `k`-th of a call, if its flags are as wanted. Returns whether it is taken.
+    #[inline(always)]
+    fn offer(self, k: usize, id: u16, (mask, want): (u16, u16), visitor: &mut impl VisitPlain) -> bool {
+        let buffer = self.descriptor(id);
+        buffer.flags & mask == want && visitor.visit(k, buffer)
+    }
+
     /// As [`DeviceRing::pop_plain`], for the next `ready` entries.
     #[inline(always)]
     fn plain(
         self,
         ready: usize,
-        (mask, want): (u16, u16),
+        flags: (u16, u16),
         visitor: &mut impl VisitPlain,
     ) -> Result<usize, RingFault> {
-        let mut accept = |k, id| {
-            let buffer = self.descriptor(id);
-            buffer.flags & mask == want && visitor.visit(k, buffer)
-        };
         let mut k = 0;
         while k < ready {
             if let Step::Four(ids) = self.step(k, ready) {
                 for id in ids {
-                    if !accept(k, id) {
+                    if !self.offer(k, id, flags, visitor) {
                         return Ok(k);
                     }
                     k += 1;
@@ -251,7 +254,7 @@ impl Entries<'_> {
             if id > self.mask {
                 return Err(RingFault::NoSuchDescriptor(id));
             }
-            if !accept(k, id & self.mask) {
+            if !self.offer(k, id & self.mask, flags, visitor) {
                 return Ok(k);
             }
             k += 1;
