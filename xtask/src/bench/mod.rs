@@ -1,10 +1,12 @@
 //! `cargo xtask bench peers`: our switch and another one in turn, on the same machine, in the same minute, with the
 //! same guest; only the ratio of two such readings means anything.
 
+mod distance;
 mod guests;
 mod neighbours;
 mod net;
 mod own;
+mod own_guest;
 mod picture;
 mod progress;
 mod report;
@@ -15,7 +17,7 @@ mod scale;
 mod sixtyfour;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -47,9 +49,12 @@ pub(crate) struct PeersArguments {
     /// Rings of the guest [default: split and packed-vec]
     #[arg(long = "ring", value_enum)]
     rings: Vec<Ring>,
-    /// Sizes of the frames in bytes, without their checksum [default: 64 and 1514]
-    #[arg(long = "size", value_name = "BYTES")]
-    sizes: Vec<u16>,
+    /// Whose guest: near CPUs are waited for with our own, and the switches' cycles per packet are printed
+    #[arg(long, value_enum, default_value_t)]
+    guest: Guest,
+    /// Sizes of the frames in bytes, without their checksum [default: 64 and 1514]; with our guest also `mix`
+    #[arg(long = "size", value_name = "BYTES", value_parser = size)]
+    sizes: Vec<String>,
     /// Whom to measure beside [default: all]
     #[arg(long = "peer", value_enum)]
     against: Vec<Peer>,
@@ -93,6 +98,22 @@ enum Peer {
     Ovs,
     /// DPDK as guest and as switch, over one port, beside our guest and our switch
     TestpmdLoop,
+}
+
+/// The guest that is plugged into every switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Guest {
+    /// DPDK's testpmd over virtio-user, which saturates at about 16 Mpps
+    #[default]
+    Dpdk,
+    /// `linerate guest`
+    Own,
+}
+
+/// A size of frames as our guest takes it.
+fn size(text: &str) -> Result<String, String> {
+    let is_size = text == "mix" || text.parse::<u16>().is_ok_and(|bytes| (60..=2048).contains(&bytes));
+    if is_size { Ok(text.to_owned()) } else { Err("expected 60 to 2048 bytes, or `mix`".to_owned()) }
 }
 
 /// How to print the result.
@@ -162,6 +183,9 @@ pub(crate) fn peers(arguments: &PeersArguments) -> Result<()> {
     let arguments = completed(arguments.clone())?;
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
+    if arguments.guest == Guest::Own {
+        return own_guest::run(&arguments, HUGE_PAGES);
+    }
     let bench = Bench::new(&arguments)?;
     let progress = Progress::new(combinations(&arguments).count() * arguments.rounds)?;
     let rows = rows(&arguments, &bench, &progress)?;
@@ -211,18 +235,17 @@ fn publish(arguments: &PeersArguments, rows: &[Row]) -> Result<()> {
 }
 
 fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
-    let folder = &arguments.peers;
-    let found = fs::canonicalize(command::root().join(folder));
-    let hint = "name the folder by --peers FOLDER or LINERATE_PEERS";
-    arguments.peers = found.with_context(|| format!("no peers in {}: {hint}", folder.display()))?;
-    if !arguments.peers.join("compare").is_file() {
-        bail!("{} holds no script `compare`: {hint}", arguments.peers.display());
+    if arguments.guest == Guest::Dpdk {
+        arguments.peers = scripts(&arguments.peers)?;
+        if arguments.sizes.iter().any(|size| size == "mix") {
+            bail!("--size mix: DPDK's guest sends frames of one size; add --guest own");
+        }
     }
     if arguments.rings.is_empty() {
         arguments.rings = vec![Ring::Split, Ring::PackedVec];
     }
     if arguments.sizes.is_empty() {
-        arguments.sizes = vec![64, 1514];
+        arguments.sizes = vec!["64".to_owned(), "1514".to_owned()];
     }
     if arguments.against.is_empty() {
         arguments.against = vec![Peer::Testpmd, Peer::Ovs, Peer::TestpmdLoop];
@@ -241,12 +264,24 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
     Ok(arguments)
 }
 
+/// The folder of the scripts that drive DPDK's guest.
+fn scripts(folder: &Path) -> Result<PathBuf> {
+    let hint = "name the folder by --peers FOLDER or LINERATE_PEERS";
+    let found = fs::canonicalize(command::root().join(folder));
+    let found = found.with_context(|| format!("no peers in {}: {hint}", folder.display()))?;
+    if !found.join("compare").is_file() {
+        bail!("{} holds no script `compare`: {hint}", found.display());
+    }
+    Ok(found)
+}
+
 fn combinations(arguments: &PeersArguments) -> impl Iterator<Item = (Ring, u16, Peer)> + '_ {
     let PeersArguments { rings, sizes, against, .. } = arguments;
     rings.iter().flat_map(move |ring| {
         let speaks = move |peer: &&Peer| !ring.is_memif() || **peer == Peer::Testpmd;
         sizes
             .iter()
-            .flat_map(move |size| against.iter().filter(speaks).map(move |peer| (*ring, *size, *peer)))
+            .filter_map(|size| size.parse().ok())
+            .flat_map(move |size: u16| against.iter().filter(speaks).map(move |peer| (*ring, size, *peer)))
     })
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::own_guest::ours;
 use super::round::Load;
 use super::{PeersArguments, Ring};
 use crate::command;
@@ -29,11 +30,6 @@ pub(super) fn memif(arguments: &PeersArguments, ring: Ring) -> Command {
     command.args(["-c", MEMIF]).env("PEERS", &arguments.peers).env("LINERATE", command::linerate());
     command.env("RING", ring.name());
     command
-}
-
-/// What our guest calls the ring.
-fn ours(ring: Ring) -> &'static str {
-    if ring == Ring::PackedVec { "packed-inorder" } else { ring.name() }
 }
 
 /// How busy the worker of the demonstration was.

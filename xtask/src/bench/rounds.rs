@@ -69,12 +69,12 @@ impl<S: Subject, R> Rounds<S, R> {
 
     /// A field of a subject's readings.
     pub(super) fn all(&self, subject: S, field: fn(&R) -> f64) -> Vec<f64> {
-        self.readings.get(&subject).into_iter().flatten().flatten().map(field).collect()
+        self.of_subject(subject).map(field).collect()
     }
 
     /// The median of what some of a subject's readings have.
     pub(super) fn median_of(&self, subject: S, field: impl Fn(&R) -> Option<f64>) -> Option<f64> {
-        median(self.readings.get(&subject).into_iter().flatten().flatten().filter_map(field).collect())
+        median(self.of_subject(subject).filter_map(field).collect())
     }
 
     /// The median of a subject's readings.
@@ -82,13 +82,25 @@ impl<S: Subject, R> Rounds<S, R> {
         median(self.all(subject, field))
     }
 
+    /// Everything that was measured.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = &S> {
+        self.readings.keys()
+    }
+
+    /// The readings of a subject.
+    pub(super) fn of_subject(&self, subject: S) -> impl Iterator<Item = &R> {
+        self.readings.get(&subject).into_iter().flatten().flatten()
+    }
+
+    /// The readings of two subjects in each round that has both.
+    pub(super) fn both(&self, ours: S, theirs: S) -> impl Iterator<Item = (&R, &R)> {
+        let of = |subject| self.readings.get(&subject).into_iter().flatten();
+        of(ours).zip(of(theirs)).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)))
+    }
+
     /// Ours over theirs in each round that has both.
     pub(super) fn ratios(&self, ours: S, theirs: S, field: fn(&R) -> f64) -> Vec<f64> {
-        let (Some(ours), Some(theirs)) = (self.readings.get(&ours), self.readings.get(&theirs)) else {
-            return Vec::new();
-        };
-        let both = ours.iter().zip(theirs).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
-        both.map(|(a, b)| field(a) / field(b)).collect()
+        self.both(ours, theirs).map(|(a, b)| field(a) / field(b)).collect()
     }
 
     /// The median of the rounds' ratios: what was read in the same round is compared.

@@ -21,7 +21,7 @@ use crate::command;
 use crate::hugepages::HugePages;
 use crate::packages;
 
-const SCRIPT: &str = include_str!("../neighbours.sh");
+const SCRIPT: &str = concat!(include_str!("../hosts.sh"), include_str!("../neighbours.sh"));
 const HUGE_PAGES: u64 = 512;
 /// Longer than any reading takes, beside what is measured.
 const MORE: f64 = 60.0;

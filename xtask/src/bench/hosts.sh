@@ -1,0 +1,50 @@
+# Starts a peer with vhost-user ports that connect to the sockets $FOLDER/NAME for each NAME of $PORTS, and ends it with the
+# shell. Sourced by text in front of a script that makes one reading.
+#   PORTS, SWITCH_CPU, FOLDER
+set -eu
+cd "$FOLDER"
+
+finish() {
+    trap - EXIT
+    for file in vswitchd.pid ovsdb.pid; do
+        [ -f "$file" ] && kill "$(cat "$file")" 2>/dev/null || true
+    done
+    jobs -p | xargs -r kill 2>/dev/null || true
+    wait 2>/dev/null || true
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+start_testpmd() {
+    devices=
+    number=0
+    for name in $PORTS; do
+        devices="$devices --vdev net_vhost$number,iface=$FOLDER/$name,queues=1,client=1"
+        number=$((number + 1))
+    done
+    # Ends with its standard input, which is held open here. Ports 0 and 1 are a pair, and ports 2 and 3.
+    mkfifo commands
+    dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
+        $devices -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=65536 <commands >switch.log 2>&1 &
+    exec 3>commands
+    printf 'set fwd io\nset record-core-cycles on\nstart\n' >&3
+}
+
+start_ovs() {
+    export OVS_RUNDIR="$FOLDER" OVS_LOGDIR="$FOLDER" OVS_DBDIR="$FOLDER"
+    db="unix:$FOLDER/db"
+    mask=$(printf '0x%x' $((1 << SWITCH_CPU)))
+    ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema
+    ovsdb-server conf.db --remote="p$db" --pidfile="$FOLDER/ovsdb.pid" --detach --log-file="$FOLDER/ovsdb.log" 2>/dev/null
+    ovs-vsctl --db="$db" --no-wait init
+    ovs-vsctl --db="$db" --no-wait set Open_vSwitch . other_config:dpdk-init=true other_config:dpdk-socket-mem=512 \
+        other_config:pmd-cpu-mask="$mask" other_config:dpdk-lcore-mask="$mask" \
+        other_config:dpdk-extra="--no-pci --file-prefix=o$$ --single-file-segments"
+    /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk "$db" --pidfile="$FOLDER/vswitchd.pid" --detach \
+        --log-file="$FOLDER/switch.log" 2>/dev/null
+    ovs-vsctl --db="$db" --timeout=20 add-br br0 -- set bridge br0 datapath_type=netdev
+    for name in $PORTS; do
+        ovs-vsctl --db="$db" --timeout=20 add-port br0 "$name" -- set Interface "$name" type=dpdkvhostuserclient \
+            options:vhost-server-path="$FOLDER/$name"
+    done
+}

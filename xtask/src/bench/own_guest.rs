@@ -1,0 +1,306 @@
+//! `cargo xtask bench peers --guest own`: our guest at each switch in turn. The guest is faster than DPDK's, so the rate is
+//! the switch's; the switch's busy cycles per packet stand beside it. A script (`own_guest.sh`) makes one reading. Before and
+//! after each the distance of the two CPUs is measured, and near and far readings are reported apart.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::distance::{self, Distance};
+use super::progress::Progress;
+use super::report::median;
+use super::rounds::{self, Rounds};
+use super::{Output, Peer, PeersArguments, Ring};
+use crate::command;
+use crate::hugepages::HugePages;
+
+const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("own_guest.sh"));
+/// Seconds of a reading, and how much longer it may take.
+const SECONDS: u64 = 3;
+const MORE: u64 = 60;
+
+/// A switch with a ring and a frame size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Case {
+    ring: &'static str,
+    size: &'static str,
+    /// Ours is first.
+    switch: Switch,
+    title: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Switch {
+    Linerate,
+    Testpmd,
+    Ovs,
+}
+
+impl Switch {
+    fn name(self) -> &'static str {
+        match self {
+            Switch::Linerate => "linerate",
+            Switch::Testpmd => "testpmd",
+            Switch::Ovs => "ovs",
+        }
+    }
+}
+
+impl rounds::Subject for Case {
+    fn title(self) -> &'static str {
+        self.title
+    }
+}
+
+/// One reading.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Reading {
+    /// Frames that both devices received, in millions a second.
+    mpps: f64,
+    /// Busy cycles of the switch per packet, if it says.
+    cycles: Option<f64>,
+    /// Of the two CPUs, before and after.
+    distances: [Distance; 2],
+}
+
+impl Reading {
+    /// From what the script printed; `None` if it has another form.
+    fn parse(text: &str, distances: [Distance; 2]) -> Option<Self> {
+        let (first, report) = text.split_once('\n')?;
+        let cycles = first.strip_prefix("cycles ")?.trim().parse().ok().filter(|cycles| *cycles > 0.0);
+        let report: Value = serde_json::from_str(report).ok()?;
+        let devices = report["devices"].as_array()?;
+        let mpps = devices.iter().filter_map(|device| device["rx_mpps"].as_f64()).sum();
+        Some(Self { mpps, cycles, distances })
+    }
+
+    /// Whether the CPUs were near all the time, as far as is known.
+    fn is_near(&self) -> bool {
+        self.distances.iter().all(|distance| distance.is_near())
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [before, after] = self.distances;
+        let cycles = self.cycles.map_or("-".to_owned(), |cycles| format!("{cycles:.0}"));
+        write!(f, "{:.2} Mpps, {cycles} cycles, distance {:.0} and {:.0} ns", self.mpps, before.0, after.0)
+    }
+}
+
+/// Measures every combination in turn, round by round, and prints medians of near and of far readings.
+pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<()> {
+    let cases = cases(arguments);
+    let pages = HugePages::reserve(pages)?;
+    let progress = Progress::new(cases.len() * arguments.rounds)?;
+    let readings = Rounds::take(arguments.rounds, &cases, &progress, |case| {
+        let reading = read(arguments, case);
+        pages.sweep();
+        reading
+    })?;
+    let rows: Vec<_> = [true, false].iter().flat_map(|&near| rows(&cases, &readings, near)).collect();
+    match arguments.output {
+        Output::Table => print!("{}", table(&rows)),
+        Output::Json => println!("{:#}", Value::Array(rows.iter().map(Row::json).collect())),
+    }
+    readings.judge(&progress)
+}
+
+fn cases(arguments: &PeersArguments) -> Vec<Case> {
+    let peer = |peer: &Peer| match peer {
+        Peer::Testpmd => Some(Switch::Testpmd),
+        Peer::Ovs => Some(Switch::Ovs),
+        Peer::TestpmdLoop => None,
+    };
+    let switches: Vec<_> =
+        std::iter::once(Switch::Linerate).chain(arguments.against.iter().filter_map(peer)).collect();
+    let mut cases = Vec::new();
+    for ring in arguments.rings.iter().filter(|ring| !ring.is_memif()) {
+        for size in &arguments.sizes {
+            // A few of them, for as long as the program runs.
+            let size: &'static str = size.clone().leak();
+            let ring = ours(*ring);
+            let case = |switch: &Switch| {
+                let title = format!("{} {ring} {size} B", switch.name()).leak();
+                Case { ring, size, switch: *switch, title }
+            };
+            cases.extend(switches.iter().map(case));
+        }
+    }
+    cases
+}
+
+/// What our guest calls the ring.
+pub(super) fn ours(ring: Ring) -> &'static str {
+    if ring == Ring::PackedVec { "packed-inorder" } else { ring.name() }
+}
+
+fn read(arguments: &PeersArguments, case: Case) -> Result<Reading> {
+    let (host, guest) = (arguments.host_cpu, arguments.guest_cpu);
+    let before = distance::wait_until_near(host, guest)?;
+    let folder = TempDir::with_prefix("linerate-bench-").context("no temporary folder")?;
+    let script = folder.path().join("own_guest.sh");
+    fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=10", &(SECONDS + MORE).to_string(), "bash"]).arg(script);
+    command.env("SUBJECT", case.switch.name()).env("RING", case.ring).env("SIZE", case.size);
+    command.env("SECONDS_EACH", SECONDS.to_string()).env("LINERATE", command::linerate());
+    command.env("SWITCH_CPU", host.to_string()).env("GUEST_CPU", guest.to_string());
+    command.env("FOLDER", folder.path());
+    let said = command::output(&mut command)?;
+    let after = distance::between(host, guest)?;
+    Reading::parse(&said, [before, after]).with_context(|| format!("the script printed {said:?}"))
+}
+
+/// Goals for the ratio of rates of our guest on near CPUs.
+fn goal(case: &Case) -> Option<f64> {
+    match (case.switch, case.ring, case.size) {
+        (Switch::Testpmd, "split", "64") => Some(3.0),
+        (Switch::Testpmd, "packed-inorder", "64") => Some(2.0),
+        (Switch::Ovs, "split", "64") => Some(5.5),
+        (Switch::Ovs, "packed-inorder", "64") => Some(4.0),
+        (Switch::Testpmd, _, "1514" | "mix") => Some(2.2),
+        (Switch::Ovs, _, "1514" | "mix") => Some(3.5),
+        _ => None,
+    }
+}
+
+/// Medians of one case at one distance.
+struct Row {
+    case: Case,
+    near: bool,
+    rounds: usize,
+    mpps: f64,
+    cycles: Option<f64>,
+    /// Our rate over this one's, and our cycles over this one's, in the same rounds.
+    rate: Option<f64>,
+    cycles_ratio: Option<f64>,
+}
+
+fn rows(cases: &[Case], readings: &Rounds<Case, Reading>, near: bool) -> Vec<Row> {
+    cases.iter().filter_map(|case| row(*case, readings, near)).collect()
+}
+
+fn row(case: Case, readings: &Rounds<Case, Reading>, near: bool) -> Option<Row> {
+    let ours = |other: &&Case| {
+        (other.ring, other.size) == (case.ring, case.size) && other.switch == Switch::Linerate
+    };
+    let ours = readings.subjects().find(ours).copied()?;
+    let own: Vec<_> = readings.of_subject(case).filter(|reading| reading.is_near() == near).collect();
+    let both: Vec<_> =
+        readings.both(ours, case).filter(|(a, b)| a.is_near() == near && b.is_near() == near).collect();
+    let is_peer = case.switch != Switch::Linerate;
+    let ratio = |of: &dyn Fn(&Reading) -> Option<f64>| {
+        median(both.iter().filter_map(|(a, b)| Some(of(a)? / of(b)?)).collect()).filter(|_| is_peer)
+    };
+    Some(Row {
+        case,
+        near,
+        rounds: own.len(),
+        mpps: median(own.iter().map(|reading| reading.mpps).collect())?,
+        cycles: median(own.iter().filter_map(|reading| reading.cycles).collect()),
+        rate: ratio(&|reading| Some(reading.mpps)),
+        cycles_ratio: ratio(&|reading| reading.cycles),
+    })
+}
+
+impl Row {
+    fn goal(&self) -> Option<f64> {
+        goal(&self.case).filter(|_| self.near)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "guest": "own",
+            "ring": self.case.ring,
+            "size": self.case.size,
+            "switch": self.case.switch.name(),
+            "near": self.near,
+            "rounds": self.rounds,
+            "mpps": self.mpps,
+            "cycles_per_packet": self.cycles,
+            "rate_ratio": self.rate,
+            "cycles_ratio": self.cycles_ratio,
+            "goal": self.goal(),
+            "met": self.rate.zip(self.goal()).map(|(rate, goal)| rate >= goal),
+        })
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<15} {:>5}  {:<9} {:<5} {:>6} {:>8} {:>8} {:>11} {:>13} {:>5}  result\n",
+        "ring", "bytes", "switch", "CPUs", "rounds", "Mpps", "cycles", "rate ratio", "cycles ratio", "goal"
+    );
+    for row in rows {
+        let number = |value: Option<f64>, digits| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
+        let result =
+            row.rate.zip(row.goal()).map_or("-", |(rate, goal)| if rate >= goal { "met" } else { "missed" });
+        let Case { ring, size, switch, .. } = row.case;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{ring:<15} {size:>5}  {:<9} {:<5} {:>6} {:>8.2} {:>8} {:>11} {:>13} {:>5}  {result}",
+            switch.name(),
+            if row.near { "near" } else { "far" },
+            row.rounds,
+            row.mpps,
+            number(row.cycles, 0),
+            number(row.rate, 2),
+            number(row.cycles_ratio, 2),
+            number(row.goal(), 1),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR: [Distance; 2] = [Distance(90.0), Distance(110.0)];
+
+    fn case(switch: Switch) -> Case {
+        Case { ring: "split", size: "64", switch, title: switch.name() }
+    }
+
+    #[test]
+    fn a_reading_is_what_the_script_prints() {
+        let text = "cycles 83.5\n{\"devices\": [{\"rx_mpps\": 10.5}, {\"rx_mpps\": 10.0}]}\n";
+        let reading = Reading::parse(text, NEAR).unwrap();
+        assert_eq!((reading.mpps, reading.cycles, reading.is_near()), (20.5, Some(83.5), true));
+        assert_eq!(Reading::parse("cycles 0\n{\"devices\": []}", NEAR).unwrap().cycles, None);
+        assert_eq!(Reading::parse("no switch\n", NEAR), None);
+    }
+
+    #[test]
+    fn near_and_far_readings_are_apart_and_compared_round_by_round() {
+        let reading =
+            |mpps, distance| Some(Reading { mpps, cycles: Some(100.0), distances: [Distance(distance); 2] });
+        let readings = Rounds::of([
+            (case(Switch::Linerate), vec![reading(30.0, 100.0), reading(6.0, 900.0), reading(40.0, 100.0)]),
+            (case(Switch::Testpmd), vec![reading(10.0, 100.0), reading(3.0, 900.0), reading(2.0, 900.0)]),
+        ]);
+        let cases = [case(Switch::Linerate), case(Switch::Testpmd)];
+        let near = rows(&cases, &readings, true);
+        assert_eq!((near[1].rounds, near[1].rate, near[1].goal()), (1, Some(3.0), Some(3.0)));
+        let far = rows(&cases, &readings, false);
+        assert_eq!((far[1].rounds, far[1].rate, far[1].goal()), (2, Some(2.0), None));
+        assert!(table(&near).contains("met") && near[0].rate.is_none());
+    }
+
+    #[test]
+    fn the_distance_of_a_cpu_is_measured() {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        let mut cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+        let (Some(one), Some(other)) = (cpus.next(), cpus.next()) else { return };
+        assert!(distance::between(one, other).unwrap().0 > 0.0);
+        assert!(distance::between(one, usize::from(u16::MAX)).is_err());
+        assert!(distance::between(usize::from(u16::MAX), one).is_err());
+    }
+}
