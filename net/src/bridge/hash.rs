@@ -37,8 +37,9 @@ impl Places {
     }
 }
 
+/// Both halves of a product of 128 bits.
 #[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
+pub(super) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

@@ -113,6 +113,7 @@ impl Worker {
             scratch: &mut self.scratch,
             events: Events::default(),
             latest: None,
+            moved: false,
             flooding: 0..0,
             edits: [(Form::default(), EditId::NONE); 4],
         };

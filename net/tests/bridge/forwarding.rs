@@ -28,6 +28,17 @@ fn both_workers_know_what_one_has_learned() {
 }
 
 #[test]
+fn a_remembered_flow_follows_a_station_that_moves_in_the_same_burst() {
+    let mut lab = Lab::free(3);
+    lab.send(2, &[frame(4, BROADCAST, None)]);
+    let known = [frame(5, 4, None), frame(5, 4, None)];
+    (0..2).for_each(|_| assert_eq!(lab.send(1, &known).sent[1].keys().collect::<Vec<_>>(), [&2]));
+    // Station 4 sends by port 1 now, so what port 1 sends to it goes nowhere.
+    let fate = lab.send(1, &[frame(4, 6, None), frame(5, 4, None)]);
+    assert!(fate.sent[1].is_empty(), "{fate:?}");
+}
+
+#[test]
 fn a_frame_to_a_station_at_its_own_port_goes_nowhere() {
     let mut lab = Lab::plain(3);
     lab.send(0, &[frame(1, BROADCAST, None), frame(2, BROADCAST, None)]);

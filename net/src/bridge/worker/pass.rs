@@ -124,6 +124,8 @@ pub(super) struct Pass<'a> {
     pub(super) events: Events,
     /// The last packet whose answer may be given again, and that answer.
     pub(super) latest: Option<(u8, PortId)>,
+    /// Whether a packet of this burst has moved a station, which remembered flows do not know of.
+    pub(super) moved: bool,
     /// Packets that leave by every other port as they are, and for which that is still to be said.
     pub(super) flooding: Range<usize>,
     /// By form of leaving: the last edit that was made, and for which packets.
@@ -278,6 +280,16 @@ impl Pass<'_> {
         }
     }
 
+    /// Plans packet `i`, whose flow was remembered, because a packet before it has moved a station.
+    #[cold]
+    fn plan_anew(&mut self, i: usize) {
+        let read = self.read::<false, false>(i).and_then(|(flow, _)| self.judge(flow));
+        self.plans[i] = match read {
+            Ok(flow) => self.plan_flow(flow, Plan::default()),
+            Err(reason) => Plan { lost: Some(reason), ..Plan::default() },
+        };
+    }
+
     /// The port that packet `i` leaves by, if its flow is remembered.
     #[inline(always)]
     fn recall(&self, i: usize) -> Option<PortId> {
@@ -327,9 +339,12 @@ impl Pass<'_> {
         let mut answer = None;
         for i in from..self.burst.len() {
             if !TAGGED && let Some(to) = self.plans[i].known {
-                self.end_flood();
-                self.out.emit(i, to, EditId::NONE);
-                continue;
+                if !self.moved {
+                    self.end_flood();
+                    self.out.emit(i, to, EditId::NONE);
+                    continue;
+                }
+                self.plan_anew(i);
             }
             let plan = self.plans[i];
             if let Some(reason) = plan.lost {
@@ -393,7 +408,10 @@ impl Pass<'_> {
         match source {
             Source::Refused => self.events.refused += 1,
             Source::Deferred => self.events.deferred += 1,
-            Source::Moved => self.events.moves += 1,
+            Source::Moved => {
+                self.events.moves += 1;
+                self.moved = true;
+            }
             Source::Contested(at) => self.report(key, at),
             Source::Known | Source::Learned | Source::Elsewhere => {}
         }
