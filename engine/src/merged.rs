@@ -77,7 +77,7 @@ pub(crate) fn merge(
             if !inside.handle_commands() {
                 break;
             }
-            inside.worker.run_timers();
+            Guarded(&mut inside.worker).0.run_timers();
             let limit = inside.worker.until_timers();
             drop(inside);
             await_ring(&bell, limit);

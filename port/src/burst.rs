@@ -510,6 +510,10 @@ impl Burst {
         if source.shape == Shape::Chained || number == BURST || at + strip > head || len > LONGEST_HEAD {
             return None;
         }
+        // What lies behind the splice is copied in one piece of fixed length.
+        if head - at - strip > HEAD {
+            return None;
+        }
         // Copies of fixed lengths, from the front on: what one copies too much the next one overwrites, or nobody reads.
         let slot = &source.slots.0[i];
         let front = slot.get(start..)?.first_chunk::<FRONT>()?;

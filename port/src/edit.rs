@@ -154,18 +154,15 @@ impl Burst {
     /// Adds packet `i` of `source` as `edit` leaves it: a private head, behind which the rest stays where it lies. Begun with
     /// [`Burst::begin_from`]. Returns `false` if the edit reaches beyond the packet's head: then nothing was added.
     pub fn push_edited(&mut self, source: &Burst, i: usize, edit: Option<&Edit>) -> bool {
-        let Some(edit) = edit else {
-            return self.push_made(source.head(i), source.frame(i).rest()).is_some();
-        };
-        let growth = edit.growth();
-        let number = match self.push_spliced(source, i, edit) {
-            Some(number) => number,
-            None => match self.push_by_copy(source, i, edit) {
-                Some(number) => number,
-                None => return false,
+        let number = match edit {
+            None => self.push_made(source.head(i), source.frame(i).rest()),
+            Some(edit) => match self.push_spliced(source, i, edit) {
+                None => self.push_by_copy(source, i, edit),
+                number => number,
             },
         };
-        self.set_offload(number, source.offload(i).moved(growth));
+        let Some(number) = number else { return false };
+        self.set_offload(number, source.offload(i).moved(edit.map_or(0, Edit::growth)));
         true
     }
 
@@ -181,8 +178,11 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Offload, Token};
     use mem::copy::Portable;
+    use mem::{Map, Region};
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     fn burst(frame: &[u8]) -> Burst {
         let mut burst = Burst::new();
@@ -209,6 +209,45 @@ mod tests {
         let mut edit = Edit::splice(0, 10, &[]).unwrap();
         edit.patch(9, &[0; 2]).unwrap();
         assert_eq!(edited(&[1; 20], &edit), None);
+    }
+
+    #[test]
+    fn work_that_is_left_moves_with_the_packet_whether_it_is_edited_or_not() {
+        let mut source = burst(&[1; 100]);
+        source.set_offload(0, Offload::with_checksum(34, 16));
+        let mut made = Burst::new();
+        made.begin_from(&source);
+        let edit = Edit::splice(12, 0, &[0; 4]).unwrap();
+        assert!(made.push_edited(&source, 0, None) && made.push_edited(&source, 0, Some(&edit)));
+        assert_eq!(made.offload(0), Offload::with_checksum(34, 16));
+        assert_eq!(made.offload(1), Offload::with_checksum(38, 16));
+    }
+
+    #[test]
+    fn a_head_that_was_pulled_is_edited_whole() {
+        let bytes: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
+        let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
+        let map = Arc::new(Map::new(vec![region.clone()]).unwrap());
+        for pulled in [HEAD, 140, 150, LONGEST_HEAD] {
+            for (at, insert) in [(0, 50), (12, 4), (12, 0), (0, 0)] {
+                let (mut source, mut made) = (Burst::new(), Burst::new());
+                source.begin(0);
+                source.pin(&map);
+                source.push(Token::default(), region.seg(0, 400).unwrap());
+                source.load_heads::<Portable>();
+                assert!(source.pull_head::<Portable>(0, pulled));
+                made.begin_from(&source);
+                let edit = Edit::splice(at, 0, &vec![9; insert]).unwrap();
+                assert!(made.push_edited(&source, 0, Some(&edit)));
+                let mut read = vec![0; made.frame_len(0)];
+                made.frame(0).copy_to::<Portable>(&mut read);
+                assert_eq!(
+                    read,
+                    [&bytes[..at], &vec![9; insert], &bytes[at..]].concat(),
+                    "{pulled} {at} {insert}"
+                );
+            }
+        }
     }
 
     #[test]

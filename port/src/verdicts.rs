@@ -64,12 +64,6 @@ impl Indices {
         self.list[..n].copy_from_slice(&PLACES[first..first + n]);
         self.first = LISTED;
     }
-
-    /// Removes all of them.
-    #[inline(always)]
-    pub fn clear(&mut self) {
-        self.n = 0;
-    }
 }
 
 /// Emissions to one port.
@@ -98,12 +92,6 @@ impl Batch {
             self.set_edit(edit);
         }
         self.indices.push(i);
-    }
-
-    /// Removes all emissions.
-    #[inline(always)]
-    pub fn clear(&mut self) {
-        (self.edited, self.indices.n) = (false, 0);
     }
 
     /// The edit of the emission at this place.
@@ -170,13 +158,6 @@ impl Verdicts {
             dropped: Tally::default(),
             replicated: 0,
             work: 0,
-        }
-    }
-
-    /// Makes room for ports `0..ports`.
-    pub fn grow(&mut self, ports: usize) {
-        if self.open.len() < ports {
-            self.open.resize(ports, CLOSED);
         }
     }
 

@@ -56,7 +56,11 @@ impl Transmit {
         let edits = std::mem::take(&mut delivery.edits);
         let mut source = Source { burst, from, edits: &edits };
         let mut blocked = false;
-        for rest in &mut delivery.rests {
+        for k in 0..delivery.rests.len() {
+            if follows(&delivery.rests, k) {
+                continue;
+            }
+            let rest = &mut delivery.rests[k];
             if rest.cut.is_none() && self.takes(rest.port(), needs) {
                 blocked |= !self.send_run(&mut source, rest, usize::MAX);
             }
@@ -127,10 +131,11 @@ impl Transmit {
     /// that can be gone on with in this turn.
     fn next_cut(&mut self, source: &mut Source<'_>, rests: &mut [Rest], needs: Capabilities) -> Option<u8> {
         let mut next = None;
-        for rest in rests {
-            if self.takes(rest.port(), needs) {
+        for k in 0..rests.len() {
+            if self.takes(rests[k].port(), needs) || follows(rests, k) {
                 continue;
             }
+            let rest = &mut rests[k];
             let covered =
                 |pick: &&u8| self.takes(rest.port(), source.burst.offload(usize::from(**pick)).needs());
             let run = rest.left().iter().take_while(covered).count();
@@ -148,7 +153,11 @@ impl Transmit {
     /// want it in a form of their own come one after the other.
     fn start_cut(&mut self, source: &mut Source<'_>, packet: u8, delivery: &mut Delivery) {
         let (mut taking, mut edited) = (0, None);
-        for rest in delivery.rests.iter_mut().filter(|rest| rest.left().first() == Some(&packet)) {
+        for k in 0..delivery.rests.len() {
+            if delivery.rests[k].left().first() != Some(&packet) || follows(&delivery.rests, k) {
+                continue;
+            }
+            let rest = &mut delivery.rests[k];
             let offload = source.burst.offload(usize::from(packet));
             let edit = source.edits.get(rest.first_edit());
             if self.takes(rest.port(), offload.needs()) || edit.is_some() && taking > 0 {
@@ -282,6 +291,11 @@ impl Transmit {
             self.count_lost(rest.port(), DropReason::SourceStopped, rest.packets());
         }
     }
+}
+
+/// Whether something that is left for the same output comes before rest number `k`.
+fn follows(rests: &[Rest], k: usize) -> bool {
+    rests[..k].iter().any(|rest| rest.port() == rests[k].port() && !rest.is_done())
 }
 
 /// The packet that was cut is done with at every output that took part.

@@ -105,7 +105,9 @@ impl Transmit {
             let slots = &self.tx[usize::from(to.0)];
             let behind = if slots.queues.is_empty() { behind } else { 0 };
             let rough = slots.rough * batch.indices().as_slice().len() as u64;
-            if self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
+            // What is left of an earlier batch for the same port goes first.
+            let follows = self.rests.iter().any(|rest| rest.port() == to);
+            if follows || self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
                 self.rests.push(Rest::new(*batch));
             } else if !self.send_emissions(burst, from, Emissions::all(batch), verdicts.edits()) {
                 self.rests.push(Rest::new(self.leftover));
@@ -161,6 +163,8 @@ impl Transmit {
                 self.leftover.push(emissions.indices()[place], emissions.edit(place));
             }
         }
+        // No map stays mapped for a burst that was sent.
+        made.unpin();
         self.edited = Some(made);
         is_done
     }

@@ -53,6 +53,8 @@ impl Vlan {
 pub(super) struct Form {
     tag: Tag,
     tagged: bool,
+    /// Whether the tag that the packet carries names no VLAN, so that it is another one where the packet leaves tagged.
+    priority: bool,
 }
 
 impl Form {
@@ -67,7 +69,8 @@ impl Form {
         let hides_another =
             tag.is_some() && matches!(vlan, Vlan::Access(_)) && frame.inner_ethertype() == EtherType::VLAN;
         let own = vlan.classify(tag).filter(|_| !hides_another).ok_or(DropReason::VlanDenied)?;
-        Ok(Self { tag: tag.unwrap_or_default().with_vlan(own), tagged: tag.is_some() })
+        let priority = tag.is_some_and(|tag| tag.vlan() == 0);
+        Ok(Self { tag: tag.unwrap_or_default().with_vlan(own), tagged: tag.is_some(), priority })
     }
 
     /// The VLAN that the packet is in.
@@ -88,6 +91,7 @@ impl Form {
     pub(super) fn leaving(self, vlan: &Vlan) -> Leaving {
         match (self.tagged, vlan.tags(self.vlan())) {
             (false, false) => Leaving::AsReceived,
+            (true, true) if !self.priority => Leaving::AsReceived,
             (false, true) => Leaving::Tagged,
             (true, false) => Leaving::Untagged,
             (true, true) => Leaving::Retagged,

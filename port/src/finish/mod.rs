@@ -14,7 +14,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::burst::LONGEST_HEAD;
+use crate::burst::{HEADROOM, LONGEST_HEAD};
 use crate::{BadOffload, Burst};
 use mem::copy::Portable;
 use pieces::Pieces;
@@ -23,12 +23,15 @@ use plan::Plan;
 /// Most segments of one packet: 64 KiB in pieces of 88 bytes, the least that TCP may agree on, and some more.
 pub const MOST_SEGMENTS: usize = 1024;
 
+/// Longest head that a packet may come with: one that was pulled longer, or has grown by an edit.
+const MOST_HEAD: usize = HEADROOM + LONGEST_HEAD;
+
 /// A packet that is being finished.
 #[derive(Debug)]
 pub struct Finishing {
     plan: Plan,
     /// The packet's first bytes: all headers, and what else the source's burst had of them.
-    head: [u8; LONGEST_HEAD],
+    head: [u8; MOST_HEAD],
     have: usize,
     /// Bytes of payload that are sent already.
     sent: usize,
@@ -42,10 +45,10 @@ impl Finishing {
     /// # Errors
     /// [`BadOffload`]: the work contradicts the packet's headers, or there would be too many segments.
     pub fn start(source: &Burst, i: usize) -> Result<Self, BadOffload> {
-        let (frame, mut head) = (source.frame(i), [0; LONGEST_HEAD]);
+        let (frame, mut head) = (source.frame(i), [0; MOST_HEAD]);
         let plan = Plan::of(frame.head, frame.offload, source.frame_len(i))?;
         let have = frame.head.len().max(plan.private());
-        if have > LONGEST_HEAD || have > source.frame_len(i) {
+        if have > MOST_HEAD || have > source.frame_len(i) {
             return Err(BadOffload);
         }
         frame.copy_to::<Portable>(&mut head[..have]);
@@ -74,7 +77,7 @@ impl Finishing {
         let payload = self.plan.payload(self.next);
         // Of the payload, the front of the first packets is private already.
         let private = (self.have - headers).saturating_sub(self.sent).min(payload);
-        let mut head = [0; LONGEST_HEAD];
+        let mut head = [0; MOST_HEAD];
         head[..headers].copy_from_slice(&self.head[..headers]);
         let from = headers + self.sent.min(self.have - headers);
         head[headers..headers + private].copy_from_slice(&self.head[from..from + private]);

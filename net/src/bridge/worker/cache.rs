@@ -75,11 +75,12 @@ impl FlowCache {
         entries.iter().find(is_it)
     }
 
-    /// Remembers a flow in the place of the older one of its line.
+    /// Remembers a flow, in its own place or else in that of the older one of its line.
     pub(super) fn put(&mut self, entry: Entry) {
         let place = self.place(&entry.addresses);
         if let Some(Line(entries)) = self.lines.get_mut(place) {
-            *entries = [entry, entries[0]];
+            let is_same = (entries[0].addresses, entries[0].from) == (entry.addresses, entry.from);
+            *entries = [entry, if is_same { entries[1] } else { entries[0] }];
         }
     }
 }

@@ -449,6 +449,10 @@ impl Pass<'_> {
     #[inline(never)]
     fn remember_flow(&mut self, i: usize, plan: &Plan) {
         let (Some((_, to)), Some(&addresses)) = (self.latest, self.burst.first(i)) else { return };
+        if self.recall(i).is_some() {
+            // By a packet of this burst.
+            return;
+        }
         let changes = [self.changes as u32, self.view.bridge.fdb.changes(to) as u32];
         if self.member.guard.is_none() && self.destination(plan) == Some(to) {
             self.cache.put(Entry { addresses, from: self.from, to, second: self.second, changes });
