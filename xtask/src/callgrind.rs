@@ -24,6 +24,8 @@ const TRAFFIC: [&str; 8] = ["pair", "many", "flood", "vlan", "merge", "staged", 
 const COUNTED: &str = "--toggle-collect=*guard*switch_part*";
 /// A limit is what was measured and this much more, so that another release of the compiler does not trip over it.
 const SLACK: f64 = 1.05;
+/// The same for traffic whose flows lie in the flow cache where a secret says.
+const SLACK_OF_MANY: f64 = 1.15;
 
 /// What to do with the counts.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -154,13 +156,14 @@ fn judge(rows: &[Row]) -> Result<()> {
 
 fn text(rows: &[Row]) -> String {
     let mut text = "# Most instructions per packet of the fast path: by ring, bytes of a frame, traffic.\n\
-                    # Written by `cargo xtask callgrind --update` as what was counted and five per cent more.\n"
+                    # Written by `cargo xtask callgrind --update` as what was counted and five per cent more (many: fifteen).\n"
         .to_owned();
     for row in rows {
         if row.traffic == TRAFFIC[0] {
             let _ = writeln!(text, "\n[{}.{}]", row.ring, row.size);
         }
-        let _ = writeln!(text, "{} = {:.1}", row.traffic, row.measured * SLACK);
+        let slack = if row.traffic == "many" { SLACK_OF_MANY } else { SLACK };
+        let _ = writeln!(text, "{} = {:.1}", row.traffic, row.measured * slack);
     }
     text
 }
