@@ -46,7 +46,7 @@ end_cycles() {
     esac
 }
 
-"$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --cpu "$GUEST_CPU" \
+"$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --packets 256 --cpu "$GUEST_CPU" \
     --seconds "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 }')" -o json >guest.json 2>guest.log &
 guest=$!
 for name in $PORTS; do
