@@ -24,7 +24,7 @@ start_testpmd() {
     done
     # Ends with its standard input, which is held open here. Ports 0 and 1 are a pair, and ports 2 and 3.
     mkfifo commands
-    dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
+    stdbuf -oL dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
         $devices -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=65536 <commands >switch.log 2>&1 &
     exec 3>commands
     printf 'set fwd io\nset record-core-cycles on\nstart\n' >&3

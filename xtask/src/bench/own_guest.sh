@@ -20,7 +20,7 @@ begin_cycles() {
     case "$SUBJECT" in
         linerate) "$LINERATE" --control "$FOLDER/c" workers show -o json >before.json ;;
         testpmd) printf 'clear fwd stats all\n' >&3 ;;
-        ovs) ovs-appctl -t "$FOLDER"/ovs-vswitchd.*.ctl dpif-netdev/pmd-stats-clear ;;
+        ovs) ovs-appctl -t "$FOLDER"/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-clear ;;
     esac
 }
 
@@ -40,7 +40,7 @@ end_cycles() {
             sed -n 's/.*CPU cycles\/packet=\([0-9.]*\).*/\1/p' switch.log | tail -n 1 | grep . || echo 0
             ;;
         ovs)
-            ovs-appctl -t "$FOLDER"/ovs-vswitchd.*.ctl dpif-netdev/pmd-stats-show |
+            ovs-appctl -t "$FOLDER"/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-show |
                 sed -n 's/.*avg processing cycles per packet: \([0-9.]*\).*/\1/p' | head -n 1 | grep . || echo 0
             ;;
     esac
