@@ -514,7 +514,7 @@ impl Burst {
         if head - at - strip > HEAD {
             return None;
         }
-        // Copies of fixed lengths, from the front on: what one copies too much the next one overwrites, or nobody reads.
+        // Copies of fixed lengths, from the front on: what one copies too much is overwritten by the next one or lies behind the head.
         let slot = &source.slots.0[i];
         let front = slot.get(start..)?.first_chunk::<FRONT>()?;
         let behind = slot.get(start + at + strip..)?.first_chunk::<HEAD>()?;
@@ -667,7 +667,7 @@ impl Burst {
         self.slots.0[..self.n].iter().position(|slot| !is_alike(slot)).unwrap_or(self.n)
     }
 
-    /// The same, for editing.
+    /// The private first bytes of packet `i`, to be changed for every output.
     #[inline(always)]
     pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
         let start = self.start[i] as usize;
@@ -691,19 +691,6 @@ impl Burst {
         self.head[i] += n as u16;
         self.len[i] += n as u32;
         self.set_offload(i, self.offload(i).moved(n.cast_signed()));
-        true
-    }
-
-    /// Takes `n` bytes off the front of packet `i`. `false` when the head is shorter than that.
-    pub fn shrink_head(&mut self, i: usize, n: usize) -> bool {
-        if n > self.head[i] as usize {
-            return false;
-        }
-        self.settle();
-        self.start[i] += n as u16;
-        self.head[i] -= n as u16;
-        self.len[i] -= n as u32;
-        self.set_offload(i, self.offload(i).moved(-n.cast_signed()));
         true
     }
 

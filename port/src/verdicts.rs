@@ -204,16 +204,9 @@ impl Verdicts {
         run.for_each(|i| batch.push(i as u8, edit));
     }
 
-    /// Packet `i` leaves by every port of `to`, as it is. A packet for no port is dropped.
+    /// Packet `i` leaves by every port of `to`, as it is.
     pub fn flood(&mut self, i: usize, to: impl Iterator<Item = PortId>) {
-        let mut copies = 0;
-        for port in to {
-            self.emit(i, port, EditId::NONE);
-            copies += 1;
-        }
-        if copies == 0 {
-            self.drop(i, DropReason::NoDestination);
-        }
+        to.for_each(|port| self.emit(i, port, EditId::NONE));
     }
 
     /// Packet `i`, or one more copy of it, is dropped.

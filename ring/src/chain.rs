@@ -58,16 +58,6 @@ impl Descriptor {
         Token::plain(self.link)
     }
 
-    /// Writes this over `to` field by field. Assigned as a whole it goes through the stack, as two stores of eight
-    /// bytes and a load of sixteen, for which a processor has to wait until both stores have left its pipeline.
-    #[inline(always)]
-    pub(crate) fn put(self, to: &mut Self) {
-        to.address = self.address;
-        to.len = self.len;
-        to.flags = self.flags;
-        to.link = self.link;
-    }
-
     /// Whether the chain is this one plain buffer.
     #[inline(always)]
     pub fn is_plain(self) -> bool {

@@ -1,7 +1,7 @@
 //! The pipeline of an Rx stage: which worker a packet is for.
 //!
-//! Ports in its verdicts are numbers of workers. A table of many more entries than there are workers stands between hash and worker, as
-//! in a network card, so that workers' shares are even.
+//! Ports in its verdicts are numbers of workers. A table of many more entries than there are workers stands between hash
+//! and worker, as in a network card, so that workers' shares are even.
 
 use crate::model::Order;
 use port::{Burst, Context, EditId, Pipeline, PortId, Spread, Steering, Verdicts};

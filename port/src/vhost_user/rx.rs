@@ -12,7 +12,6 @@ use crate::eventfd;
 use crate::header::{self, Allowed, Headers};
 use crate::vhost::Features;
 use crate::work::{self, RECEIVE_DESCRIPTORS};
-
 use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::{MapCell, Seg, Translator, Window};
 use ring::device::{DeviceRing, Packed, Split, VisitPlain};
@@ -277,7 +276,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
     fn take_one(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<usize, PortFault> {
         let mut chain = std::mem::take(&mut self.descriptors);
         chain.clear();
-        let token = self.pop(&mut chain);
+        let token = self.ring.pop_any(&mut self.translator, &mut chain);
         let taken = match token {
             Ok(Some(token)) => self.chain(&chain, token, burst, tally),
             Ok(None) => Ok(()),
@@ -292,18 +291,5 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
             self.plain::<false>(burst, tally)?;
         }
         Ok(walked)
-    }
-
-    /// The descriptors of the buffer in front, whatever its form.
-    fn pop(&mut self, chain: &mut Vec<Descriptor>) -> Result<Option<Token>, RingFault> {
-        let token = self.ring.pop_chain(&mut self.translator, chain)?;
-        if token.is_some() {
-            return Ok(token);
-        }
-        self.ring.pop_plain(1, None, &mut |d: Descriptor| {
-            chain.push(d);
-            true
-        })?;
-        Ok(chain.first().map(|d| d.token()))
     }
 }

@@ -410,18 +410,8 @@ impl<R: DeviceRing> Core<R> {
     #[cold]
     fn stock_odd(&mut self) -> Result<(), PortFault> {
         self.chain_descriptors.clear();
-        self.chain = self.ring.pop_chain(&mut self.translator, &mut self.chain_descriptors)?;
-        if self.chain.is_some() {
-            self.walked += self.chain_descriptors.len() as u64;
-            return Ok(());
-        }
-        let chain = &mut self.chain_descriptors;
-        self.ring.pop_plain(1, None, &mut |d: Descriptor| {
-            chain.push(d);
-            true
-        })?;
-        self.chain = self.chain_descriptors.first().map(|d| d.token());
-        self.chain_descriptors.iter().try_for_each(|d| Direction::Write.check(d.flags))?;
+        self.chain = self.ring.pop_any(&mut self.translator, &mut self.chain_descriptors)?;
+        self.walked += self.chain_descriptors.len() as u64;
         Ok(())
     }
 

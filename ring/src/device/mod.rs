@@ -112,6 +112,27 @@ pub trait DeviceRing: Send + Sized + 'static {
         chain: &mut Vec<Descriptor>,
     ) -> Result<Option<Token>, RingFault>;
 
+    /// Takes what is in front, whatever its form: appends its descriptors to `chain`. Returns its token, or `None` if nothing is
+    /// available.
+    #[cold]
+    fn pop_any(
+        &mut self,
+        translator: &mut Translator,
+        chain: &mut Vec<Descriptor>,
+    ) -> Result<Option<Token>, RingFault> {
+        let token = self.pop_chain(translator, chain)?;
+        if token.is_some() {
+            return Ok(token);
+        }
+        let mut token = None;
+        self.pop_plain(1, None, &mut |d: Descriptor| {
+            chain.push(d);
+            token = Some(d.token());
+            true
+        })?;
+        Ok(token)
+    }
+
     /// Takes up to `max` heads. `translator` is asked only for indirect tables.
     #[inline]
     fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
@@ -119,7 +140,7 @@ pub trait DeviceRing: Send + Sized + 'static {
         sweep.chain.clear();
         let mut heads = sweep.heads.iter_mut();
         sweep.len =
-            self.pop_plain(max, None, &mut |d: Descriptor| heads.next().map(|head| d.put(head)).is_some())?;
+            self.pop_plain(max, None, &mut |d: Descriptor| heads.next().map(|head| *head = d).is_some())?;
         if sweep.len < max
             && let Some(token) = self.pop_chain(translator, &mut sweep.chain)?
         {

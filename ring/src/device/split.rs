@@ -88,12 +88,6 @@ impl Split {
     }
 
     #[inline(always)]
-    fn head(&self, ahead: usize) -> u16 {
-        let slot = usize::from(self.taken.wrapping_add(ahead as u16) & self.mask);
-        self.available.load16(RING + slot * 2, Ordering::Relaxed)
-    }
-
-    #[inline(always)]
     fn entries(&self) -> Entries<'_> {
         let (available, descriptors) = (self.available.view(), self.descriptors.view());
         Entries { available, descriptors, taken: self.taken, mask: self.mask }
@@ -241,23 +235,23 @@ impl Entries<'_> {
     ) -> Result<usize, RingFault> {
         let mut k = 0;
         while k < ready {
-            if let Step::Four(ids) = self.step(k, ready) {
-                for id in ids {
-                    if !self.offer(k, id, flags, visitor) {
+            match self.step(k, ready) {
+                Step::Four(ids) => {
+                    for id in ids {
+                        if !self.offer(k, id, flags, visitor) {
+                            return Ok(k);
+                        }
+                        k += 1;
+                    }
+                }
+                Step::One(id) if id > self.mask => return Err(RingFault::NoSuchDescriptor(id)),
+                Step::One(id) => {
+                    if !self.offer(k, id & self.mask, flags, visitor) {
                         return Ok(k);
                     }
                     k += 1;
                 }
-                continue;
             }
-            let id = self.id(k);
-            if id > self.mask {
-                return Err(RingFault::NoSuchDescriptor(id));
-            }
-            if !self.offer(k, id & self.mask, flags, visitor) {
-                return Ok(k);
-            }
-            k += 1;
         }
         Ok(k)
     }
@@ -317,7 +311,7 @@ impl DeviceRing for Split {
         if self.ready(1)? == 0 {
             return Ok(None);
         }
-        let id = self.head(0);
+        let id = self.entries().id(0);
         if id >= self.layout.size {
             return Err(RingFault::NoSuchDescriptor(id));
         }

@@ -2,7 +2,8 @@
 //!
 //! In order of cost: as long as packets have the addresses of the last burst's last packet, the remembered answer is
 //! repeated (`follow_memo`). From the first packet that differs, addresses are read and the table's lines asked for
-//! (`plan`) unless the flow is one that is remembered (`cache`), and only then, packet by packet and in order, sources are confirmed and destinations looked up (`decide`).
+//! (`plan`) unless the flow is one that is remembered (`cache`), and only then, packet by packet and in order, sources are
+//! confirmed and destinations looked up (`decide`).
 //!
 //! Each packet is sent to one port, sent to all others, or dropped. Nothing here waits or keeps a packet.
 
@@ -271,11 +272,7 @@ impl Pass<'_> {
                 self.plans[i].known = Some(to);
                 continue;
             }
-            let read = self.read::<TAGGED, GUARDED>(i).and_then(|(flow, form)| Ok((self.judge(flow)?, form)));
-            last = match read {
-                Ok((flow, form)) => Plan { form, ..self.plan_flow(flow, last) },
-                Err(reason) => Plan { lost: Some(reason), ..Plan::default() },
-            };
+            last = self.plan_one::<TAGGED, GUARDED>(i, last);
             self.plans[i] = last;
         }
     }
@@ -283,11 +280,16 @@ impl Pass<'_> {
     /// Plans packet `i`, whose flow was remembered, because a packet before it has moved a station.
     #[cold]
     fn plan_anew(&mut self, i: usize) {
-        let read = self.read::<false, false>(i).and_then(|(flow, _)| self.judge(flow));
-        self.plans[i] = match read {
-            Ok(flow) => self.plan_flow(flow, Plan::default()),
+        self.plans[i] = self.plan_one::<false, false>(i, Plan::default());
+    }
+
+    #[inline(always)]
+    fn plan_one<const TAGGED: bool, const GUARDED: bool>(&mut self, i: usize, last: Plan) -> Plan {
+        let read = self.read::<TAGGED, GUARDED>(i).and_then(|(flow, form)| Ok((self.judge(flow)?, form)));
+        match read {
+            Ok((flow, form)) => Plan { form, ..self.plan_flow(flow, last) },
             Err(reason) => Plan { lost: Some(reason), ..Plan::default() },
-        };
+        }
     }
 
     /// The port that packet `i` leaves by, if its flow is remembered.
