@@ -47,7 +47,7 @@ impl End {
     pub fn receive<K: Kernel>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<()> {
         self.rx.rx(burst, tally)?;
         burst.load_heads::<K>();
-        self.rx.complete(burst);
+        self.rx.complete(burst.tokens());
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ use crate::command::{Event, QueueKey, Retired, Serial, Weight};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::debts::Debts;
-use crate::hop::Hops;
+use crate::hop::{Hops, store};
 use crate::link::Link;
 use crate::sleeper::Sleeper;
 use account::Level;
@@ -239,7 +239,7 @@ impl Worker {
         }
         let slot = &mut self.rx[at];
         slot.account.charge(self.out.spent, &mut self.level);
-        slot.queue.complete(burst);
+        complete(&mut *slot.queue, burst);
         slot.dirty = true;
         let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
         if slot.account.is_hop && beyond > 0 {
@@ -381,4 +381,13 @@ fn received(burst: &Burst, from: QueueKey) -> Context {
 fn origin(burst: &Burst) -> QueueKey {
     let route = burst.route();
     QueueKey { port: route.from, pair: route.pair }
+}
+
+/// Gives the buffers of a burst back: to its queue, or to the pool if the burst owns them.
+#[inline(always)]
+fn complete(queue: &mut dyn RxQueue, burst: &Burst) {
+    queue.complete(burst.tokens());
+    if burst.has_cargo() {
+        store::with(|cache| cache.free_all(burst.unload()));
+    }
 }

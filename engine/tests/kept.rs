@@ -11,7 +11,7 @@ use engine::{
 };
 use port::null::Null;
 use port::wrap::{Transmit, Wrappers, wrap};
-use port::{Burst, PortFault, PortId, RxQueue, Tally};
+use port::{Burst, PortFault, PortId, RxQueue, Tally, Token};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl RxQueue for Once {
         Ok(())
     }
 
-    fn complete(&mut self, _: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     fn notify(&mut self) {}
 
@@ -55,10 +55,6 @@ impl RxQueue for Once {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }
 

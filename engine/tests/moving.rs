@@ -9,7 +9,7 @@ use engine::placement::{QueueName, Seats};
 use engine::{
     Context, Engine, EngineConfig, EngineError, Model, Pipeline, Pipelines, Spread, Verdicts, WorkerConfig,
 };
-use port::{BURST, Burst, DropReason, PortFault, PortId, RxQueue, Tally};
+use port::{BURST, Burst, DropReason, PortFault, PortId, RxQueue, Tally, Token};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ impl RxQueue for Endless {
         Ok(())
     }
 
-    fn complete(&mut self, _: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     fn notify(&mut self) {}
 
@@ -53,10 +53,6 @@ impl RxQueue for Endless {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 
     fn is_bound(&self) -> bool {

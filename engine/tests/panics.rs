@@ -7,7 +7,7 @@ use common::Source;
 use engine::{
     Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig,
 };
-use port::{Attach, Burst, PortControl, PortFault, PortStatus, RxQueue, Tally};
+use port::{Attach, Burst, PortControl, PortFault, PortStatus, RxQueue, Tally, Token};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ impl RxQueue for Endless {
         Ok(())
     }
 
-    fn complete(&mut self, _: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     fn notify(&mut self) {}
 
@@ -43,10 +43,6 @@ impl RxQueue for Endless {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }
 

@@ -14,7 +14,7 @@ use port::finish::Finishing;
 use port::vhost::Features;
 use port::vhost_user::QUEUES;
 use port::vhost_user::setup::QueueSetup;
-use port::{Burst, RxQueue, Tally, TxQueue};
+use port::{Burst, QueueState, RxQueue, Tally, TxQueue};
 use ring::mock::{BUFFERS, Mock, REGION, RINGS, USER};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -159,7 +159,7 @@ fn whole(mock: &Mock) -> Map {
 struct Play {
     from: Guest,
     to: Guest,
-    rx: Box<dyn RxQueue>,
+    rx: Vec<Box<dyn RxQueue>>,
     /// One handle, or two of a forked queue.
     tx: Vec<Box<dyn TxQueue>>,
     burst: Burst,
@@ -203,7 +203,7 @@ impl Drop for Ending<'_> {
 
 impl Play {
     fn new(from: Guest, to: Guest, raced: bool) -> Self {
-        let rx = (QUEUES.rx)(&from.setup()).expect("the mock's layout is right");
+        let rx = vec![(QUEUES.rx)(&from.setup()).expect("the mock's layout is right")];
         let tx = vec![(QUEUES.tx)(&to.setup()).expect("the mock's layout is right")];
         Self { from, to, rx, tx, burst: Burst::new(), made: Burst::new(), raced }
     }
@@ -236,12 +236,12 @@ impl Play {
         let before = if self.raced { vec![] } else { self.from.buffers() };
         let mut tally = Tally::default();
         self.burst.begin(0);
-        let taken = self.rx.rx(&mut self.burst, &mut tally);
+        let taken = self.rx[0].rx(&mut self.burst, &mut tally);
         let (n, lost) = (self.burst.len(), tally.dropped() as usize);
         assert_eq!(tally.packets as usize, n + lost, "what was taken is in the burst or counted as lost");
         self.burst.load_heads::<Portable>();
         self.send(script, n);
-        self.rx.complete(&self.burst);
+        self.rx[0].complete(self.burst.tokens());
         assert!(self.raced || before == self.from.buffers(), "a sender's buffers were written");
         if taken.is_err() {
             self.restart_rx(None);
@@ -286,13 +286,13 @@ impl Play {
     }
 
     fn ask(&mut self, script: &mut Script<'_>) {
-        self.rx.notify();
+        self.rx[0].notify();
         self.tx.iter_mut().for_each(|tx| tx.notify());
-        self.rx.prefetch();
-        if script.byte() & 1 == 0 && self.rx.arm().is_err() {
+        self.rx[0].prefetch();
+        if script.byte() & 1 == 0 && self.rx[0].arm().is_err() {
             return self.restart_rx(None);
         }
-        self.rx.disarm();
+        self.rx[0].disarm();
     }
 
     /// The front end changes its memory; every handle takes the change over, as at a burst boundary.
@@ -300,7 +300,7 @@ impl Play {
         self.burst.unpin();
         if script.byte() & 1 == 0 {
             self.from.change_map(script);
-            if self.rx.refresh().is_err() {
+            if self.rx[0].refresh().is_err() {
                 self.restart_rx(None);
             }
         } else {
@@ -335,22 +335,28 @@ impl Play {
     /// The front end stops a ring and starts it where it stopped.
     fn restart(&mut self, script: &mut Script<'_>) {
         if script.byte() & 1 == 0 {
-            let base = self.rx.base();
-            self.restart_rx(Some(base));
+            let state = self.rx.pop().map(|rx| rx.freeze());
+            self.restart_rx(base(state));
         } else {
-            let base = self.tx[0].base();
-            self.restart_tx(Some(base));
+            let state = self.tx.pop().map(|tx| tx.freeze());
+            self.restart_tx(base(state));
         }
     }
 
     fn restart_rx(&mut self, base: Option<u32>) {
         self.burst.unpin();
         self.from.start_again(base);
-        self.rx = (QUEUES.rx)(&self.from.setup()).expect("a ring starts at the base that it reported");
+        self.rx = vec![(QUEUES.rx)(&self.from.setup()).expect("a ring starts at the base that it reported")];
     }
 
     fn restart_tx(&mut self, base: Option<u32>) {
         self.to.start_again(base);
         self.tx = vec![(QUEUES.tx)(&self.to.setup()).expect("a ring starts at the base that it reported")];
     }
+}
+
+/// Where a queue that was frozen stopped.
+fn base(state: Option<QueueState>) -> Option<u32> {
+    let Some(QueueState::Ring { base }) = state else { panic!("a ring has a base") };
+    Some(base)
 }

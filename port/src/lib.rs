@@ -29,8 +29,8 @@ mod spool;
 mod steering;
 pub mod stream;
 pub mod tap;
-mod tickets;
 mod timer;
+mod transmit;
 mod verdicts;
 pub mod vhost;
 pub mod vhost_user;
@@ -45,10 +45,12 @@ pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
 pub use pipeline::{Context, Pipeline, Pipelines, PortObserver};
 pub use queue::{
-    Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, Tally, TxQueue,
+    Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueState, QueueStatus, RxQueue, Tally,
+    TxQueue,
 };
 pub use ring::Token;
 pub use steering::{Spread, Steering};
+pub use transmit::Slots;
 pub use verdicts::{Batch, Indices, Verdicts};
 
 /// What a thread that is going to use queues does first, so that its first burst does not have to.

@@ -4,7 +4,8 @@
 //! time and moves between control and worker as a whole, so it needs no locks; a transmit queue that several
 //! workers use is forked into one handle each.
 
-use crate::{Burst, Capabilities, DropReason, Now, PortFault, work};
+use crate::{Burst, Capabilities, DropReason, Now, PortFault, Slots, work};
+use ring::Token;
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -46,6 +47,21 @@ impl Tally {
     }
 }
 
+/// What a stopped queue leaves for the queue that takes its ring over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueState {
+    /// Nothing: the next queue begins anew, with memory or descriptors of its own.
+    #[default]
+    Fresh,
+    /// A virtqueue in the memory of the other side.
+    Ring {
+        /// Where it goes on, as `GET_VRING_BASE` and `SET_VRING_BASE` encode it. Split: the next available index, which is also
+        /// the used index. Packed: bits 0-14 next available, bit 15 its wrap counter, bits 16-30 next used, bit 31 its wrap
+        /// counter.
+        base: u32,
+    },
+}
+
 /// Where packets enter.
 pub trait RxQueue: Send {
     /// Fetches the lines that the next `rx` reads first. Called a little before it.
@@ -56,8 +72,9 @@ pub trait RxQueue: Send {
     /// count in `tally` and are returned to the source with the others.
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault>;
 
-    /// Returns the buffers of a burst that this queue filled, oldest burst first. One publish.
-    fn complete(&mut self, burst: &Burst);
+    /// Returns buffers that this queue took ([`Burst::tokens`]). One publish. Buffers of another party's memory come back in the
+    /// order in which they were taken; buffers of memory of our own may come back in any order, some of them later.
+    fn complete(&mut self, buffers: &[Token]);
 
     /// Tells the source, if it wants to be told, about everything published since the last call. The caller has
     /// executed one sequentially consistent fence since then.
@@ -75,8 +92,10 @@ pub trait RxQueue: Send {
     /// Takes over a changed memory map; called at a burst boundary with no burst of this queue outstanding.
     fn refresh(&mut self) -> Result<(), PortFault>;
 
-    /// The next available entry, as `GET_VRING_BASE` reports it.
-    fn base(&self) -> u32;
+    /// Ends the queue. Returns the state that another one goes on from, in this process or in another.
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Fresh
+    }
 
     /// Whether only the thread that first uses it may use it, so that no other worker can take it over.
     fn is_bound(&self) -> bool {
@@ -107,10 +126,31 @@ pub trait TxQueue: Send {
         Capabilities::NONE
     }
 
-    /// Whether a packet of `len` bytes could be taken now. Asked before packets are made in software for this queue; a queue
-    /// that cannot know returns `true`.
-    fn has_room(&mut self, _len: usize) -> bool {
-        true
+    /// How many frames of `len` bytes could be reserved now, at least; `usize::MAX` if the queue cannot tell. 0 means that the
+    /// queue is full.
+    fn room(&mut self, len: usize) -> usize {
+        let _ = len;
+        usize::MAX
+    }
+
+    /// Takes places for frames of these lengths, in order, for the caller to write ([`Slots::write`],
+    /// [`Slots::write_packet`]). Returns how many lengths are done with: the rest found the queue full. A frame that the queue
+    /// could never take is counted in `tally` and has no slot.
+    ///
+    /// The handle must not be used for anything else until [`TxQueue::commit`], which comes in the same burst.
+    fn reserve(&mut self, lengths: &[u32], slots: &mut Slots, tally: &mut Tally) -> Result<usize, PortFault> {
+        let _ = tally;
+        slots.stage(lengths)
+    }
+
+    /// Sends the frames of `slots`, all of which are written, and empties it.
+    fn commit(&mut self, slots: &mut Slots, tally: &mut Tally) -> Result<(), PortFault> {
+        slots.send_staged(tally, |burst, picks, tally| self.tx(burst, picks, tally))
+    }
+
+    /// Takes back the places of frames that have been sent.
+    fn reap(&mut self) -> Result<(), PortFault> {
+        Ok(())
     }
 
     /// Whether the queue may keep packets back that it was given, to send several at once. Then whoever owns it calls
@@ -140,8 +180,10 @@ pub trait TxQueue: Send {
     /// As [`RxQueue::refresh`].
     fn refresh(&mut self) -> Result<(), PortFault>;
 
-    /// As [`RxQueue::base`].
-    fn base(&self) -> u32;
+    /// As [`RxQueue::freeze`]. Other handles of the queue must not be used any more.
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Fresh
+    }
 }
 
 /// What a port's control side asks of the engine, for its own port only. Each call returns when every worker

@@ -142,7 +142,7 @@ proptest! {
             prop_assert_ne!(burst.len(), 0);
             got += burst.len();
             prop_assert_eq!(send(tx.as_mut(), &burst).unwrap().0, burst.len());
-            rx.complete(&burst);
+            rx.complete(burst.tokens());
         }
         prop_assert_eq!(b.used(), bytes);
         prop_assert_eq!(a.used().len(), frames.len());

@@ -93,7 +93,7 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
             return all;
         }
         all.extend((0..burst.len()).map(|i| hand::read(&burst, i)));
-        rx.complete(&burst);
+        rx.complete(burst.tokens());
     }
 }
 

@@ -57,7 +57,7 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Packet> {
         // To be read, packets go to somebody who must not be told of work.
         (0..burst.len()).for_each(|i| burst.set_offload(i, Offload::NONE));
         all.extend(contents(&burst).into_iter().zip(offloads));
-        rx.complete(&burst);
+        rx.complete(burst.tokens());
     }
 }
 

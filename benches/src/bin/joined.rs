@@ -76,7 +76,7 @@ fn reflect(
         let n = burst.len();
         let picks: Vec<u8> = (0..n as u8).collect();
         ensure!(tx.tx(&burst, &picks, &mut Tally::default())? == n, "the ring is full");
-        rx.complete(&burst);
+        rx.complete(burst.tokens());
         frames += n as u64;
     }
     Ok(frames)

@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result};
 use engine::{Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig};
-use port::{Attach, BURST, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, RxQueue, Tally};
+use port::{Token, Attach, BURST, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, RxQueue, Tally};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ impl RxQueue for Endless {
         Ok(())
     }
 
-    fn complete(&mut self, _: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
     fn notify(&mut self) {}
     fn arm(&mut self) -> Result<bool, PortFault> {
         Ok(true)
@@ -41,9 +41,6 @@ impl RxQueue for Endless {
     }
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-    fn base(&self) -> u32 {
-        0
     }
 }
 

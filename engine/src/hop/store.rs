@@ -25,7 +25,7 @@ pub(crate) fn open(pool: &Arc<Pool>) {
 
 /// Does something with this thread's cache; nothing on a thread that has none.
 #[inline]
-pub(super) fn with<R>(f: impl FnOnce(&mut Cache) -> R) -> Option<R> {
+pub(crate) fn with<R>(f: impl FnOnce(&mut Cache) -> R) -> Option<R> {
     STORE.with_borrow_mut(|store| Some(f(&mut store.as_mut()?.cache)))
 }
 

@@ -57,6 +57,11 @@ impl Source {
     }
 }
 
+/// Gives the buffers of a burst back, as a worker does.
+fn free(burst: &Burst) {
+    store::with(|cache| cache.free_all(burst.unload()));
+}
+
 fn read(burst: &Burst, i: usize) -> Vec<u8> {
     let mut bytes = vec![0; burst.frame_len(i)];
     burst.frame(i).copy_to::<Portable>(&mut bytes);
@@ -128,7 +133,7 @@ impl Rig {
             assert_eq!(burst.offload(i) == Offload::VALID, number % 5 == 0);
         }
         assert_eq!(tally.packets as usize, burst.len());
-        self.receiver.complete(&burst);
+        free(&burst);
         !burst.is_empty()
     }
 
@@ -187,7 +192,7 @@ fn a_packet_that_goes_on_takes_its_buffers_along_and_is_not_copied() {
     let before = store::with(|cache| cache.counters().allocations()).unwrap();
     second.send(kernel(), (&burst, &PLACES[..8]), (route(1, 3), true), &mut tally);
     assert_eq!(store::with(|cache| cache.counters().allocations()), Some(before), "nothing was copied");
-    rig.receiver.complete(&burst);
+    free(&burst);
     let mut burst = Burst::new();
     burst.begin(0);
     last.rx(&mut burst, &mut tally).unwrap();
@@ -196,7 +201,7 @@ fn a_packet_that_goes_on_takes_its_buffers_along_and_is_not_copied() {
     for number in 0..8 {
         assert!(read(&burst, number) == frame(number), "packet {number}");
     }
-    last.complete(&burst);
+    free(&burst);
     rig.expected.clear();
     drop((second, last));
     rig.end();

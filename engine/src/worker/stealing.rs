@@ -343,7 +343,7 @@ impl Worker {
 /// Gives a burst back, and asks whether the driver wants to be told.
 #[inline]
 fn complete(served: &mut Served, burst: &Burst) {
-    served.queue.complete(burst);
+    super::complete(&mut *served.queue, burst);
     // As in `notify`: what was published comes before the question.
     fence(Ordering::SeqCst);
     served.queue.notify();

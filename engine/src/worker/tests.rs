@@ -6,9 +6,11 @@ use crate::bench::{StepConfig, SteppedWorker};
 use crate::command::Command;
 use crate::config::QueueFull;
 use crate::link::Bell;
-use mem::pool::{Cache, Pages, Pool, PoolSpec};
+use mem::{Map, Region};
 use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
-use port::{Capabilities, Context, DropReason, EditId, Offload, Pipeline, Segmentation, TxQueue, Verdicts};
+use port::{
+    Capabilities, Context, DropReason, EditId, Offload, Pipeline, Segmentation, Token, TxQueue, Verdicts,
+};
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -19,11 +21,12 @@ const PORTS: usize = 70;
 /// Ticks of the clock per nanosecond: so many that real time does not count.
 const TICKS: f64 = 1000.0;
 const LONG: usize = 65_000;
+const TOKEN: Token = Token { id: 0, slots: 1 };
 
-/// Where packets come from: a given number of frames that begin alike, each in a buffer of a pool unless it has
-/// no more bytes than it begins with.
+/// Where packets come from: a given number of frames that begin alike, all in the same memory unless they have no more bytes
+/// than they begin with.
 struct Source {
-    cache: Cache,
+    memory: Arc<Map>,
     frame: Vec<u8>,
     len: usize,
     offload: Offload,
@@ -42,25 +45,21 @@ struct Given {
 
 impl Source {
     fn new(frame: &[u8], (len, left): (usize, usize), offload: Offload) -> Self {
-        let spec = PoolSpec { buffers: 512, size: u16::MAX / 128 * 128, pages: Pages::Ordinary };
-        let cache = Pool::new(spec).unwrap().cache();
-        Self { cache, frame: frame.to_vec(), len, offload, drops: false, left, state: Arc::default() }
+        let mut bytes = frame.to_vec();
+        bytes.resize(len, 0);
+        let memory = Arc::new(Map::new(vec![Arc::new(Region::of_bytes(bytes.into()).unwrap())]).unwrap());
+        Self { memory, frame: frame.to_vec(), len, offload, drops: false, left, state: Arc::default() }
     }
 
     fn push(&mut self, burst: &mut Burst) {
         if self.len == self.frame.len() {
             assert!(burst.push_own(&self.frame));
+            burst.give_back(TOKEN);
         } else {
-            self.push_buffer(burst);
+            burst.pin(&self.memory);
+            burst.push(TOKEN, self.memory.regions()[0].seg(0, self.len as u32).unwrap());
         }
         burst.set_offload(burst.len() - 1, self.offload);
-    }
-
-    fn push_buffer(&mut self, burst: &mut Burst) {
-        let mut buffer = self.cache.alloc().expect("there is a buffer for each packet on its way");
-        buffer.reset(0);
-        buffer.append(self.len).unwrap()[..self.frame.len()].copy_from_slice(&self.frame);
-        burst.push_cargo(buffer, std::iter::empty()).unwrap();
     }
 }
 
@@ -68,9 +67,9 @@ impl RxQueue for Source {
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        while burst.len() < burst.room() && self.left > 0 {
+        while burst.room() > 0 && self.left > 0 {
             if self.drops {
-                burst.give_back(port::Token { id: 0, slots: 1 });
+                burst.give_back(TOKEN);
                 tally.drop(DropReason::BadOffload, 1);
             } else {
                 self.push(burst);
@@ -83,9 +82,8 @@ impl RxQueue for Source {
         Ok(())
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        self.state.lock().unwrap().completed += burst.len();
-        self.cache.free_all(burst.unload());
+    fn complete(&mut self, buffers: &[Token]) {
+        self.state.lock().unwrap().completed += buffers.len();
     }
 
     fn notify(&mut self) {}
@@ -102,10 +100,6 @@ impl RxQueue for Source {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }
 
@@ -150,8 +144,8 @@ impl TxQueue for Sink {
         self.1
     }
 
-    fn has_room(&mut self, _len: usize) -> bool {
-        self.0.lock().unwrap().room > 0
+    fn room(&mut self, _len: usize) -> usize {
+        self.0.lock().unwrap().room
     }
 
     fn notify(&mut self) {}
@@ -162,10 +156,6 @@ impl TxQueue for Sink {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }
 

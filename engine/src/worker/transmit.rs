@@ -202,7 +202,7 @@ impl Transmit {
     /// Whether an output could take a packet of `len` bytes now, by any of its queues.
     pub(super) fn has_room(&mut self, to: PortId, len: usize) -> bool {
         let queues = &mut self.tx[usize::from(to.0)].queues;
-        queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.has_room(len))
+        queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.room(len) > 0)
     }
 
     /// What the turn has cost and what is left will, as far as is known.

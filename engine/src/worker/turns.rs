@@ -6,7 +6,7 @@
 
 use super::account::Account;
 use super::carried::{Carried, Rest};
-use super::{Worker, received};
+use super::{Worker, complete, received};
 use crate::command::QueueKey;
 use crate::config::QueueFull;
 use port::work::{SLICE, TURN};
@@ -196,7 +196,7 @@ impl Worker {
 
     fn complete(&mut self, at: usize, carried: Box<Carried>) {
         let slot = &mut self.rx[at];
-        slot.queue.complete(&carried.burst);
+        complete(&mut *slot.queue, &carried.burst);
         slot.dirty = true;
         self.put_away(carried);
     }

@@ -347,6 +347,6 @@ fn take(rx: &mut dyn RxQueue, burst: &mut Burst) -> Result<(), PortFault> {
 /// Sends as far as there is room, and gives the buffers back.
 fn give(rx: &mut dyn RxQueue, tx: &mut dyn TxQueue, burst: &Burst) -> Result<(), PortFault> {
     tx.tx(burst, &PLACES[..burst.len()], &mut Tally::default())?;
-    rx.complete(burst);
+    rx.complete(burst.tokens());
     Ok(())
 }

@@ -67,7 +67,7 @@ pub(super) fn discard(from: &mut dyn RxQueue, burst: &mut Burst) -> Result<usize
     burst.begin(0);
     from.rx(burst, &mut Tally::default())?;
     if !burst.is_untouched() {
-        from.complete(burst);
+        from.complete(burst.tokens());
     }
     Ok(burst.len())
 }

@@ -4,23 +4,19 @@
 //! judged as in a port; what is handed on is a private copy, so a frame does not change while the program looks at it.
 //! Attaching and waiting block, never longer than they are told; nothing else does. Nothing here reads a clock.
 
-use super::buffers::Own;
 use super::link::Link;
 use super::options::{MemifError, Options};
-use super::queue::{Queue, Rings};
-use super::rx;
+use super::queue::Rings;
 use super::session::{ClientSession, End, Session};
-use super::tx::{Core, Sent};
-use crate::eventfd::signal;
+use super::{rx, tx};
 use crate::socket::rights;
 use crate::socket::sys as socket;
-use crate::{Burst, PortFault, RxQueue, Tally};
+use crate::{BURST, Burst, Offload, PortFault, RxQueue, Slots, Tally, TxQueue};
 use mem::copy::chosen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
@@ -61,12 +57,6 @@ impl From<End> for AttachError {
     }
 }
 
-/// A queue to send by.
-struct Sender {
-    core: Core<Own>,
-    wake: Arc<OwnedFd>,
-}
-
 /// Connects as a client to the server that listens at `path`, up to the moment at which the rings run.
 pub(super) fn attach(path: &Path, options: Options, timeout: Duration) -> Result<(Link, Rings), AttachError> {
     options.check()?;
@@ -88,7 +78,8 @@ pub(super) fn attach(path: &Path, options: Options, timeout: Duration) -> Result
 pub struct Endpoint {
     link: Link,
     rx: Vec<Box<dyn RxQueue>>,
-    tx: Vec<Sender>,
+    tx: Vec<Box<dyn TxQueue>>,
+    slots: Slots,
     burst: Burst,
     frame: Box<[u8]>,
     until_look: u32,
@@ -113,14 +104,11 @@ impl Endpoint {
     fn over(link: Link, rings: Rings) -> Result<Self, AttachError> {
         // A client's session comes to a client's rings.
         let Rings::Client(rx, tx) = rings else { return Err(AttachError::Closed) };
-        let sender = |queue: Queue<Own>| {
-            let (core, wake) = Core::new(queue);
-            Sender { core, wake }
-        };
         Ok(Self {
             link,
             rx: rx.into_iter().map(rx::start).collect(),
-            tx: tx.into_iter().map(sender).collect(),
+            tx: tx.into_iter().map(tx::start).collect(),
+            slots: Slots::new(),
             burst: Burst::new(),
             frame: vec![0; LONGEST].into(),
             until_look: BETWEEN_LOOKS,
@@ -152,7 +140,7 @@ impl Endpoint {
             });
             received += burst.len();
             if !burst.tokens().is_empty() {
-                queue.complete(burst);
+                queue.complete(burst.tokens());
             }
             taken?;
         }
@@ -178,23 +166,31 @@ impl Endpoint {
         queue: usize,
         frames: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<usize, AttachError> {
-        let Some(Sender { core, wake }) = self.tx.get_mut(queue) else { return Err(AttachError::Closed) };
-        let sent = mem::with_kernel!(chosen(), K => {
-            let mut sent = 0;
-            for frame in frames {
-                match core.send_bytes::<K>(frame).map_err(PortFault::PeerRing)? {
-                    Some(Sent::Whole) => sent += 1,
-                    Some(Sent::TooSmall) => {}
-                    None => break,
-                }
+        let Some(tx) = self.tx.get_mut(queue) else { return Err(AttachError::Closed) };
+        let (mut sent, mut frames, mut is_full) = (0, frames.into_iter(), false);
+        while !is_full {
+            let (mut few, mut n) = ([[].as_slice(); BURST], 0);
+            few.iter_mut().zip(&mut frames).for_each(|(place, frame)| {
+                *place = frame;
+                n += 1;
+            });
+            if n == 0 {
+                break;
             }
-            sent
-        });
-        core.publish(core.at);
+            let lengths = few.map(|frame| frame.len() as u32);
+            let mut tally = Tally::default();
+            is_full = tx.reserve(&lengths[..n], &mut self.slots, &mut tally)? < n;
+            mem::with_kernel!(chosen(), K => for k in 0..self.slots.len() {
+                let frame = few[self.slots.number(k)];
+                self.slots.write::<K>(k, Offload::NONE, &[frame]);
+            });
+            tx.commit(&mut self.slots, &mut tally)?;
+            sent += tally.packets as usize;
+        }
         // Orders our index before our look at the receiver's flags.
         fence(Ordering::SeqCst);
-        if sent > 0 && core.ring.wants_interrupt() {
-            signal(wake.as_fd());
+        if sent > 0 {
+            tx.notify();
         }
         self.look(sent)?;
         Ok(sent)

@@ -122,7 +122,7 @@ impl Bench {
             let len = self.burst.frame(i).copy_to::<mem::copy::Portable>(&mut copy);
             assert_eq!(len, self.burst.frame_len(i));
         }
-        queue.complete(&self.burst);
+        queue.complete(self.burst.tokens());
         taken.is_ok()
     }
 

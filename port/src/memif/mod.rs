@@ -3,7 +3,7 @@
 //! One process listens (the *server*; "master" in older texts) and one connects (the *client*, "slave"). The client
 //! brings memory, rings and event descriptors and names them over a packet socket (`message` is its codec, `session`
 //! what the messages come to, `link` their way, `control` the port's life, `device` what a client brings). From then on
-//! frames move through a `ring` in each direction and `buffers` (`rx`, `tx`, and `shared` where several workers send).
+//! frames move through a `ring` in each direction and `buffers` (`rx`, `tx`).
 //! Protocol: version 2.0, as libmemif's `memif.h` and DPDK's `drivers/net/memif` have it.
 //!
 //! The peer is as hostile as a guest: every message, index and descriptor is judged, and the worst it gets is its own
@@ -24,7 +24,6 @@ mod raw;
 mod ring;
 mod rx;
 mod session;
-mod shared;
 mod tx;
 
 pub use crate::socket::is_abstract;

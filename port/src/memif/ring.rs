@@ -249,12 +249,6 @@ pub(super) fn fill<K: Kernel>(_map: &Map, buffer: Seg, frame: &Frame<'_>, len: u
     unsafe { frame.write_to::<K>(to) }
 }
 
-/// Writes a frame over several buffers that have room for it together.
-pub(super) fn spread<K: Kernel>(_map: &Map, buffers: impl Iterator<Item = Seg>, frame: &Frame<'_>) {
-    // SAFETY: as in `fill`; the caller added the rooms up.
-    unsafe { frame.scatter_to::<K>(buffers) }
-}
-
 /// Writes private bytes to the front of a buffer that has room for them.
 pub(super) fn copy_in<K: Kernel>(_map: &Map, buffer: Seg, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(buffer.len())];

@@ -181,8 +181,8 @@ impl<B: Buffers> RxQueue for Rx<B> {
         taken.map_err(PortFault::PeerRing)
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        let slots = burst.tokens().iter().fold(0u16, |sum, token| sum.wrapping_add(token.slots));
+    fn complete(&mut self, buffers: &[Token]) {
+        let slots = buffers.iter().fold(0u16, |sum, token| sum.wrapping_add(token.slots));
         let end = self.done.wrapping_add(slots);
         while self.done != end {
             self.buffers.lend(&self.ring, self.done);
@@ -210,9 +210,5 @@ impl<B: Buffers> RxQueue for Rx<B> {
     /// The memory stays as it is for as long as the connection does.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        u32::from(self.done)
     }
 }

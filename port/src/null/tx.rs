@@ -26,8 +26,4 @@ impl TxQueue for Tx {
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
-
-    fn base(&self) -> u32 {
-        0
-    }
 }

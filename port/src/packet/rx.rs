@@ -158,8 +158,8 @@ impl RxQueue for Rx {
         Ok(())
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        for token in burst.tokens() {
+    fn complete(&mut self, buffers: &[Token]) {
+        for token in buffers {
             let out = &mut self.out[usize::from(token.id)];
             *out -= 1;
             if *out == 0 && (token.id != self.block || self.left == 0) {
@@ -191,11 +191,6 @@ impl RxQueue for Rx {
     /// The blocks stay as they are.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    /// Each opening begins with a fresh ring, so nobody asks where an old one stopped.
-    fn base(&self) -> u32 {
-        0
     }
 }
 
@@ -272,9 +267,9 @@ mod tests {
         assert_eq!((first.len(), second.len(), tally.packets, tally.bytes), (64, 9, 64, 64 * 60));
         assert_eq!(receive(&mut rx).0.len(), 0);
         assert!(rx.blocks.is_ours(0) && rx.blocks.is_ours(1));
-        rx.complete(&first);
+        rx.complete(first.tokens());
         assert!(!rx.blocks.is_ours(0) && rx.blocks.is_ours(1), "nine of its frames are still in a burst");
-        rx.complete(&second);
+        rx.complete(second.tokens());
         assert!(!rx.blocks.is_ours(1));
         assert_eq!(rx.arm(), Ok(false));
     }
@@ -283,12 +278,12 @@ mod tests {
     fn a_block_that_is_read_half_stays_although_all_that_was_read_is_completed() {
         let mut rx = queue(&[&[PLAIN; 100]]);
         let (first, _) = receive(&mut rx);
-        rx.complete(&first);
+        rx.complete(first.tokens());
         assert!(rx.blocks.is_ours(0));
         assert_eq!(rx.arm(), Ok(true));
         let (second, _) = receive(&mut rx);
         assert_eq!(second.head(0)[0], 64);
-        rx.complete(&second);
+        rx.complete(second.tokens());
         assert!(!rx.blocks.is_ours(0));
     }
 
@@ -298,7 +293,7 @@ mod tests {
         let (burst, _) = receive(&mut rx);
         assert_eq!(burst.len(), 4);
         assert_eq!(receive(&mut rx).0.len(), 0);
-        rx.complete(&burst);
+        rx.complete(burst.tokens());
         assert!((0..4).all(|block| !rx.blocks.is_ours(block)));
     }
 
@@ -321,7 +316,7 @@ mod tests {
         assert_eq!((burst.len(), tally.packets), (1, 3));
         let lost = |reason: DropReason| tally.drops[reason as usize];
         assert_eq!((lost(DropReason::TooShort), lost(DropReason::BadOffload)), (1, 1));
-        rx.complete(&burst);
+        rx.complete(burst.tokens());
         assert!(!rx.blocks.is_ours(0));
     }
 

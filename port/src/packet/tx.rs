@@ -72,9 +72,4 @@ impl TxQueue for Tx {
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
-
-    /// There is no ring.
-    fn base(&self) -> u32 {
-        0
-    }
 }

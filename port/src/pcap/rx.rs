@@ -153,7 +153,7 @@ impl RxQueue for Player {
     }
 
     /// Nothing is to be given back.
-    fn complete(&mut self, _: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     /// Nobody is to be told.
     fn notify(&mut self) {}
@@ -178,9 +178,5 @@ impl RxQueue for Player {
     /// The memory is our own and stays as it is.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }

@@ -49,8 +49,4 @@ impl<K: Kernel> TxQueue for Tx<K> {
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
-
-    fn base(&self) -> u32 {
-        0
-    }
 }

@@ -132,7 +132,7 @@ impl Game {
             assert_eq!(burst.frame(i).copy_to::<Portable>(&mut found), expected.len());
             assert!(found == *expected, "frame {i} of {} bytes has changed", expected.len());
         }
-        self.queue.complete(&burst);
+        self.queue.complete(burst.tokens());
         self.spare.push(burst);
         true
     }

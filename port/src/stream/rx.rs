@@ -141,8 +141,8 @@ impl RxQueue for Rx {
         self.take(burst, tally)
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        for token in burst.tokens() {
+    fn complete(&mut self, buffers: &[Token]) {
+        for token in buffers {
             self.out[usize::from(token.id)] -= 1;
         }
     }
@@ -163,10 +163,5 @@ impl RxQueue for Rx {
     /// The memory is the port's own and stays as it is.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    /// There is no ring.
-    fn base(&self) -> u32 {
-        0
     }
 }

@@ -77,7 +77,7 @@ impl Room {
                 burst.frame(i).copy_to::<Portable>(&mut frame);
                 frames.push(frame);
             }
-            rx.complete(&burst);
+            rx.complete(burst.tokens());
         }
         (frames, tally)
     }

@@ -95,9 +95,4 @@ impl<K: Kernel> TxQueue for Tx<K> {
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
-
-    /// There is no ring.
-    fn base(&self) -> u32 {
-        0
-    }
 }

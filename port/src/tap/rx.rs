@@ -51,8 +51,10 @@ impl RxQueue for Rx {
         Ok(())
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        burst.tokens().iter().for_each(|token| self.slots.give(token.id));
+    fn complete(&mut self, buffers: &[Token]) {
+        for token in buffers {
+            self.slots.give(token.id);
+        }
     }
 
     /// Nobody waits for slots.
@@ -72,11 +74,6 @@ impl RxQueue for Rx {
     /// The memory is the port's own and stays as it is.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    /// Nobody asks where an interface stopped.
-    fn base(&self) -> u32 {
-        0
     }
 }
 

@@ -56,7 +56,7 @@ fn receive(
         queue.rx(burst, tally).unwrap();
         burst.load_heads::<Portable>();
         each(burst);
-        queue.complete(burst);
+        queue.complete(burst.tokens());
         if tally.packets >= n {
             return;
         }

@@ -143,11 +143,6 @@ impl<K: Kernel> TxQueue for Tx<K> {
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
-
-    /// Nobody asks where an interface stopped.
-    fn base(&self) -> u32 {
-        0
-    }
 }
 
 /// Room to put together a packet in more pieces than a system call is given. Only a guest that cuts its packets small

@@ -3,7 +3,8 @@
 use super::session::Queues;
 use super::setup::QueueSetup;
 use crate::vhost::Features;
-use crate::{Attach, Burst, PortFault, RxQueue, Tally, TxQueue};
+use crate::{Attach, Burst, PortFault, QueueState, RxQueue, Tally, TxQueue};
+use ring::Token;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 
@@ -113,7 +114,7 @@ impl RxQueue for FakeQueue {
 
     fn prefetch(&self) {}
 
-    fn complete(&mut self, _: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     fn notify(&mut self) {}
 
@@ -131,8 +132,8 @@ impl RxQueue for FakeQueue {
         self.check()
     }
 
-    fn base(&self) -> u32 {
-        self.stopped_at()
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Ring { base: self.stopped_at() }
     }
 }
 
@@ -151,7 +152,7 @@ impl TxQueue for FakeQueue {
         self.check()
     }
 
-    fn base(&self) -> u32 {
-        self.stopped_at()
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Ring { base: self.stopped_at() }
     }
 }

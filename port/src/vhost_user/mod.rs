@@ -15,7 +15,6 @@ pub mod fuzz;
 mod rx;
 mod session;
 pub mod setup;
-mod shared;
 pub(crate) mod stock;
 mod tx;
 

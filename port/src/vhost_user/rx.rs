@@ -12,7 +12,7 @@ use crate::eventfd;
 use crate::header::{self, Allowed, Headers};
 use crate::vhost::Features;
 use crate::work::{self, RECEIVE_DESCRIPTORS};
-use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
+use crate::{Burst, DropReason, PortFault, QueueState, RxQueue, Tally};
 use mem::{MapCell, Seg, Translator, Window};
 use ring::device::{DeviceRing, Packed, Split, VisitPlain};
 use ring::{Descriptor, Direction, RingFault, Token, resolve};
@@ -204,11 +204,11 @@ impl<R: DeviceRing, const HEADER: usize> RxQueue for Rx<R, HEADER> {
         if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { taken }
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        if burst.tokens().is_empty() {
+    fn complete(&mut self, buffers: &[Token]) {
+        if buffers.is_empty() {
             return;
         }
-        self.ring.push_read(burst.tokens());
+        self.ring.push_read(buffers);
         self.ring.publish();
     }
 
@@ -241,8 +241,8 @@ impl<R: DeviceRing, const HEADER: usize> RxQueue for Rx<R, HEADER> {
         Ok(())
     }
 
-    fn base(&self) -> u32 {
-        self.ring.base()
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Ring { base: self.ring.base() }
     }
 }
 

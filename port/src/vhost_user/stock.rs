@@ -4,10 +4,12 @@
 //! of the last sweep, then at most one chain with which that sweep ended. Taking for a frame that needs several
 //! buffers is all or nothing; what was gathered in vain goes back. Nothing here writes to the guest.
 
-use super::fill::Form;
+use super::fill::{self, LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
+use crate::transmit::{Filled, Form, Slots, Taken, Told, TxRing};
 use crate::vhost::Features;
-use crate::{PortFault, work};
+use crate::{BURST, Burst, PortFault, QueueState, Tally, work};
+use mem::copy::Kernel;
 use mem::{Map, MapCell, Seg, Translator, Window};
 use ring::device::{DeviceRing, VisitPlain};
 use ring::{Descriptor, Direction, RingFault, Token, resolve};
@@ -34,62 +36,17 @@ struct Failed {
     too_small: bool,
 }
 
-/// Where one frame goes.
-pub(super) enum Place {
-    /// One buffer in one piece, large enough.
-    Plain(Token, Seg),
-    /// Several pieces, of one buffer or of several merged ones.
-    Several(Several),
-    /// The guest's buffers cannot hold the frame.
-    TooSmall,
-    /// The guest has made no more buffers available.
-    Full,
+/// Adds a buffer, whose pieces are added already. One without bytes is a fault.
+#[inline(always)]
+fn add_buffer(slots: &mut Slots, token: Token, capacity: usize) -> Result<(), RingFault> {
+    slots.add_buffer(Filled::new(token.id, token.slots, capacity));
+    if capacity == 0 { Err(RingFault::NoRoom) } else { Ok(()) }
 }
 
-/// Buffers for one frame, in order, and their pieces. Returned with [`Core::put_away`] to be used again.
-#[derive(Debug, Default)]
-pub(super) struct Several {
-    buffers: Vec<(Token, usize)>,
-    /// Bytes of all buffers.
-    bytes: usize,
-    /// The pieces of all buffers, in order.
-    pub(super) pieces: Vec<Seg>,
-}
-
-impl Several {
-    /// How many buffers, as the header's `num_buffers` says.
-    pub(super) fn count(&self) -> u16 {
-        self.buffers.len() as u16
-    }
-
-    /// Adds a buffer, whose pieces are added already. One without bytes is a fault.
-    #[inline(always)]
-    fn push(&mut self, token: Token, capacity: usize) -> Result<(), RingFault> {
-        self.bytes += capacity;
-        self.buffers.push((token, capacity));
-        if capacity == 0 { Err(RingFault::NoRoom) } else { Ok(()) }
-    }
-
-    /// Whether no more is gathered for one frame.
-    #[inline(always)]
-    fn is_long(&self) -> bool {
-        self.buffers.len() >= MOST_BUFFERS || self.pieces.len() > ring::MAX_PIECES
-    }
-
-    fn clear(&mut self) {
-        self.bytes = 0;
-        self.buffers.clear();
-        self.pieces.clear();
-    }
-
-    /// The used entries when `total` bytes were written over the buffers in order.
-    pub(super) fn used(&self, total: usize) -> impl Iterator<Item = (Token, u32)> {
-        self.buffers.iter().scan(total, |left, &(token, capacity)| {
-            let here = capacity.min(*left);
-            *left -= here;
-            Some((token, here as u32))
-        })
-    }
+/// What returns a buffer.
+#[inline(always)]
+fn token(filled: &Filled) -> Token {
+    Token { id: filled.id, slots: filled.tag }
 }
 
 /// Plain buffers in the order of the ring: those at `(first + k) % SHELF` for `k < held`.
@@ -187,8 +144,8 @@ fn fetch(seg: Seg, header_len: usize) {
 
 /// A ring with its stock.
 pub(super) struct Core<R> {
-    pub(super) ring: R,
-    pub(super) form: Form,
+    ring: R,
+    form: Form,
     mergeable: bool,
     memory: Arc<MapCell>,
     generation: u64,
@@ -201,7 +158,6 @@ pub(super) struct Core<R> {
     failed: Option<Failed>,
     /// Descriptors of chains that were read, pieces that were gathered, and those given back, since [`Core::take_work`].
     walked: u64,
-    spare: Vec<Several>,
 }
 
 impl<R: DeviceRing> Core<R> {
@@ -210,7 +166,10 @@ impl<R: DeviceRing> Core<R> {
         let translator = setup.memory.current(&mut generation);
         Ok(Self {
             ring: R::new(&setup.layout(), translator.map())?,
-            form: Form { header_len: setup.features.header_len(), capabilities: setup.features.to_guest() },
+            form: Form {
+                header_len: setup.features.header_len(),
+                told: Told::Driver(setup.features.to_guest()),
+            },
             mergeable: setup.features.has(Features::MRG_RXBUF),
             memory: setup.memory.clone(),
             generation,
@@ -220,81 +179,25 @@ impl<R: DeviceRing> Core<R> {
             chain_descriptors: Vec::with_capacity(ring::MAX_CHAIN),
             failed: None,
             walked: 0,
-            spare: vec![Several::default()],
         })
-    }
-
-    /// The map that every piece of the stock lies in.
-    #[inline(always)]
-    pub(super) fn map(&self) -> &Arc<Map> {
-        self.translator.map()
-    }
-
-    /// Whether what was read and written so far was the guest's memory.
-    #[inline(always)]
-    pub(super) fn check_memory(&mut self) -> Result<(), PortFault> {
-        if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { Ok(()) }
-    }
-
-    /// Whether a buffer is there, and gathering for a frame of `len` bytes has not failed just now.
-    pub(super) fn has_room(&mut self, len: usize) -> bool {
-        if self.fails_again(self.form.header_len + len).is_some() {
-            return false;
-        }
-        if self.plain.held > 0 || self.chain.is_some() {
-            return true;
-        }
-        // A fault is found again, and reported, by the next call that sends.
-        self.stock_up().is_err() || self.plain.held > 0 || self.chain.is_some()
-    }
-
-    /// The work of gathering since this was asked last, in units ([`crate::work`]).
-    pub(super) fn take_work(&mut self) -> u64 {
-        std::mem::take(&mut self.walked) * work::PIECE
-    }
-
-    /// A place for a frame of `len` bytes.
-    #[inline]
-    pub(super) fn take(&mut self, len: usize) -> Result<Place, PortFault> {
-        let need = self.form.header_len + len;
-        if self.failed.is_some()
-            && let Some(place) = self.fails_again(need)
-        {
-            return Ok(place);
-        }
-        if self.plain.held == 0 {
-            self.stock_up()?;
-        }
-        match self.plain.front() {
-            Some((token, seg)) if seg.len() >= need => {
-                self.plain.drop_front(1);
-                self.failed = None;
-                Ok(Place::Plain(token, seg.split_at(need).0))
-            }
-            _ => self.take_several(need),
-        }
     }
 
     /// What becomes of a frame for which gathering would fail as it did before.
     #[cold]
-    fn fails_again(&mut self, need: usize) -> Option<Place> {
+    fn fails_again(&mut self, need: usize) -> Option<Taken> {
         let failed = self.failed.filter(|failed| need > failed.bytes)?;
         if failed.too_small {
-            return Some(Place::TooSmall);
+            return Some(Taken::TooSmall);
         }
         // What was given back may stand in the stock again, so that the ring begins behind it.
         let stocked = self.plain.held as u32 + self.chain.map_or(0, |token| token.slots.into());
-        (!self.ring.has_beyond(failed.slots.saturating_sub(stocked))).then_some(Place::Full)
+        (!self.ring.has_beyond(failed.slots.saturating_sub(stocked))).then_some(Taken::Full)
     }
 
     /// Gives each of `picks` the plain buffer in front and has `fill` write it, until the stock is used up or `fill` refuses a
     /// buffer. `fill` says how many bytes it has written. Returns how many buffers were written.
     #[inline(always)]
-    pub(super) fn fill_plain(
-        &mut self,
-        picks: &[u8],
-        mut fill: impl FnMut(&Map, u8, Seg) -> Option<u32>,
-    ) -> usize {
+    fn fill_plain(&mut self, picks: &[u8], mut fill: impl FnMut(&Map, u8, Seg) -> Option<u32>) -> usize {
         // Apart from `self`, so that they stay in registers while frames are written.
         let Shelf { ref places, first, held } = self.plain;
         let (places, map) = (&**places, &**self.translator.map());
@@ -317,80 +220,78 @@ impl<R: DeviceRing> Core<R> {
 
     /// Gathers buffers until `need` bytes fit. The plain buffer in front, if there is one, is too small.
     #[cold]
-    fn take_several(&mut self, need: usize) -> Result<Place, PortFault> {
+    fn take_several(&mut self, need: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
         if !self.mergeable && self.plain.held > 0 {
             let is_empty = self.plain.front().is_some_and(|(_, seg)| seg.is_empty());
-            return if is_empty { Err(RingFault::NoRoom.into()) } else { Ok(Place::TooSmall) };
+            return if is_empty { Err(RingFault::NoRoom.into()) } else { Ok(Taken::TooSmall) };
         }
-        let mut several = self.spare.pop().unwrap_or_default();
-        let place = self.gather(need, &mut several);
-        if let Ok(None) = place {
+        let taken = self.gather(need, slots);
+        if let Ok(Taken::Slot) = taken {
             self.failed = None;
-            self.walked += several.pieces.len() as u64;
-            return Ok(Place::Several(several));
+            self.walked += slots.gathered().0.len() as u64;
+        } else {
+            self.ungather(slots, matches!(taken, Ok(Taken::TooSmall)));
         }
-        let too_small = matches!(place, Ok(Some(Place::TooSmall)));
-        self.ungather(&mut several, too_small);
-        self.spare.push(several);
-        place.map(|failed| failed.unwrap_or(Place::Full))
+        taken
     }
 
     /// Takes buffers until `need` bytes fit, or returns why they do not.
     #[inline(always)]
-    fn gather(&mut self, need: usize, several: &mut Several) -> Result<Option<Place>, PortFault> {
-        while several.bytes < need {
-            if several.is_long() || !self.mergeable && !several.buffers.is_empty() {
-                return Ok(Some(Place::TooSmall));
+    fn gather(&mut self, need: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
+        let (mut bytes, mut buffers) = (0, 0);
+        let most = if self.mergeable { MOST_BUFFERS } else { 1 };
+        while bytes < need {
+            if buffers >= most || slots.gathered().0.len() > ring::MAX_PIECES {
+                return Ok(Taken::TooSmall);
             }
+            buffers += 1;
             if self.plain.held == 0 && self.chain.is_none() {
                 self.stock_up()?;
             }
             if let Some((token, seg)) = self.plain.front() {
                 self.plain.drop_front(1);
-                several.pieces.push(seg);
-                several.push(token, seg.len())?;
-            } else if !self.gather_chain(several)? {
-                return Ok(Some(Place::Full));
+                slots.add_piece(seg);
+                add_buffer(slots, token, seg.len())?;
+                bytes += seg.len();
+            } else {
+                let Some(capacity) = self.gather_chain(slots)? else { return Ok(Taken::Full) };
+                bytes += capacity;
             }
         }
-        Ok(None)
+        Ok(Taken::Slot)
     }
 
-    /// Takes the chain behind the plain buffers. Returns whether there is one.
+    /// Takes the chain behind the plain buffers. Returns how many bytes it has, or `None` if there is none.
     #[cold]
-    fn gather_chain(&mut self, several: &mut Several) -> Result<bool, PortFault> {
-        let Some(token) = self.chain.take() else { return Ok(false) };
-        let from = several.pieces.len();
+    fn gather_chain(&mut self, slots: &mut Slots) -> Result<Option<usize>, PortFault> {
+        let Some(token) = self.chain.take() else { return Ok(None) };
+        let from = slots.gathered().0.len();
         let resolved =
-            resolve(&self.chain_descriptors, Direction::Write, &mut self.translator, &mut several.pieces);
+            resolve(&self.chain_descriptors, Direction::Write, &mut self.translator, slots.pieces_mut());
         self.chain_descriptors.clear();
-        let capacity = several.pieces[from..].iter().map(|s| s.len()).sum();
-        let pushed = several.push(token, capacity);
+        let capacity = slots.gathered().0[from..].iter().map(|s| s.len()).sum();
+        let added = add_buffer(slots, token, capacity);
         resolved?;
-        pushed?;
-        Ok(true)
+        added?;
+        Ok(Some(capacity))
     }
 
     /// What was gathered in vain goes back to the ring, with nothing behind it: the next frame may need less.
     #[cold]
-    fn ungather(&mut self, several: &mut Several, too_small: bool) {
-        self.walked += 2 * several.pieces.len() as u64;
-        let slots = several.buffers.iter().map(|(token, _)| u32::from(token.slots)).sum();
-        self.failed = Some(Failed { bytes: several.bytes, slots, too_small });
+    fn ungather(&mut self, gathered: &mut Slots, too_small: bool) {
+        let (pieces, buffers) = gathered.gathered();
+        self.walked += 2 * pieces.len() as u64;
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        let slots = buffers.iter().map(|buffer| u32::from(buffer.tag)).sum();
+        self.failed = Some(Failed { bytes, slots, too_small });
         self.untake_from(0);
-        several.buffers.iter().rev().for_each(|(token, _)| self.ring.untake(&[*token]));
-        several.clear();
-    }
-
-    /// Takes back the lists of a frame that was written.
-    pub(super) fn put_away(&mut self, mut slots: Several) {
-        slots.clear();
-        self.spare.push(slots);
+        buffers.iter().rev().for_each(|buffer| self.ring.untake(&[token(buffer)]));
+        gathered.ungather();
     }
 
     /// Fills the stock, unless little of it is gone, and fetches what will be written next.
     #[inline]
-    pub(super) fn stock_up(&mut self) -> Result<(), PortFault> {
+    fn stock_up(&mut self) -> Result<(), PortFault> {
         if self.chain.is_some() || self.plain.held > AHEAD - PART {
             return Ok(());
         }
@@ -419,7 +320,7 @@ impl<R: DeviceRing> Core<R> {
     /// that lies over a region's edge now: nothing of those was written, so they are taken and judged again. After a
     /// fault nothing of the old map is left in the stock either: other workers may still ask for places, and the old
     /// map goes before they hear of it.
-    pub(super) fn refresh(&mut self) -> Result<(), PortFault> {
+    fn take_over_map(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         let old = std::mem::replace(&mut self.translator, translator);
         let translated = self.translate_stock(old.map());
@@ -462,4 +363,134 @@ impl<R: DeviceRing> Core<R> {
             self.ring.untake(&[token]);
         }
     }
+}
+
+impl<R: DeviceRing> TxRing for Core<R> {
+    fn form(&self) -> Form {
+        self.form
+    }
+
+    #[inline(always)]
+    fn map(&self) -> &Arc<Map> {
+        self.translator.map()
+    }
+
+    /// The stock is filled after each call already.
+    #[inline(always)]
+    fn prepare(&mut self, _: usize) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn send_plain<K: Kernel>(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> usize {
+        let run = match (self.form.header_len, burst.has_offloads(), burst.is_short()) {
+            (LONG_HEADER, false, true) => send_plain::<R, K, LONG_HEADER, false, true>,
+            (LONG_HEADER, false, false) => send_plain::<R, K, LONG_HEADER, false, false>,
+            (LONG_HEADER, true, _) => send_plain::<R, K, LONG_HEADER, true, false>,
+            (_, false, _) => send_plain::<R, K, SHORT_HEADER, false, false>,
+            (_, true, _) => send_plain::<R, K, SHORT_HEADER, true, false>,
+        };
+        run(self, burst, picks, tally)
+    }
+
+    #[inline]
+    fn take(&mut self, len: usize, _: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
+        let need = self.form.header_len + len;
+        if self.failed.is_some()
+            && let Some(taken) = self.fails_again(need)
+        {
+            return Ok(taken);
+        }
+        if self.plain.held == 0 {
+            self.stock_up()?;
+        }
+        match self.plain.front() {
+            Some((token, seg)) if seg.len() >= need => {
+                self.plain.drop_front(1);
+                self.failed = None;
+                slots.add_piece(seg);
+                slots.add_buffer(Filled::new(token.id, token.slots, seg.len()));
+                Ok(Taken::Slot)
+            }
+            _ => self.take_several(need, slots),
+        }
+    }
+
+    fn post(&mut self, filled: &[Filled]) {
+        for buffer in filled {
+            self.ring.push_used(token(buffer), buffer.len);
+        }
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        self.ring.publish();
+    }
+
+    #[inline(always)]
+    fn restock(&mut self) -> Result<(), PortFault> {
+        self.stock_up()
+    }
+
+    /// Plain buffers that would hold the frame; or one, if there is a chain or buffers may be merged.
+    fn room(&mut self, len: usize) -> usize {
+        let need = self.form.header_len + len;
+        if self.fails_again(need).is_some() {
+            return 0;
+        }
+        if self.plain.held == 0 && self.chain.is_none() && self.stock_up().is_err() {
+            // A fault is found again, and reported, by the next call that sends.
+            return 1;
+        }
+        let fits = |k: &usize| self.plain.places.segs[self.plain.place(*k)].len() >= need;
+        let plain = (0..self.plain.held).take_while(fits).count();
+        plain.max(usize::from(self.plain.held > 0 || self.chain.is_some()))
+    }
+
+    #[inline(always)]
+    fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.walked) * work::PIECE
+    }
+
+    #[inline(always)]
+    fn needs_notification(&mut self) -> bool {
+        self.ring.should_call()
+    }
+
+    #[inline(always)]
+    fn check_memory(&mut self) -> Result<(), PortFault> {
+        if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { Ok(()) }
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.take_over_map()
+    }
+
+    fn state(&self) -> QueueState {
+        QueueState::Ring { base: self.ring.base() }
+    }
+}
+
+/// Sends for as long as the plain buffer in front holds the next frame. Returns how many were sent.
+fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: bool, const SHORT: bool>(
+    core: &mut Core<R>,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> usize {
+    let form = core.form;
+    let mut bytes = 0;
+    let sent = core.fill_plain(picks, |map, pick, to| {
+        let i = usize::from(pick) % BURST;
+        let len = burst.frame_len(i);
+        if to.len() < HEADER + len {
+            return None;
+        }
+        fill::plain::<K, HEADER, OFFLOADS, SHORT>(map, form, to, (burst, i));
+        bytes += len as u64;
+        Some((HEADER + len) as u32)
+    });
+    tally.packets += sent as u64;
+    tally.bytes += bytes;
+    sent
 }

@@ -10,7 +10,7 @@
 
 use super::offloads::Words;
 use crate::memory::Memory;
-use crate::{Burst, Frame, OFFLOAD_HEADER};
+use crate::{Burst, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::copy::{Kernel, Portable};
 use mem::{Map, Seg, Wide};
@@ -106,16 +106,21 @@ impl Buffers {
         Post { id, address: self.address(id), len: self.capacity(), direction: Direction::Write }
     }
 
-    /// Buffer `id` with a frame of `len` bytes, to be sent.
+    /// The first `len` bytes of buffer `id`, header and frame, to be sent.
     #[inline(always)]
-    pub(super) fn to_send(&self, id: u16, len: usize) -> Post {
-        Post { id, address: self.address(id), len: self.header + len as u32, direction: Direction::Read }
+    pub(super) fn to_send(&self, id: u16, len: u32) -> Post {
+        Post { id, address: self.address(id), len, direction: Direction::Read }
     }
 
     /// Buffer `id` without its header, with the next `len` bytes of a frame that began in another, to be sent.
-    pub(super) fn to_send_more(&self, id: u16, len: usize) -> Post {
+    pub(super) fn to_send_more(&self, id: u16, len: u32) -> Post {
         let address = self.address(id) + u64::from(self.header);
-        Post { id, address, len: len as u32, direction: Direction::Read }
+        Post { id, address, len, direction: Direction::Read }
+    }
+
+    /// The whole of buffer `id`, header and room.
+    pub(super) fn whole(&self, id: u16) -> Seg {
+        self.part(id, FRAME - u64::from(self.header), self.capacity() as usize)
     }
 
     /// How many buffers a frame of `len` bytes takes to be sent.
@@ -188,30 +193,9 @@ impl Buffers {
         words
     }
 
-    /// Has the header of buffer `id`, which is not out in the ring, say `words`.
-    pub(super) fn set_words(&self, id: u16, words: Words) {
-        let place = self.header_of(id);
-        // SAFETY: as in `words`.
-        unsafe { place.copy_in::<Portable>(&words[..place.len()]) };
-    }
-
     /// As far as it says something of offloads.
     fn header_of(&self, id: u16) -> Seg {
         self.part(id, FRAME - u64::from(self.header), OFFLOAD_HEADER)
-    }
-
-    /// Writes `frame`, which has `len` bytes, into buffer `first` and those behind it: as many as [`Buffers::count`]
-    /// says, or what is beyond them stays unwritten.
-    pub(super) fn fill_several<K: Kernel>(
-        &self,
-        first: u16,
-        behind: impl Iterator<Item = u16>,
-        frame: &Frame<'_>,
-    ) {
-        let places = std::iter::once(first).chain(behind).map(|id| self.frame(id, self.room()));
-        // SAFETY: the map is held by `self`; the buffers were counted so that together they hold the frame, and places
-        // that end too early end the copy.
-        unsafe { frame.scatter_to::<K>(places) };
     }
 
     /// Writes packet `i`, which has `len` bytes, into buffer `id`, which has the room. `SHORT`: whether the burst

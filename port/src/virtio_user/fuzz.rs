@@ -138,7 +138,7 @@ impl Rings<'_> {
                     assert!(burst.tokens().len() <= BURST);
                     burst.load_heads::<mem::copy::Portable>();
                     self.judge(&burst);
-                    self.rx.complete(&burst);
+                    self.rx.complete(burst.tokens());
                     if taken.is_err() {
                         return;
                     }

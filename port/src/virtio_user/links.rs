@@ -30,12 +30,6 @@ impl Links {
         self.set += 1;
     }
 
-    /// The buffers behind `first`, in order.
-    pub(super) fn behind(&self, first: u16) -> impl Iterator<Item = u16> {
-        let after = |id: u16| Some(self.next[usize::from(id)]).filter(|next| *next != LAST);
-        std::iter::successors(after(first), move |id| after(*id))
-    }
-
     /// Forgets what follows buffer `id`, and says what that was.
     pub(super) fn take(&mut self, id: u16) -> Option<u16> {
         let next = std::mem::replace(&mut self.next[usize::from(id)], LAST);
@@ -57,8 +51,6 @@ mod tests {
         assert!(!links.are_set());
         links.set(2, 0);
         links.set(0, 3);
-        assert_eq!(links.behind(2).collect::<Vec<_>>(), [0, 3]);
-        assert_eq!(links.behind(1).count(), 0);
         assert_eq!((links.take(2), links.take(0), links.take(3)), (Some(0), Some(3), None));
         assert!(!links.are_set());
     }

@@ -25,7 +25,6 @@ mod options;
 mod rings;
 mod rx;
 mod script;
-mod shared;
 mod tx;
 
 pub use crate::memory::MAX_MEMORY;

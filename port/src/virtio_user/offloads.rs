@@ -3,17 +3,14 @@
 //!
 //! As a driver, the port leaves work to its back end where that agreed to `CSUM` and `HOST_*`, and takes unfinished
 //! packets where both agreed to `GUEST_*`. Headers are zeros, and stay so for as long as nothing is left to be done: a
-//! private record says what each of them holds, so that one is written only when its next packet needs another. The
-//! record is this side's alone; what a back end writes over a header misleads nobody but itself.
+//! private record says which of them are not. The record is this side's alone; a back end that writes over a header misleads
+//! only itself.
 
+use crate::OFFLOAD_HEADER;
 use crate::vhost::Features;
-use crate::{Frame, OFFLOAD_HEADER, Offload};
 
 /// A header as far as it says something of offloads.
 pub(super) type Words = [u8; OFFLOAD_HEADER];
-
-/// The header of a packet that is finished.
-const NOTHING: Words = [0; OFFLOAD_HEADER];
 
 const HOST_TSO: u64 = Features::HOST_TSO4 | Features::HOST_TSO6;
 const GUEST_TSO: u64 = Features::GUEST_TSO4 | Features::GUEST_TSO6;
@@ -29,7 +26,7 @@ pub(super) const ALL: u64 = LEFT | Features::GUEST_CSUM | UNCUT;
 
 /// The features that a driver accepts of `offered`: without those that need one which is not there (VIRTIO 1.2 section
 /// 5.1.3.1), and uncut packets only where they may span buffers, which are shorter (section 5.1.6.3.1). Datagrams are
-/// taken of either version or of none, because [`Offload`] does not tell them apart.
+/// taken of either version or of none, because [`crate::Offload`] does not tell them apart.
 pub(super) fn acceptable(offered: Features) -> Features {
     let mut bits = offered.0;
     let mut without = |needed: &[u64], dependent: u64| {
@@ -47,43 +44,30 @@ pub(super) fn acceptable(offered: Features) -> Features {
     Features(bits)
 }
 
-/// What the header of `frame` says. A driver vouches for no checksum (section 5.1.6.2.1).
-#[inline(always)]
-pub(super) fn words(frame: &Frame<'_>) -> Words {
-    let offload: Offload = frame.offload;
-    if offload.is_work() { offload.header(frame.head) } else { NOTHING }
-}
-
-/// What stands in the header of each buffer of a ring.
+/// Which headers of a ring's buffers say something.
 pub(super) struct Headers {
-    words: Box<[Words]>,
-    /// How many of them are not zeros.
-    marked: usize,
+    marked: Box<[bool]>,
+    /// How many of them do.
+    count: usize,
 }
 
 impl Headers {
     /// All zeros.
     pub(super) fn new(size: u16) -> Self {
-        Self { words: vec![NOTHING; size.into()].into(), marked: 0 }
+        Self { marked: vec![false; size.into()].into(), count: 0 }
     }
 
     /// Whether any header says something: then even packets that are finished need their headers looked after.
     #[inline(always)]
     pub(super) fn are_marked(&self) -> bool {
-        self.marked > 0
+        self.count > 0
     }
 
-    /// What has to be written into the header of buffer `id`, so that it says `words`; nothing if it does.
+    /// Notes whether the header of buffer `id` says something now.
     #[inline(always)]
-    pub(super) fn change(&mut self, id: u16, words: Words) -> Option<Words> {
-        let there = &mut self.words[usize::from(id)];
-        if *there == words {
-            return None;
-        }
-        self.marked += usize::from(words != NOTHING);
-        self.marked -= usize::from(*there != NOTHING);
-        *there = words;
-        Some(words)
+    pub(super) fn set(&mut self, id: u16, is_marked: bool) {
+        let was_marked = std::mem::replace(&mut self.marked[usize::from(id)], is_marked);
+        self.count = self.count + usize::from(is_marked) - usize::from(was_marked);
     }
 }
 
@@ -114,14 +98,18 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_written_when_it_says_something_else() {
-        let (mut headers, cut) = (Headers::new(2), [1; OFFLOAD_HEADER]);
-        assert_eq!(headers.change(1, NOTHING), None);
-        assert_eq!((headers.change(1, cut), headers.change(1, cut)), (Some(cut), None));
-        assert!(headers.are_marked());
-        assert_eq!(headers.change(1, [2; OFFLOAD_HEADER]), Some([2; OFFLOAD_HEADER]));
-        assert!(headers.are_marked());
-        assert_eq!(headers.change(1, NOTHING), Some(NOTHING));
-        assert!(!headers.are_marked());
+    fn headers_are_looked_after_until_none_says_anything() {
+        let mut headers = Headers::new(2);
+        for (id, is_marked, are_marked) in [
+            (1, false, false),
+            (1, true, true),
+            (1, true, true),
+            (0, true, true),
+            (1, false, true),
+            (0, false, false),
+        ] {
+            headers.set(id, is_marked);
+            assert_eq!(headers.are_marked(), are_marked, "{id} {is_marked}");
+        }
     }
 }

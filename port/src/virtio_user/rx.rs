@@ -214,8 +214,8 @@ impl<R: DriverRing> RxQueue for Rx<R> {
         take(self, burst, tally).map_err(PortFault::UsedRing)
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        for token in burst.tokens() {
+    fn complete(&mut self, buffers: &[Token]) {
+        for token in buffers {
             self.ring.post(self.buffers.to_fill(token.id));
         }
         self.ring.publish();
@@ -243,10 +243,5 @@ impl<R: DriverRing> RxQueue for Rx<R> {
     /// The memory is the port's own and stays as it is.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    /// Each connection begins with a fresh ring, so nobody asks where an old one stopped.
-    fn base(&self) -> u32 {
-        0
     }
 }

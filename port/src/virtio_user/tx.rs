@@ -5,32 +5,34 @@
 //! several that become a chain, posted, and published with the others of the same call. Headers are looked after only
 //! while any of them says something, or is to.
 //!
-//! One worker owns the queue outright, without a lock; or several share it after [`TxQueue::fork`], and then the
-//! rules of the `shared` module hold.
+//! [`RingTx`] does the rest, for one worker or several.
 
 use super::buffers::Buffers;
 use super::device::QueueSetup;
 use super::links::Links;
-use super::offloads::{Headers, words};
-use super::shared::Shared;
-use crate::eventfd::signal;
-use crate::{BURST, Burst, Capabilities, DropReason, Frame, PortFault, Tally, TxQueue, work};
+use super::offloads::Headers;
+use crate::transmit::{Filled, Form, RingTx, Slots, Taken, Told, TxRing};
+use crate::{BURST, Burst, PortFault, QueueState, Tally, TxQueue, work};
+use mem::Map;
 use mem::copy::Kernel;
 use ring::RingFault;
-use ring::driver::{DriverRing, Packed, Post, Split, Used};
-use rustix::fd::{AsFd, OwnedFd};
-use std::marker::PhantomData;
+use ring::driver::{DriverRing, Packed, Split, Used};
 use std::sync::Arc;
 
 /// A queue over a fresh ring. The ring's kind and the copy kernel are chosen here, once.
 pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn TxQueue>, PortFault> {
     mem::with_kernel!(mem::copy::chosen(), K => {
         if setup.packed {
-            Ok(Box::new(Owned::<Packed, K>::new(setup)?) as Box<dyn TxQueue>)
+            Ok(Box::new(queue::<Packed, K>(setup)?) as Box<dyn TxQueue>)
         } else {
-            Ok(Box::new(Owned::<Split, K>::new(setup)?) as Box<dyn TxQueue>)
+            Ok(Box::new(queue::<Split, K>(setup)?) as Box<dyn TxQueue>)
         }
     })
+}
+
+fn queue<R: DriverRing, K: Kernel>(setup: &QueueSetup) -> Result<RingTx<Core<R>, K>, PortFault> {
+    let core = Core::new(setup).map_err(PortFault::UsedRing)?;
+    Ok(RingTx::new(core, Some(setup.kick.clone()), setup.work))
 }
 
 /// Identifiers of buffers that are not out, in the order in which they came back.
@@ -73,14 +75,16 @@ impl Free {
 
 /// A ring with its buffers.
 pub(super) struct Core<R> {
-    pub(super) ring: R,
-    pub(super) buffers: Buffers,
-    pub(super) headers: Headers,
-    pub(super) links: Links,
+    ring: R,
+    buffers: Buffers,
+    headers: Headers,
+    links: Links,
     free: Free,
     /// How many buffers at the front of `free` are fetched.
     fetched: usize,
     used: [Used; BURST],
+    /// Buffers beyond the first of each frame since [`TxRing::take_work`].
+    walked: u64,
 }
 
 impl<R: DriverRing> Core<R> {
@@ -94,36 +98,27 @@ impl<R: DriverRing> Core<R> {
             free: Free::all(setup.layout.size),
             fetched: 0,
             used: [Used::default(); BURST],
+            walked: 0,
         })
-    }
-
-    /// Buffers in all.
-    pub(super) fn size(&self) -> usize {
-        self.free.ids.len()
     }
 
     /// A buffer to fill.
     #[inline(always)]
-    pub(super) fn take(&mut self) -> Option<u16> {
+    fn pop(&mut self) -> Option<u16> {
         self.fetched = self.fetched.saturating_sub(1);
         self.free.pop()
     }
 
-    /// Sees to it that `n` buffers are here, if the back end has returned as many.
+    /// Takes back buffers until `n` are here, or the back end has returned no more.
     #[inline]
-    pub(super) fn gather(&mut self, n: usize) -> Result<(), RingFault> {
+    fn gather(&mut self, n: usize) -> Result<(), RingFault> {
         while self.free.held < n && self.reclaim()? > 0 {}
         Ok(())
     }
 
-    /// Whether a buffer is there. A fault is found again, and reported, by the next call that sends.
-    pub(super) fn has_room(&mut self) -> bool {
-        self.gather(1).is_err() || self.free.held > 0
-    }
-
     /// Takes back what is half due, and fetches what comes next.
     #[inline]
-    pub(super) fn prepare(&mut self) -> Result<(), RingFault> {
+    fn look_ahead(&mut self) -> Result<(), RingFault> {
         if self.free.held < self.free.ids.len() / 2 {
             self.reclaim()?;
         }
@@ -157,180 +152,132 @@ impl<R: DriverRing> Core<R> {
         }
     }
 
-    /// Buffers for a frame of `len` bytes that is too long for one, linked; `others` frames follow it.
-    #[cold]
-    pub(super) fn take_several(&mut self, len: usize, others: usize) -> Result<Place, RingFault> {
-        let n = self.buffers.count(len);
-        if n > BURST.min(self.size()) {
-            return Ok(Place::TooSmall);
+    /// Buffers for a frame of `len` bytes, linked; `others` frames follow it.
+    #[inline]
+    fn take_linked(&mut self, len: usize, others: usize, slots: &mut Slots) -> Result<Taken, RingFault> {
+        let n = self.buffers.count(len).max(1);
+        if n > BURST.min(self.free.ids.len()) {
+            return Ok(Taken::TooSmall);
         }
         self.gather(n + others)?;
         if self.free.held < n {
-            return Ok(Place::Full);
+            return Ok(Taken::Full);
         }
-        let Some(first) = self.take() else { return Ok(Place::Full) };
-        let mut last = first;
-        for _ in 1..n {
-            let Some(id) = self.take() else { break };
-            self.links.set(last, id);
-            last = id;
+        let mut last = None;
+        for _ in 0..n {
+            let Some(id) = self.pop() else { break };
+            let piece = match last {
+                None => self.buffers.whole(id),
+                Some(before) => {
+                    self.links.set(before, id);
+                    self.buffers.frame(id, self.buffers.room())
+                }
+            };
+            slots.add_piece(piece);
+            slots.add_buffer(Filled::new(id, 0, piece.len()));
+            last = Some(id);
         }
-        Ok(Place::At(first))
+        self.walked += n as u64 - 1;
+        Ok(Taken::Slot)
     }
 
-    /// Has the header of buffer `id` say what is left to be done for `frame`.
+    /// Posts the buffers of one frame.
+    #[inline]
+    fn post_frame(&mut self, frame: &[Filled]) {
+        let Some((first, more)) = frame.split_first() else { return };
+        self.headers.set(first.id, first.is_marked);
+        let post = self.buffers.to_send(first.id, first.len);
+        if more.is_empty() {
+            return self.ring.post(post);
+        }
+        let mut chain = [post; BURST];
+        let posts = more.iter().map(|buffer| self.buffers.to_send_more(buffer.id, buffer.len));
+        chain[1..].iter_mut().zip(posts).for_each(|(to, post)| *to = post);
+        self.ring.post_chain(&chain[..frame.len().min(BURST)]);
+    }
+}
+
+impl<R: DriverRing> TxRing for Core<R> {
+    fn form(&self) -> Form {
+        Form { header_len: self.buffers.header() as usize, told: Told::Device }
+    }
+
+    fn map(&self) -> &Arc<Map> {
+        self.buffers.map()
+    }
+
     #[inline(always)]
-    fn mark(&mut self, id: u16, frame: &Frame<'_>) {
-        if let Some(changed) = self.headers.change(id, words(frame)) {
-            self.buffers.set_words(id, changed);
-        }
+    fn prepare(&mut self, n: usize) -> Result<(), PortFault> {
+        self.gather(n).map_err(PortFault::UsedRing)
     }
 
-    /// Posts the frame of `len` bytes that begins in buffer `id`.
     #[inline(always)]
-    pub(super) fn post(&mut self, id: u16, len: usize) {
-        if len <= self.buffers.room() {
-            self.ring.post(self.buffers.to_send(id, len));
-        } else {
-            self.post_several(id, len);
-        }
-    }
-
-    #[cold]
-    fn post_several(&mut self, first: u16, len: usize) {
-        let room = self.buffers.room();
-        let mut chain = [self.buffers.to_send(first, room); BURST];
-        let behind = self.links.behind(first).zip((0..len).step_by(room).skip(1));
-        let more = |(id, at): (u16, usize)| -> Post { self.buffers.to_send_more(id, room.min(len - at)) };
-        let n = chain[1..].iter_mut().zip(behind.map(more)).map(|(to, post)| *to = post).count();
-        self.ring.post_chain(&chain[..=n]);
-    }
-}
-
-/// Where a frame goes.
-pub(super) enum Place {
-    /// Into this buffer, and into those that are linked behind it.
-    At(u16),
-    /// Nowhere: it would take all buffers and more, or more than a chain may have.
-    TooSmall,
-    /// Too many buffers are out.
-    Full,
-}
-
-/// The queue in the hands of one worker.
-struct Owned<R, K> {
-    core: Option<Core<R>>,
-    shared: Option<Shared<R, K>>,
-    kick: Arc<OwnedFd>,
-    capabilities: Capabilities,
-    kernel: PhantomData<K>,
-}
-
-impl<R: DriverRing, K: Kernel> Owned<R, K> {
-    fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
-        let core = Some(Core::new(setup).map_err(PortFault::UsedRing)?);
-        let (kick, capabilities) = (setup.kick.clone(), setup.work);
-        Ok(Self { core, shared: None, kick, capabilities, kernel: PhantomData })
-    }
-}
-
-impl<R: DriverRing, K: Kernel> TxQueue for Owned<R, K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        let sent = match (&mut self.core, &mut self.shared) {
-            (Some(core), _) => send_alone::<R, K>(core, burst, picks, tally),
-            (None, Some(shared)) => shared.tx(burst, picks, tally),
-            (None, None) => Ok(0),
+    fn send_plain<K: Kernel>(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> usize {
+        let marked = burst.has_offloads() || self.headers.are_marked();
+        let run = match (marked, burst.is_short()) {
+            // Headers are looked after where frames are written into slots.
+            (true, _) => return 0,
+            (false, false) => send_plain::<R, K, false>,
+            (false, true) => send_plain::<R, K, true>,
         };
-        sent.map_err(PortFault::UsedRing)
+        run(self, burst, picks, tally)
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities
+    fn take(&mut self, len: usize, others: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
+        self.take_linked(len, others, slots).map_err(PortFault::UsedRing)
     }
 
-    fn has_room(&mut self, _len: usize) -> bool {
-        match (&mut self.core, &mut self.shared) {
-            (Some(core), _) => core.has_room(),
-            (None, Some(shared)) => shared.lock().core.has_room(),
-            (None, None) => false,
+    fn post(&mut self, filled: &[Filled]) {
+        filled.chunk_by(|buffer, _| buffer.has_next).for_each(|frame| self.post_frame(frame));
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        self.ring.publish();
+    }
+
+    #[inline(always)]
+    fn restock(&mut self) -> Result<(), PortFault> {
+        self.look_ahead().map_err(PortFault::UsedRing)
+    }
+
+    /// A fault is found again, and reported, by the next call that sends.
+    fn room(&mut self, len: usize) -> usize {
+        match self.gather(BURST) {
+            Ok(()) => self.free.held / self.buffers.count(len).max(1),
+            Err(_) => 1,
         }
     }
 
-    fn notify(&mut self) {
-        let wanted = match (&mut self.core, &mut self.shared) {
-            (Some(core), _) => core.ring.should_kick(),
-            (None, Some(shared)) => shared.should_kick(),
-            (None, None) => false,
-        };
-        if wanted {
-            signal(self.kick.as_fd());
-        }
+    #[inline(always)]
+    fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.walked) * work::PIECE
     }
 
-    fn fork(&mut self) -> Box<dyn TxQueue> {
-        if let Some(core) = self.core.take() {
-            self.shared = Some(Shared::new(core));
-        }
-        let shared = self.shared.as_ref().map(Shared::another);
-        let (kick, capabilities) = (self.kick.clone(), self.capabilities);
-        Box::new(Self { core: None, shared, kick, capabilities, kernel: PhantomData })
+    #[inline(always)]
+    fn needs_notification(&mut self) -> bool {
+        self.ring.should_kick()
     }
 
     /// The memory is the port's own and stays as it is.
+    #[inline(always)]
+    fn check_memory(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
 
-    /// Each connection begins with a fresh ring, so nobody asks where an old one stopped.
-    fn base(&self) -> u32 {
-        0
+    /// Each connection begins with a fresh ring.
+    fn state(&self) -> QueueState {
+        QueueState::Fresh
     }
 }
 
-/// Sends with nobody else at the queue.
-fn send_alone<R: DriverRing, K: Kernel>(
-    core: &mut Core<R>,
-    burst: &Burst,
-    picks: &[u8],
-    tally: &mut Tally,
-) -> Result<usize, RingFault> {
-    core.gather(picks.len())?;
-    let sent = send_all::<R, K>(core, burst, picks, tally);
-    // Also behind a fault: what counts as sent has to arrive.
-    core.ring.publish();
-    let done = sent?;
-    core.prepare()?;
-    Ok(done)
-}
-
-/// Sends until there is no buffer left. How many picks are done with.
-#[inline(always)]
-fn send_all<R: DriverRing, K: Kernel>(
-    core: &mut Core<R>,
-    burst: &Burst,
-    picks: &[u8],
-    tally: &mut Tally,
-) -> Result<usize, RingFault> {
-    let marked = burst.has_offloads() || core.headers.are_marked();
-    let run = match (marked, burst.is_short()) {
-        (true, _) => send_plain::<R, K, true, false>,
-        (false, false) => send_plain::<R, K, false, false>,
-        (false, true) => send_plain::<R, K, false, true>,
-    };
-    let mut done = 0;
-    loop {
-        done += run(core, burst, &picks[done..], tally);
-        let Some((&pick, others)) = picks[done..].split_first() else { return Ok(done) };
-        if !send_other::<R, K>(core, burst, pick as usize, others.len(), tally)? {
-            return Ok(done);
-        }
-        done += 1;
-    }
-}
-
-/// Sends for as long as frames fit into one buffer and there is one. How many were sent. `HEADERS`: whether any header
-/// says something, or is to. `SHORT`: whether the burst [is short](Burst::is_short).
-fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool, const SHORT: bool>(
+/// Sends for as long as frames fit into one buffer, there is one, and no header says anything. Returns how many were sent.
+/// `SHORT`: whether the burst [is short](Burst::is_short).
+fn send_plain<R: DriverRing, K: Kernel, const SHORT: bool>(
     core: &mut Core<R>,
     burst: &Burst,
     picks: &[u8],
@@ -343,12 +290,9 @@ fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool, const SHORT: bool>(
         if len > core.buffers.room() {
             break;
         }
-        let Some(id) = core.take() else { break };
-        if HEADERS {
-            core.mark(id, &burst.frame(i));
-        }
+        let Some(id) = core.pop() else { break };
         core.buffers.fill::<K, SHORT>(id, (burst, i), len);
-        core.ring.post(core.buffers.to_send(id, len));
+        core.ring.post(core.buffers.to_send(id, core.buffers.header() + len as u32));
         done += 1;
         bytes += len as u64;
     }
@@ -357,36 +301,22 @@ fn send_plain<R: DriverRing, K: Kernel, const HEADERS: bool, const SHORT: bool>(
     done
 }
 
-/// Units of work for the buffers of a frame beyond the first.
-pub(super) fn work_of_buffers(n: usize) -> u64 {
-    n.saturating_sub(1) as u64 * work::PIECE
-}
+#[cfg(test)]
+mod tests {
+    use super::super::device::Device;
+    use super::super::{Negotiated, Options};
+    use super::*;
+    use crate::transmit::tests::{SIZE, hang};
+    use crate::vhost::Features;
+    use crate::vhost::message::ProtocolFeatures;
 
-/// Sends one frame that is too long for one buffer, or counts it; `others` frames follow it. `false`: there are too few
-/// buffers.
-#[cold]
-fn send_other<R: DriverRing, K: Kernel>(
-    core: &mut Core<R>,
-    burst: &Burst,
-    pick: usize,
-    others: usize,
-    tally: &mut Tally,
-) -> Result<bool, RingFault> {
-    let (frame, len) = (burst.frame(pick), burst.frame_len(pick));
-    if len <= core.buffers.room() {
-        return Ok(false);
+    #[test]
+    fn nothing_grows_while_a_worker_hangs_between_its_steps() {
+        let options = Options { queue_size: SIZE, ..Options::default() };
+        let features = Features(Features::VERSION_1);
+        let agreed = Negotiated { features, protocol: ProtocolFeatures(0), queue_pairs: 1, memory_slots: 1 };
+        let device = Device::new(options, agreed).unwrap();
+        let (_, setup) = device.pairs().next().unwrap();
+        hang(Core::<Split>::new(setup).unwrap(), |core| usize::from(SIZE) - core.ring.free());
     }
-    match core.take_several(len, others)? {
-        Place::At(first) => {
-            core.mark(first, &frame);
-            core.buffers.fill_several::<K>(first, core.links.behind(first), &frame);
-            core.post(first, len);
-            tally.work += work_of_buffers(core.buffers.count(len));
-            tally.packets += 1;
-            tally.bytes += len as u64;
-        }
-        Place::TooSmall => tally.drop(DropReason::BufferTooSmall, 1),
-        Place::Full => return Ok(false),
-    }
-    Ok(true)
 }

@@ -10,8 +10,9 @@ use super::dice::{Dice, Verdict};
 use super::hold::{Hold, turn};
 use super::options::Faults;
 use crate::timer::Timer;
-use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
+use crate::{Burst, DropReason, PortFault, QueueState, RxQueue, Tally};
 use mem::copy::Kernel;
+use ring::Token;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
@@ -160,10 +161,10 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
         taken
     }
 
-    fn complete(&mut self, burst: &Burst) {
+    fn complete(&mut self, buffers: &[Token]) {
         match self.filled.pop_front() {
             Some(Filled::Hold(packets)) => self.hold.give_back(packets),
-            Some(Filled::Inner) | None => self.inner.complete(burst),
+            Some(Filled::Inner) | None => self.inner.complete(buffers),
         }
     }
 
@@ -194,8 +195,8 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
         self.inner.refresh()
     }
 
-    fn base(&self) -> u32 {
-        self.inner.base()
+    fn freeze(self: Box<Self>) -> QueueState {
+        self.inner.freeze()
     }
 
     fn is_bound(&self) -> bool {

@@ -9,7 +9,7 @@ use super::dice::{Dice, Verdict};
 use super::hold::Hold;
 use super::options::Faults;
 use super::release::Late;
-use crate::{Burst, Capabilities, DropReason, Flush, Now, PortFault, Tally, TxQueue};
+use crate::{Burst, Capabilities, DropReason, Flush, Now, PortFault, QueueState, Tally, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -193,7 +193,7 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
         self.inner.refresh()
     }
 
-    fn base(&self) -> u32 {
-        self.inner.base()
+    fn freeze(self: Box<Self>) -> QueueState {
+        self.inner.freeze()
     }
 }

@@ -10,7 +10,10 @@
 use super::options::Transmit;
 use crate::arena::Arena;
 use crate::spool::MOST;
-use crate::{BURST, Burst, Capabilities, DropReason, Flush, Now, Offload, PLACES, PortFault, Tally, TxQueue};
+use crate::{
+    BURST, Burst, Capabilities, DropReason, Flush, Now, Offload, PLACES, PortFault, QueueState, Tally,
+    TxQueue,
+};
 use mem::Seg;
 use mem::copy::Kernel;
 use mem::line::LINE;
@@ -207,8 +210,8 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
         self.inner.refresh()
     }
 
-    fn base(&self) -> u32 {
-        self.inner.base()
+    fn freeze(self: Box<Self>) -> QueueState {
+        self.inner.freeze()
     }
 }
 

@@ -5,9 +5,11 @@
 
 use crate::spool::{Direction, Fate, Feed, Record};
 use crate::{
-    Burst, Capabilities, DropReason, Flush, Now, OFFLOAD_HEADER, PortFault, RxQueue, Tally, TxQueue,
+    Burst, Capabilities, DropReason, Flush, Now, OFFLOAD_HEADER, PortFault, QueueState, RxQueue, Tally,
+    TxQueue,
 };
 use mem::copy::Kernel;
+use ring::Token;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
 
@@ -48,8 +50,8 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
         taken
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        self.inner.complete(burst);
+    fn complete(&mut self, buffers: &[Token]) {
+        self.inner.complete(buffers);
     }
 
     fn notify(&mut self) {
@@ -72,8 +74,8 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
         self.inner.refresh()
     }
 
-    fn base(&self) -> u32 {
-        self.inner.base()
+    fn freeze(self: Box<Self>) -> QueueState {
+        self.inner.freeze()
     }
 
     fn is_bound(&self) -> bool {
@@ -174,7 +176,7 @@ impl<K: Kernel> TxQueue for RecordTx<K> {
         self.inner.refresh()
     }
 
-    fn base(&self) -> u32 {
-        self.inner.base()
+    fn freeze(self: Box<Self>) -> QueueState {
+        self.inner.freeze()
     }
 }

@@ -10,6 +10,7 @@ use super::hold::Hold;
 use crate::timer::Timer;
 use crate::{Burst, Flush, PLACES, PortFault, RxQueue, Tally, TxQueue};
 use mem::copy::Kernel;
+use ring::Token;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
@@ -124,7 +125,7 @@ impl<K: Kernel> RxQueue for Release<K> {
     }
 
     /// It brings no packets.
-    fn complete(&mut self, _: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     fn notify(&mut self) {}
 
@@ -153,10 +154,6 @@ impl<K: Kernel> RxQueue for Release<K> {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         self.out.refresh()
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 
     /// What it sends by may belong to its thread.

@@ -106,7 +106,7 @@ impl Bench {
 
     fn complete(&mut self) {
         if let Some(burst) = self.flying.pop_front() {
-            self.rx().complete(&burst);
+            self.rx().complete(burst.tokens());
         }
     }
 

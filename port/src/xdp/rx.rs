@@ -156,7 +156,7 @@ impl RxQueue for Rx {
         Ok(())
     }
 
-    fn complete(&mut self, burst: &Burst) {
+    fn complete(&mut self, buffers: &[Token]) {
         // For a moment the kernel has shown a frame as received and has not yet shown that it took it from the fill ring.
         // A frame that finds no place then waits for the next burst.
         while let Some(&address) = self.late.last() {
@@ -165,7 +165,7 @@ impl RxQueue for Rx {
             }
             self.late.pop();
         }
-        for token in burst.tokens() {
+        for token in buffers {
             self.give_back(self.umem.address(self.first + u32::from(token.id)));
         }
         self.fill.publish();
@@ -199,10 +199,5 @@ impl RxQueue for Rx {
     /// The memory is the port's own and stays as it is.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    /// Each opening begins with fresh rings, so nobody asks where old ones stopped.
-    fn base(&self) -> u32 {
-        0
     }
 }

@@ -237,9 +237,4 @@ impl<K: Kernel> TxQueue for Tx<K> {
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
-
-    /// Each opening begins with fresh rings, so nobody asks where old ones stopped.
-    fn base(&self) -> u32 {
-        0
-    }
 }

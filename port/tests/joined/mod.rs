@@ -105,6 +105,6 @@ pub(crate) fn drain(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
             return all;
         }
         all.extend(contents(&burst));
-        rx.complete(&burst);
+        rx.complete(burst.tokens());
     }
 }

@@ -1,5 +1,6 @@
 //! A port is removed while a worker hangs in one of its queues.
 
+use port::Token;
 use super::{port, switch};
 use crate::plant::{Plant, PlantError};
 use crate::switch::{Member, Switch};
@@ -28,7 +29,7 @@ impl RxQueue for Trap {
         Ok(())
     }
 
-    fn complete(&mut self, _burst: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     fn notify(&mut self) {}
 
@@ -44,10 +45,6 @@ impl RxQueue for Trap {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }
 

@@ -221,7 +221,7 @@ impl Side {
                     let tail = self.received.frame(i).tail::<K, TAG>();
                     meter.take(tail.as_ref(), self.received.frame_len(i), now);
                 }
-                queue.complete(&self.received);
+                queue.complete(self.received.tokens());
                 came += self.received.len();
             }
             if let Err(fault) = taken {
@@ -262,7 +262,7 @@ impl Side {
             to.send(&self.received, &port::PLACES[..came]);
         }
         if !self.received.is_untouched() {
-            queue.complete(&self.received);
+            queue.complete(self.received.tokens());
         }
         came
     }

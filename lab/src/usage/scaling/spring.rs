@@ -2,7 +2,7 @@
 //! is sent to it is copied into memory of the sender's own. So nothing but workers needs a CPU.
 
 use mem::copy::chosen;
-use port::{
+use port::{Token, 
     Attach, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, Spread,
     Steering, Tally, TxQueue,
 };
@@ -146,7 +146,7 @@ impl RxQueue for Well {
         Ok(())
     }
 
-    fn complete(&mut self, _burst: &Burst) {}
+    fn complete(&mut self, _: &[Token]) {}
 
     fn notify(&mut self) {}
 
@@ -162,10 +162,6 @@ impl RxQueue for Well {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }
 
@@ -205,10 +201,6 @@ impl TxQueue for Sink {
 
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    fn base(&self) -> u32 {
-        0
     }
 }
 

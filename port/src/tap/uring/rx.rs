@@ -7,6 +7,7 @@ use super::sys::{Received, Receiver};
 use super::unavailable;
 use crate::eventfd;
 use crate::{BURST, Burst, PortFault, RxQueue, Tally};
+use ring::Token;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -94,8 +95,10 @@ impl RxQueue for Rx {
         failed.map_or(Ok(()), |errno| Err(gone(errno)))
     }
 
-    fn complete(&mut self, burst: &Burst) {
-        burst.tokens().iter().for_each(|token| self.slots.give(token.id));
+    fn complete(&mut self, buffers: &[Token]) {
+        for token in buffers {
+            self.slots.give(token.id);
+        }
     }
 
     fn notify(&mut self) {}
@@ -117,11 +120,6 @@ impl RxQueue for Rx {
     /// The memory is the port's own and stays as it is.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
-    }
-
-    /// Nobody asks where an interface stopped.
-    fn base(&self) -> u32 {
-        0
     }
 
     fn is_bound(&self) -> bool {

@@ -12,7 +12,7 @@ use super::{Refusal, Served, Session, broken};
 use crate::eventfd::{self, signal};
 use crate::vhost::Features;
 use crate::vhost::message::{Reply, VringAddress, VringFile, VringState};
-use crate::{Attach, PortFault};
+use crate::{Attach, PortFault, QueueState, RxQueue, TxQueue};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -181,12 +181,14 @@ impl Session {
         if !std::mem::take(&mut vring.running) {
             return;
         }
-        let base = if is_guest_tx {
-            engine.stop_rx(pair).map(|queue| queue.base())
+        let state = if is_guest_tx {
+            engine.stop_rx(pair).map(RxQueue::freeze)
         } else {
-            engine.stop_tx(pair).map(|queue| queue.base())
+            engine.stop_tx(pair).map(TxQueue::freeze)
         };
-        vring.base = base.or(vring.base);
+        if let Some(QueueState::Ring { base }) = state {
+            vring.base = Some(base);
+        }
     }
 }
 

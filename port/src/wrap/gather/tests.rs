@@ -62,7 +62,7 @@ impl Wire {
             self.other.rx(&mut burst, &mut Tally::default()).unwrap();
             burst.load_heads::<Portable>();
             came.extend((0..burst.len()).map(|i| (burst.head(i)[0], burst.frame_len(i))));
-            self.other.complete(&burst);
+            self.other.complete(burst.tokens());
             if burst.is_empty() {
                 return came;
             }

@@ -1,0 +1,322 @@
+//! The transmit queue of a ring, in the hands of one worker or shared by several.
+//!
+//! Protocol of a shared queue: under the lock a worker takes places and a ticket (`reserve`); without it, it writes the frames;
+//! under the lock again it gives the ticket back (`commit`), and what no older ticket precedes is posted and published.
+//! Different tickets never overlap. Every ticket has places, so there are never more tickets open than the ring has entries,
+//! however long a worker takes to give its own back. The slots pin the map that the ring had when the places were taken,
+//! because another worker may refresh the ring meanwhile.
+
+use super::tickets::Tickets;
+use super::{Filled, Slots, Taken, TxRing};
+use crate::{Burst, Capabilities, DropReason, PortFault, QueueState, Tally, TxQueue, eventfd};
+use mem::copy::Kernel;
+use rustix::fd::OwnedFd;
+use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What all handles of a ring share.
+struct Common<R> {
+    ring: R,
+    tickets: Tickets<Filled>,
+}
+
+enum Hold<R> {
+    Alone(R),
+    Shared(Arc<Mutex<Common<R>>>),
+    /// Between the two, for a moment.
+    Neither,
+}
+
+/// One worker's handle of a ring.
+pub(crate) struct RingTx<R, K> {
+    hold: Hold<R>,
+    /// For packets of bursts.
+    slots: Slots,
+    /// Signalled when the other side wants to be notified; `None` if it polls.
+    doorbell: Option<Arc<OwnedFd>>,
+    capabilities: Capabilities,
+    kernel: PhantomData<K>,
+}
+
+fn lock<R>(common: &Mutex<Common<R>>) -> MutexGuard<'_, Common<R>> {
+    common.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<R: TxRing, K: Kernel> RingTx<R, K> {
+    /// The only handle of `ring`.
+    pub(crate) fn new(ring: R, doorbell: Option<Arc<OwnedFd>>, capabilities: Capabilities) -> Self {
+        Self::over(Hold::Alone(ring), doorbell, capabilities)
+    }
+
+    fn over(hold: Hold<R>, doorbell: Option<Arc<OwnedFd>>, capabilities: Capabilities) -> Self {
+        Self { hold, slots: Slots::new(), doorbell, capabilities, kernel: PhantomData }
+    }
+
+    /// Another handle.
+    pub(crate) fn another(&mut self) -> Self {
+        let common = match std::mem::replace(&mut self.hold, Hold::Neither) {
+            Hold::Alone(ring) => Some(Arc::new(Mutex::new(Common { ring, tickets: Tickets::new() }))),
+            Hold::Shared(common) => Some(common),
+            Hold::Neither => None,
+        };
+        let hold = || common.clone().map_or(Hold::Neither, Hold::Shared);
+        self.hold = hold();
+        Self::over(hold(), self.doorbell.clone(), self.capabilities)
+    }
+
+    /// Runs `f` on the ring, alone or under the lock. `None` if there is none.
+    pub(super) fn with_ring<T>(&mut self, f: impl FnOnce(&mut R) -> T) -> Option<T> {
+        match &mut self.hold {
+            Hold::Alone(ring) => Some(f(ring)),
+            Hold::Shared(common) => Some(f(&mut lock(common).ring)),
+            Hold::Neither => None,
+        }
+    }
+}
+
+impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        match &mut self.hold {
+            Hold::Alone(ring) => send_alone::<R, K>(ring, &mut self.slots, burst, picks, tally),
+            Hold::Shared(common) => {
+                let lengths = picks.iter().map(|&pick| burst.frame_len(pick.into()));
+                let done = reserve_shared(common, lengths, &mut self.slots, tally)?;
+                write_all::<K>(&mut self.slots, burst, picks);
+                commit_shared(common, &mut self.slots, tally)?;
+                Ok(done)
+            }
+            Hold::Neither => Ok(0),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn room(&mut self, len: usize) -> usize {
+        self.with_ring(|ring| ring.room(len)).unwrap_or(0)
+    }
+
+    fn reserve(&mut self, lengths: &[u32], slots: &mut Slots, tally: &mut Tally) -> Result<usize, PortFault> {
+        let lengths = lengths.iter().map(|&len| len as usize);
+        match &mut self.hold {
+            Hold::Alone(ring) => reserve(ring, lengths, slots, tally),
+            Hold::Shared(common) => reserve_shared(common, lengths, slots, tally),
+            Hold::Neither => Ok(0),
+        }
+    }
+
+    fn commit(&mut self, slots: &mut Slots, tally: &mut Tally) -> Result<(), PortFault> {
+        match &mut self.hold {
+            Hold::Alone(ring) => {
+                ring.post(slots.filled());
+                finish(ring, slots, tally)
+            }
+            Hold::Shared(common) => commit_shared(common, slots, tally),
+            Hold::Neither => Ok(()),
+        }
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        self.with_ring(TxRing::restock).unwrap_or(Ok(()))
+    }
+
+    fn notify(&mut self) {
+        let is_wanted = match &mut self.hold {
+            Hold::Alone(ring) => ring.needs_notification(),
+            Hold::Shared(common) => {
+                let mut common = lock(common);
+                // Another worker may have published behind this worker's fence, and the question is asked once for all
+                // that was published. Under the lock that both publish under, this pairs with the fence of the other side
+                // between enabling notifications and looking at the ring again.
+                fence(Ordering::SeqCst);
+                common.ring.needs_notification()
+            }
+            Hold::Neither => false,
+        };
+        if is_wanted {
+            eventfd::call(self.doorbell.as_deref());
+        }
+    }
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        Box::new(self.another())
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        self.slots.unpin();
+        self.with_ring(TxRing::refresh).unwrap_or(Ok(()))
+    }
+
+    fn freeze(self: Box<Self>) -> QueueState {
+        match &self.hold {
+            Hold::Alone(ring) => ring.state(),
+            Hold::Shared(common) => lock(common).ring.state(),
+            Hold::Neither => QueueState::Fresh,
+        }
+    }
+}
+
+/// Sends with no other handle at the ring.
+#[inline(always)]
+fn send_alone<R: TxRing, K: Kernel>(
+    ring: &mut R,
+    slots: &mut Slots,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
+    let sent = send_all::<R, K>(ring, slots, burst, picks, tally);
+    // Also behind a fault: what counts as sent has to arrive.
+    ring.publish();
+    let stocked = if sent.is_ok() { ring.restock() } else { Ok(()) };
+    tally.work += ring.take_work();
+    // Zeros that stand for lost memory may look like any other fault.
+    ring.check_memory()?;
+    stocked.and(sent)
+}
+
+/// Sends until the ring is full. Returns how many picks are done with.
+#[inline(always)]
+fn send_all<R: TxRing, K: Kernel>(
+    ring: &mut R,
+    slots: &mut Slots,
+    burst: &Burst,
+    picks: &[u8],
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
+    ring.prepare(picks.len())?;
+    let mut done = 0;
+    loop {
+        done += ring.send_plain::<K>(burst, &picks[done..], tally);
+        if done == picks.len() {
+            return Ok(done);
+        }
+        let others = send_others::<R, K>(ring, slots, (burst, &picks[done..]), tally)?;
+        if others == 0 {
+            return Ok(done);
+        }
+        done += others;
+    }
+}
+
+/// Sends the first of `picks`, for which there is no plain buffer in front, and those behind it up to the next one that has
+/// one. Returns how many picks are done with; none if the ring is full.
+#[cold]
+fn send_others<R: TxRing, K: Kernel>(
+    ring: &mut R,
+    slots: &mut Slots,
+    (burst, picks): (&Burst, &[u8]),
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
+    slots.begin(ring.map(), ring.form());
+    let lengths = picks.iter().map(|&pick| burst.frame_len(pick.into()));
+    let done = take_all::<R, true>(ring, lengths, slots, tally)?;
+    write_all::<K>(slots, burst, picks);
+    ring.post(slots.filled());
+    count(slots, tally);
+    Ok(done)
+}
+
+fn write_all<K: Kernel>(slots: &mut Slots, burst: &Burst, picks: &[u8]) {
+    for k in 0..slots.len() {
+        let packet = picks[slots.number(k)];
+        slots.write_packet::<K>(k, burst, packet.into());
+    }
+}
+
+fn count(slots: &Slots, tally: &mut Tally) {
+    tally.packets += slots.len() as u64;
+    tally.bytes += slots.bytes();
+}
+
+/// Takes places for frames of these lengths. Returns how many of them are done with. What was taken before a fault is to be
+/// sent all the same: the next call meets the fault again.
+fn reserve<R: TxRing>(
+    ring: &mut R,
+    lengths: impl ExactSizeIterator<Item = usize>,
+    slots: &mut Slots,
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
+    slots.begin(ring.map(), ring.form());
+    let all = lengths.len();
+    let done = ring.prepare(all).and_then(|()| take_all::<R, false>(ring, lengths, slots, tally));
+    tally.work += ring.take_work();
+    ring.check_memory()?;
+    done
+}
+
+/// `ODD`: only up to the first frame that finds a plain buffer.
+fn take_all<R: TxRing, const ODD: bool>(
+    ring: &mut R,
+    lengths: impl ExactSizeIterator<Item = usize>,
+    slots: &mut Slots,
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
+    let all = lengths.len();
+    for (number, len) in lengths.enumerate() {
+        match ring.take(len, all - number - 1, slots) {
+            Ok(Taken::Slot) => {
+                slots.add_slot(number, len);
+                if ODD && slots.ends_plain() {
+                    return Ok(number + 1);
+                }
+            }
+            Ok(Taken::TooSmall) => tally.drop(DropReason::BufferTooSmall, 1),
+            Err(fault) if slots.is_empty() => return Err(fault),
+            Ok(Taken::Full) | Err(_) => return Ok(number),
+        }
+    }
+    Ok(all)
+}
+
+/// Publishes what was posted, and prepares for the next call.
+fn finish<R: TxRing>(ring: &mut R, slots: &mut Slots, tally: &mut Tally) -> Result<(), PortFault> {
+    count(slots, tally);
+    slots.clear();
+    ring.publish();
+    let stocked = ring.restock();
+    tally.work += ring.take_work();
+    ring.check_memory()?;
+    stocked
+}
+
+fn reserve_shared<R: TxRing>(
+    common: &Mutex<Common<R>>,
+    lengths: impl ExactSizeIterator<Item = usize>,
+    slots: &mut Slots,
+    tally: &mut Tally,
+) -> Result<usize, PortFault> {
+    let Common { ring, tickets } = &mut *lock(common);
+    let done = reserve(ring, lengths, slots, tally);
+    match &done {
+        Ok(_) if !slots.is_empty() => slots.ticket = Some(tickets.reserve()),
+        Ok(_) => {}
+        // The memory of the other side is gone, and the places with it.
+        Err(_) => slots.clear(),
+    }
+    done
+}
+
+fn commit_shared<R: TxRing>(
+    common: &Mutex<Common<R>>,
+    slots: &mut Slots,
+    tally: &mut Tally,
+) -> Result<(), PortFault> {
+    let Some(ticket) = slots.ticket.take() else { return Ok(()) };
+    let Common { ring, tickets } = &mut *lock(common);
+    tickets.deliver(ticket, slots.filled_mut(), |filled| ring.post(filled));
+    finish(ring, slots, tally)
+}
+
+#[cfg(test)]
+impl<R: TxRing, K: Kernel> RingTx<R, K> {
+    /// Tickets that are out, or wait for one that is.
+    pub(super) fn open_tickets(&self) -> usize {
+        match &self.hold {
+            Hold::Shared(common) => lock(common).tickets.open(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Reserved places in a queue's memory, and writing frames into them.
+//!
+//! Slots keep the memory of their places mapped, so frames can be written whatever happens to the queue meanwhile. The other
+//! side can write to the same memory at any time: nothing of it is ever behind a reference, and nothing is read back but the
+//! header, which is only compared. Must not be kept longer than a burst: slots that are not committed hold back those behind
+//! them.
+
+use super::tickets::Ticket;
+use crate::{Burst, Capabilities, Frame, OFFLOAD_HEADER, Offload};
+use mem::copy::Kernel;
+use mem::{Map, Seg};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Longest header in front of a frame.
+const LONGEST_HEADER: usize = 12;
+
+/// How a virtio-net header (VIRTIO 1.2 section 5.1.6) in front of a frame reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Told {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// As a device writes it for a driver that finishes packets as these capabilities say; with the number of buffers.
+    Driver(Capabilities),
+    /// As a driver writes it: it vouches for no checksum (section 5.1.6.2.1).
+    Device,
+}
+
+/// What stands in front of a frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Form {
+    /// Bytes: 0, 10, or 12 where the header ends with the number of buffers.
+    pub(crate) header_len: usize,
+    pub(crate) told: Told,
+}
+
+impl Form {
+    /// The words that say what is left to be done for a packet with this head.
+    #[inline(always)]
+    pub(crate) fn words(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
+        if offload == Offload::NONE {
+            return [0; OFFLOAD_HEADER];
+        }
+        match self.told {
+            Told::Driver(capabilities) => offload.told_to(capabilities).header(head),
+            Told::Device if offload.is_work() => offload.header(head),
+            _ => [0; OFFLOAD_HEADER],
+        }
+    }
+
+    /// The header of a frame in `buffers` buffers.
+    #[inline(always)]
+    fn header(self, words: [u8; OFFLOAD_HEADER], buffers: usize) -> [u8; LONGEST_HEADER] {
+        let mut header = [0; LONGEST_HEADER];
+        header[..OFFLOAD_HEADER].copy_from_slice(&words);
+        if matches!(self.told, Told::Driver(_)) {
+            header[OFFLOAD_HEADER..].copy_from_slice(&(buffers as u16).to_le_bytes());
+        }
+        header
+    }
+}
+
+/// A buffer of a slot, as it is posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filled {
+    /// Its number in the ring.
+    pub(crate) id: u16,
+    /// How many ring entries it takes (vhost-user), or in which region it lies (memif).
+    pub(crate) tag: u16,
+    /// Bytes to be written, headers included. While a frame's buffers are gathered: bytes that it has.
+    pub(crate) len: u32,
+    /// Whether the frame goes on in the next one.
+    pub(crate) has_next: bool,
+    /// Whether the header in it says that work is left.
+    pub(crate) is_marked: bool,
+}
+
+impl Filled {
+    /// A buffer of `len` bytes.
+    #[inline(always)]
+    pub(crate) fn new(id: u16, tag: u16, len: usize) -> Self {
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        Self { id, tag, len, has_next: false, is_marked: false }
+    }
+}
+
+/// The place of one frame.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Which of the lengths that were asked for.
+    number: u32,
+    len: u32,
+    /// Which pieces and buffers are its own.
+    pieces: (u32, u32),
+    buffers: (u32, u32),
+    offload: Offload,
+}
+
+fn range((from, to): (u32, u32)) -> Range<usize> {
+    from as usize..to as usize
+}
+
+/// Places for frames in a transmit queue's memory, between [`TxQueue::reserve`](crate::TxQueue::reserve) and
+/// [`TxQueue::commit`](crate::TxQueue::commit). Reused; allocates only until it has held the largest reservation.
+#[derive(Debug, Default)]
+pub struct Slots {
+    form: Form,
+    list: Vec<Slot>,
+    /// The pieces of all frames, headers included, in order.
+    pieces: Vec<Seg>,
+    buffers: Vec<Filled>,
+    /// The first piece and the first buffer of the frame that is being gathered.
+    from: (usize, usize),
+    pin: Option<Arc<Map>>,
+    /// The place in the order of a queue that workers share.
+    pub(super) ticket: Option<Ticket>,
+    /// Of a queue without memory of its own.
+    pub(super) staging: super::staged::Staging,
+}
+
+impl Slots {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Frames for which there are places.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are no places.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether the last frame lies in one piece.
+    #[inline(always)]
+    pub(super) fn ends_plain(&self) -> bool {
+        self.list.last().is_some_and(|slot| slot.pieces.1 - slot.pieces.0 == 1)
+    }
+
+    /// Which of the lengths that were asked for the `k`-th slot is for: those that no buffers could hold have none.
+    pub fn number(&self, k: usize) -> usize {
+        self.list[k].number as usize
+    }
+
+    /// Bytes of the frame in the `k`-th slot.
+    pub fn frame_len(&self, k: usize) -> usize {
+        self.list[k].len as usize
+    }
+
+    /// Bytes of all frames.
+    pub(super) fn bytes(&self) -> u64 {
+        self.list.iter().map(|slot| u64::from(slot.len)).sum()
+    }
+
+    /// Empties the slots for places in `map`.
+    #[inline]
+    pub(super) fn begin(&mut self, map: &Arc<Map>, form: Form) {
+        debug_assert!(self.ticket.is_none(), "the last reservation was not committed");
+        self.clear();
+        self.form = form;
+        if self.pin.as_ref().is_none_or(|pin| !Arc::ptr_eq(pin, map)) {
+            self.pin = Some(map.clone());
+        }
+    }
+
+    /// Forgets all places.
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.pieces.clear();
+        self.buffers.clear();
+        self.from = (0, 0);
+    }
+
+    /// Lets go of the memory.
+    pub(super) fn unpin(&mut self) {
+        self.pin = None;
+    }
+
+    /// Adds a piece of the pinned map to the frame that is being gathered.
+    #[inline(always)]
+    pub(crate) fn add_piece(&mut self, piece: Seg) {
+        self.pieces.push(piece);
+    }
+
+    /// Adds a buffer to the frame that is being gathered, behind its pieces.
+    #[inline(always)]
+    pub(crate) fn add_buffer(&mut self, buffer: Filled) {
+        self.buffers.push(buffer);
+    }
+
+    /// The list that pieces are added to.
+    pub(crate) fn pieces_mut(&mut self) -> &mut Vec<Seg> {
+        &mut self.pieces
+    }
+
+    /// The pieces and buffers of the frame that is being gathered.
+    #[inline(always)]
+    pub(crate) fn gathered(&self) -> (&[Seg], &[Filled]) {
+        (&self.pieces[self.from.0..], &self.buffers[self.from.1..])
+    }
+
+    /// Forgets what was added for a frame for which it did not suffice.
+    pub(crate) fn ungather(&mut self) {
+        self.pieces.truncate(self.from.0);
+        self.buffers.truncate(self.from.1);
+    }
+
+    /// What was gathered is the slot of a frame of `len` bytes, number `number` of those that were asked for.
+    #[inline]
+    pub(super) fn add_slot(&mut self, number: usize, len: usize) {
+        let to = (self.pieces.len(), self.buffers.len());
+        let (mut left, buffers) = (self.form.header_len + len, &mut self.buffers[self.from.1..]);
+        let mut more = buffers.len();
+        for buffer in buffers {
+            let here = left.min(buffer.len as usize);
+            more -= 1;
+            (buffer.len, buffer.has_next) = (here as u32, more > 0);
+            left -= here;
+        }
+        self.list.push(Slot {
+            number: number as u32,
+            len: len as u32,
+            pieces: (self.from.0 as u32, to.0 as u32),
+            buffers: (self.from.1 as u32, to.1 as u32),
+            offload: Offload::NONE,
+        });
+        self.from = to;
+    }
+
+    /// The buffers of all frames, in order.
+    pub(crate) fn filled(&self) -> &[Filled] {
+        &self.buffers
+    }
+
+    /// The same, to be exchanged for others.
+    pub(super) fn filled_mut(&mut self) -> &mut Vec<Filled> {
+        &mut self.buffers
+    }
+
+    /// What is left to be done for the frame in the `k`-th slot.
+    pub(super) fn offload(&self, k: usize) -> Offload {
+        self.list[k].offload
+    }
+
+    /// The memory of the `k`-th slot, which is one piece.
+    pub(super) fn piece(&self, k: usize) -> Seg {
+        self.pieces[self.list[k].pieces.0 as usize]
+    }
+
+    /// Writes packet `i` of `burst`, which has the length that was asked for, into the `k`-th slot.
+    #[inline]
+    pub fn write_packet<K: Kernel>(&mut self, k: usize, burst: &Burst, i: usize) {
+        debug_assert_eq!(self.frame_len(k), burst.frame_len(i));
+        let (slot, header) = self.header(k, burst.offload(i), burst.head(i));
+        let [piece] = self.pieces[range(slot.pieces)] else {
+            return self.scatter::<K>(slot, &header, &burst.frame(i));
+        };
+        let (first, body) = piece.split_at(self.form.header_len);
+        if body.len() >= burst.frame_len(i) {
+            // SAFETY: the piece lies in the map that `self` pins; the body has room for the packet.
+            unsafe {
+                write_header(first, &header[..self.form.header_len]);
+                burst.write_to::<K, false>(i, body.split_at(burst.frame_len(i)).0);
+            }
+        }
+    }
+
+    /// Writes a frame in several pieces.
+    #[cold]
+    fn scatter<K: Kernel>(&self, slot: Slot, header: &[u8; LONGEST_HEADER], frame: &Frame<'_>) {
+        let bodies = self.bodies(slot, header);
+        // SAFETY: the pieces lie in the map that `self` pins and were gathered until header and frame fit.
+        unsafe { frame.scatter_to::<K>(bodies) };
+    }
+
+    /// Writes a frame that `parts`, bytes of the caller's, add up to: as many as were asked for. `offload` says what is left to
+    /// be done; the first part holds the packet's headers.
+    pub fn write<K: Kernel>(&mut self, k: usize, offload: Offload, parts: &[&[u8]]) {
+        let (slot, header) = self.header(k, offload, parts.first().copied().unwrap_or_default());
+        let mut bodies = self.bodies(slot, &header);
+        let mut room = Seg::EMPTY;
+        for part in parts {
+            let mut part = *part;
+            while !part.is_empty() {
+                if room.is_empty() {
+                    let Some(next) = bodies.next() else { return };
+                    room = next;
+                }
+                let (here, rest) = part.split_at(part.len().min(room.len()));
+                // SAFETY: the piece lies in the map that `self` pins; the part was cut to its length.
+                unsafe { room.copy_in::<K>(here) };
+                (room, part) = (room.split_at(here.len()).1, rest);
+            }
+        }
+    }
+
+    /// Notes what is left to be done for the frame in slot `k`. Returns the slot and its header.
+    #[inline]
+    fn header(&mut self, k: usize, offload: Offload, head: &[u8]) -> (Slot, [u8; LONGEST_HEADER]) {
+        let slot = &mut self.list[k];
+        slot.offload = offload;
+        let (words, buffers) = (self.form.words(offload, head), &mut self.buffers[range(slot.buffers)]);
+        let header = self.form.header(words, buffers.len());
+        if let Some(first) = buffers.first_mut() {
+            first.is_marked = words != [0; OFFLOAD_HEADER];
+        }
+        (*slot, header)
+    }
+
+    /// Writes a header to the front of the slot's pieces. Returns what is behind it in each.
+    fn bodies(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) -> impl Iterator<Item = Seg> {
+        let (header, header_len, mut written) = (*header, self.form.header_len, 0);
+        self.pieces[range(slot.pieces)].iter().map(move |piece| {
+            if written == header_len {
+                return *piece;
+            }
+            let (here, body) = piece.split_at(header_len - written);
+            // SAFETY: the piece lies in the map that `self` pins.
+            unsafe { write_header(here, &header[written..written + here.len()]) };
+            written += here.len();
+            body
+        })
+    }
+}
+
+/// Writes a header, or a part of it, unless it stands there already: most headers say nothing, and a line that is not written
+/// stays in both caches.
+///
+/// # Safety
+/// The map that made `to` is alive and `to.len()` is at least the header's length.
+#[inline(always)]
+unsafe fn write_header(to: Seg, header: &[u8]) {
+    // SAFETY: by contract.
+    unsafe {
+        match header.first_chunk() {
+            Some(first) => {
+                to.put_if_different(0, u64::from_ne_bytes(*first));
+                match header[8..] {
+                    [] => {}
+                    [a, b] => to.put_if_different(8, u16::from_ne_bytes([a, b])),
+                    [a, b, c, d] => to.put_if_different(8, u32::from_ne_bytes([a, b, c, d])),
+                    ref rest => to.split_at(8).1.copy_in::<mem::copy::Portable>(rest),
+                }
+            }
+            None => to.copy_in::<mem::copy::Portable>(header),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Slots in private memory, for queues that have none of their own to reserve: frames are sent from there at commit.
+
+use super::{Form, Slots};
+use crate::arena::Arena;
+use crate::{BURST, Burst, DropReason, PLACES, PortFault, Tally};
+use mem::Seg;
+use mem::copy::chosen;
+
+/// Bytes of all frames that are staged at a time; the first may be longer.
+const STAGED: usize = 256 << 10;
+
+/// Private memory and the burst that is sent from it.
+#[derive(Debug, Default)]
+pub(crate) struct Staging {
+    memory: Option<Arena>,
+    burst: Option<Box<Burst>>,
+}
+
+impl Slots {
+    /// Takes places for up to a burst of frames. Returns how many.
+    pub(crate) fn stage(&mut self, lengths: &[u32]) -> Result<usize, PortFault> {
+        let sizes =
+            || lengths.iter().map(|&len| (len as usize).next_multiple_of(mem::line::LINE)).take(BURST);
+        let all = sizes().scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        let n = all.take_while(|sum| *sum <= STAGED).count().max(lengths.len().min(1));
+        let bytes = sizes().take(n).sum::<usize>().max(1);
+        let memory = match self.staging.memory.take().filter(|memory| memory.slot(0).len() >= bytes) {
+            Some(memory) => memory,
+            None => Arena::new(1, bytes.max(STAGED))?,
+        };
+        self.begin(memory.map(), Form::default());
+        let mut room = memory.slot(0);
+        for (number, size) in sizes().take(n).enumerate() {
+            let (place, rest) = room.split_at(size);
+            self.add_piece(place);
+            self.add_slot(number, lengths[number] as usize);
+            room = rest;
+        }
+        self.staging.memory = Some(memory);
+        Ok(n)
+    }
+
+    /// Sends what was staged with `tx`. What it does not take is dropped.
+    pub(crate) fn send_staged(
+        &mut self,
+        tally: &mut Tally,
+        tx: impl FnOnce(&Burst, &[u8], &mut Tally) -> Result<usize, PortFault>,
+    ) -> Result<(), PortFault> {
+        let n = self.len();
+        let mut burst = self.staging.burst.take().unwrap_or_default();
+        burst.begin(0);
+        if let Some(memory) = &self.staging.memory {
+            burst.pin(memory.map());
+        }
+        for k in 0..n {
+            burst.push_kept(self.staged(k));
+            burst.set_offload(k, self.offload(k));
+        }
+        mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
+        let sent = tx(&burst, &PLACES[..n], tally);
+        self.staging.burst = Some(burst);
+        self.clear();
+        tally.drop(DropReason::QueueFull, (n - *sent.as_ref().unwrap_or(&n)) as u64);
+        sent.map(|_| ())
+    }
+
+    fn staged(&self, k: usize) -> Seg {
+        let piece = self.piece(k);
+        piece.split_at(self.frame_len(k)).0
+    }
+}
