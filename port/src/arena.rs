@@ -5,6 +5,7 @@
 //! slot does so through its address, with a system call; no slice of it exists while it can be filled.
 
 use crate::PortFault;
+use crate::retain::Lender;
 use mem::{Map, Region, Seg};
 use std::sync::Arc;
 
@@ -32,6 +33,11 @@ impl Arena {
     /// What a burst pins.
     pub(crate) fn map(&self) -> &Arc<Map> {
         &self.map
+    }
+
+    /// What lends the slots.
+    pub(crate) fn lender(&self) -> Lender {
+        Lender::new(self.slot(0), self.size, self.slots)
     }
 
     /// How many slots there are.

@@ -11,10 +11,12 @@ mod meta;
 pub use cargo::{Route, Whole};
 pub use meta::{ConnectionState, Notes};
 
+use crate::retain::Lender;
 use crate::work::{self, RECEIVE_PIECES};
 use crate::{Capabilities, Offload};
 use cargo::Cargo;
 use mem::copy::{Kernel, heads};
+use mem::pool::Buffer;
 use mem::{Map, Seg, Wide};
 use meta::Meta;
 use ring::Token;
@@ -82,6 +84,13 @@ enum Heads {
     Whole,
 }
 
+/// A map that packets of a source lie in, and what lends its buffers if they are the source's own.
+#[derive(Clone)]
+struct Pin {
+    map: Arc<Map>,
+    lender: Option<Lender>,
+}
+
 /// Up to [`BURST`] packets of one source.
 pub struct Burst {
     slots: Box<Slots>,
@@ -105,7 +114,7 @@ pub struct Burst {
     returned: usize,
     /// Most buffers that are taken.
     limit: usize,
-    pins: Vec<Option<Arc<Map>>>,
+    pins: Vec<Option<Pin>>,
     cargo: Cargo,
     route: Route,
     meta: Meta,
@@ -215,7 +224,7 @@ impl Burst {
         self.cargo.clear();
         self.meta.clear();
         if self.pins.len() <= source {
-            self.pins.resize(source + 1, None);
+            self.pins.resize_with(source + 1, || None);
         }
     }
 
@@ -234,16 +243,46 @@ impl Burst {
     pub fn unpin(&mut self) {
         (self.n, self.returned) = (0, 0);
         self.spill.clear();
-        self.pins.fill(None);
+        self.pins.fill_with(|| None);
     }
 
     /// Keeps `map` mapped for as long as this burst may hold segments of it.
     #[inline]
     pub fn pin(&mut self, map: &Arc<Map>) {
         let pin = &mut self.pins[self.source];
-        if pin.as_ref().is_none_or(|old| !Arc::ptr_eq(old, map)) {
-            *pin = Some(map.clone());
+        if pin.as_ref().is_none_or(|old| !Arc::ptr_eq(&old.map, map) || old.lender.is_some()) {
+            *pin = Some(Pin { map: map.clone(), lender: None });
         }
+    }
+
+    /// The same for a source whose buffers are its own: packets can be retained where they lie.
+    #[inline]
+    pub(crate) fn pin_own(&mut self, map: &Arc<Map>, lender: &Lender) {
+        let pin = &mut self.pins[self.source];
+        if pin.as_ref().is_none_or(|old| !Arc::ptr_eq(&old.map, map) || old.lender.is_none()) {
+            *pin = Some(Pin { map: map.clone(), lender: Some(lender.clone()) });
+        }
+    }
+
+    /// The map of this burst's packets and what lends their buffers, if they are the source's own.
+    pub(crate) fn lender(&self) -> Option<(Arc<Map>, Lender)> {
+        let pin = self.pins.get(self.source)?.as_ref()?;
+        Some((pin.map.clone(), pin.lender.clone()?))
+    }
+
+    /// Whether all of these buffers are to be given back.
+    pub(crate) fn holds(&self, ids: &[u16]) -> bool {
+        ids.iter().all(|id| self.tokens().iter().any(|token| token.id == *id))
+    }
+
+    /// These buffers are not to be given back.
+    pub(crate) fn take_out(&mut self, ids: &[u16]) {
+        let mut to = 0;
+        for from in 0..self.returned {
+            self.tokens[to] = self.tokens[from];
+            to += usize::from(!ids.contains(&self.tokens[from].id));
+        }
+        self.returned = to;
     }
 
     /// Lets go of maps that other sources' packets lay in before: a burst that is kept for long must not keep them.
@@ -348,7 +387,7 @@ impl Burst {
     /// Takes packets out: from number `from` on those that `keep` refuses. What has to be given back for them stays. `keep`
     /// sees each packet once, under the number that it has from then on if it stays, and the number that it had. Each packet
     /// moves at most once.
-    pub fn retain(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
+    pub fn filter(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
         self.settle();
         // Packets get other numbers.
         self.meta.clear();
@@ -475,7 +514,10 @@ impl Burst {
     pub fn begin_from(&mut self, source: &Burst) {
         self.begin(0);
         (self.now, self.heads) = (source.now, Heads::Whole);
-        self.pins[0].clone_from(source.pins.get(source.source).unwrap_or(&None));
+        match source.pins.get(source.source) {
+            Some(Some(pin)) => self.pin(&pin.map),
+            _ => self.pins[0] = None,
+        }
     }
 
     /// Adds a packet with a private head of up to [`LONGEST_HEAD`] bytes and the headroom, behind which `rest` follows: segments
@@ -796,6 +838,30 @@ impl Frame<'_> {
             at += piece.len();
         }
         at
+    }
+
+    /// Copies the frame into empty buffers, which have room for it.
+    pub(crate) fn copy_into<K: Kernel>(&self, buffers: &mut [Buffer]) {
+        let (mut head, mut rest) = (self.head, self.rest());
+        let mut seg = Seg::EMPTY;
+        for buffer in buffers {
+            while buffer.tailroom() > 0 {
+                if head.is_empty() && seg.is_empty() {
+                    let Some(next) = rest.next() else { return };
+                    seg = next;
+                }
+                let n = buffer.tailroom().min(if head.is_empty() { seg.len() } else { head.len() });
+                let Some(to) = buffer.append(n) else { return };
+                if head.is_empty() {
+                    // SAFETY: the segment is pinned by the burst that lent this frame; `n` is at most its length.
+                    unsafe { seg.split_at(n).0.copy_out::<K>(to) };
+                    seg = seg.split_at(n).1;
+                } else {
+                    to.copy_from_slice(&head[..n]);
+                    head = &head[n..];
+                }
+            }
+        }
     }
 
     /// Copies the frame's last `N` bytes into private memory, and reads nothing else; `None` where it is shorter.

@@ -90,7 +90,7 @@ impl Headers {
         if !self.are_read() {
             return;
         }
-        burst.retain(from, |burst, i, was| {
+        burst.filter(from, |burst, i, was| {
             let place = self.places[was];
             place.is_empty() || self.allowed.judge(i, of(place), burst, tally)
         });
@@ -100,7 +100,7 @@ impl Headers {
     #[inline]
     pub(crate) fn judge_last(&self, header: [u8; OFFLOAD_HEADER], burst: &mut Burst, tally: &mut Tally) {
         if self.are_read() {
-            burst.retain(burst.len() - 1, |burst, i, _| self.allowed.judge(i, header, burst, tally));
+            burst.filter(burst.len() - 1, |burst, i, _| self.allowed.judge(i, header, burst, tally));
         }
     }
 }

@@ -24,6 +24,7 @@ mod pause;
 pub mod pcap;
 mod pipeline;
 mod queue;
+mod retain;
 mod socket;
 mod spool;
 mod steering;
@@ -48,6 +49,7 @@ pub use queue::{
     Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueState, QueueStatus, RxQueue, Tally,
     TxQueue,
 };
+pub use retain::{Retained, Retainer};
 pub use ring::Token;
 pub use steering::{Spread, Steering};
 pub use transmit::Slots;

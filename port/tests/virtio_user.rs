@@ -7,12 +7,14 @@ mod joined;
 
 use hand::{burst_of, frame, receive, send};
 use joined::{Joined, KINDS, Side, drain, options};
+use mem::copy::Portable;
 use port::vhost::Features;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
-use port::{DropReason, PortControl, PortFault, PortState, RxQueue};
+use port::{DropReason, PortControl, PortFault, PortState, Retained, Retainer, RxQueue};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
@@ -245,6 +247,43 @@ fn a_back_end_without_what_was_asked_for_is_named_and_asked_again() {
     joined.back = Side::new(VhostUser::listen(&path, vhost_user::Options::default()).unwrap());
     (0..3).for_each(|_| joined.settle());
     assert_eq!(joined.front.engine.rx.len(), 1, "{:?}", joined.front.port.status());
+}
+
+/// A program that holds packets keeps the ring going: half of its buffers stay, and those of a guest are never held.
+#[test]
+fn retained_packets_outlive_their_burst_and_their_buffers_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for kind in KINDS {
+        let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
+        let (mut retainer, mut kept) = (Retainer::new(4096).unwrap(), VecDeque::new());
+        for lap in 0..100 {
+            let frames: Vec<_> = (0..8).map(|k| frame(200 + 100 * k, lap + k)).collect();
+            for is_own in [true, false] {
+                let Joined { front, back, .. } = &mut joined;
+                let (tx, rx) = if is_own { (back.tx(0), front.rx(0)) } else { (front.tx(0), back.rx(0)) };
+                assert_eq!(send(tx, &burst_of(&frames)).unwrap().0, 8, "{kind:?}, lap {lap}");
+                let (mut burst, _) = receive(rx).unwrap();
+                for (i, frame) in frames.iter().enumerate() {
+                    kept.push_back((burst.retain::<Portable>(i, &mut retainer).unwrap(), frame.clone()));
+                }
+                assert!(is_own || lent(&kept) == 0);
+                assert_eq!(burst.tokens().len(), 8 - lent(&kept));
+                rx.complete(burst.tokens());
+            }
+            while kept.len() > 300 {
+                let (packet, frame) = kept.pop_front().unwrap();
+                let mut bytes = vec![0; packet.len()];
+                packet.copy_to(&mut bytes);
+                assert!(bytes == frame, "{kind:?}, lap {lap}");
+            }
+        }
+        assert!(kept.iter().any(|(packet, _)| packet.is_lent()));
+    }
+}
+
+/// How many of the last 8 packets lie in memory of their port.
+fn lent(kept: &VecDeque<(Retained, Vec<u8>)>) -> usize {
+    kept.range(kept.len() - 8..).filter(|(packet, _)| packet.is_lent()).count()
 }
 
 #[test]

@@ -6,7 +6,9 @@
 
 use anyhow::{Context, Result};
 use engine::{Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig};
-use port::{Token, Attach, BURST, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, RxQueue, Tally};
+use port::{
+    Attach, BURST, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, RxQueue, Tally, Token,
+};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 

@@ -33,13 +33,14 @@ impl RxQueue for Rx {
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        self.slots.collect();
         let before = tally.bytes;
         while burst.room() > 0 && tally.bytes - before < ENOUGH as u64 {
             let Some(slot) = self.slots.take() else { break };
             let whole = self.slots.whole(slot);
             match sys::read(self.queues[self.pair].as_fd(), whole) {
                 Ok(len) => {
-                    burst.pin(self.slots.map());
+                    self.slots.pin(burst);
                     take(slot, whole.split_at(len).0, burst, tally);
                 }
                 Err(errno) => {

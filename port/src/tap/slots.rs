@@ -7,9 +7,9 @@
 //! seen short packets costs a page.
 
 use crate::arena::Arena;
-use crate::{BURST, OFFLOAD_HEADER, PortFault};
-use mem::{Map, Seg};
-use std::sync::Arc;
+use crate::retain::Lender;
+use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
+use mem::Seg;
 
 /// Shortest frame: an Ethernet header.
 pub(super) const SHORTEST: usize = 14;
@@ -25,6 +25,7 @@ const SIZE: usize = (LINE + LONGEST + 8).next_multiple_of(2 * LINE) + LINE;
 pub(super) struct Slots {
     arena: Arena,
     free: Vec<u16>,
+    lender: Lender,
 }
 
 /// How many there are: two bursts under way, and as many for `io_uring` to have in hand.
@@ -32,13 +33,21 @@ pub(super) const SLOTS: usize = 3 * BURST;
 
 impl Slots {
     pub(super) fn new() -> Result<Self, PortFault> {
-        Ok(Self { arena: Arena::new(SLOTS, SIZE)?, free: (0..SLOTS as u16).rev().collect() })
+        let arena = Arena::new(SLOTS, SIZE)?;
+        let lender = arena.lender();
+        Ok(Self { arena, free: (0..SLOTS as u16).rev().collect(), lender })
     }
 
-    /// What a burst pins.
+    /// Keeps the slots mapped for as long as `burst` may hold packets in them.
     #[inline(always)]
-    pub(super) fn map(&self) -> &Arc<Map> {
-        self.arena.map()
+    pub(super) fn pin(&self, burst: &mut Burst) {
+        burst.pin_own(self.arena.map(), &self.lender);
+    }
+
+    /// Takes back slots whose packets were retained and are not any more.
+    #[inline(always)]
+    pub(super) fn collect(&mut self) {
+        self.lender.collect(|slot| self.free.push(slot));
     }
 
     /// A slot that is not in use.

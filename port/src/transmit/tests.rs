@@ -1,7 +1,7 @@
 //! What a worker that hangs between its steps costs the others, for the rings that workers share.
 
 use super::{RingTx, TxRing};
-use crate::{Burst, Capabilities, Slots, Tally, TxQueue};
+use crate::{Burst, Capabilities, DropReason, Offload, PortFault, Slots, Tally, TxQueue};
 use mem::copy::Portable;
 
 /// Entries of each ring.
@@ -23,4 +23,60 @@ pub(crate) fn hang<R: TxRing>(ring: R, visible: impl Fn(&mut R) -> usize) {
     hung.commit(&mut slots, &mut tally).unwrap();
     assert_eq!((other.open_tickets(), other.with_ring(&visible), tally.packets), (0, Some(SIZE.into()), 4));
     assert_eq!((tally.bytes, slots.len()), (240, 0));
+}
+
+/// A queue without memory of its own, which takes so many packets.
+struct Plain {
+    room: usize,
+    taken: Vec<(Vec<u8>, Offload)>,
+}
+
+impl TxQueue for Plain {
+    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+        let n = picks.len().min(self.room);
+        for &pick in &picks[..n] {
+            let mut bytes = vec![0; burst.frame_len(pick.into())];
+            burst.frame(pick.into()).copy_to::<Portable>(&mut bytes);
+            tally.packets += 1;
+            tally.bytes += bytes.len() as u64;
+            self.taken.push((bytes, burst.offload(pick.into())));
+        }
+        self.room -= n;
+        Ok(n)
+    }
+
+    fn notify(&mut self) {}
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        Box::new(Plain { room: 0, taken: vec![] })
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_queue_without_memory_of_its_own_sends_from_private_memory() {
+    let (mut queue, mut slots, mut tally) =
+        (Plain { room: 70, taken: vec![] }, Slots::new(), Tally::default());
+    let frame = |k: usize| -> Vec<u8> { (0..60 + 997 * k).map(|i| (i + k) as u8).collect() };
+    let (mut next, mut wanted) = (0, vec![]);
+    while next < 80 {
+        let lengths: Vec<u32> = (next..80).map(|k| frame(k).len() as u32).collect();
+        let done = queue.reserve(&lengths, &mut slots, &mut tally).unwrap();
+        assert!(done > 0 && done == slots.len());
+        for k in 0..done {
+            let (bytes, offload) = (frame(next + k), Offload::with_checksum(34, 16));
+            let offload = if k % 3 == 0 { offload } else { Offload::NONE };
+            let (head, rest) = bytes.split_at(42);
+            slots.write::<Portable>(k, offload, &[head, &[], rest]);
+            wanted.push((bytes, offload));
+        }
+        queue.commit(&mut slots, &mut tally).unwrap();
+        next += done;
+    }
+    wanted.truncate(70);
+    assert!(queue.taken == wanted);
+    assert_eq!((tally.packets, tally.drops[DropReason::QueueFull as usize]), (70, 10));
 }

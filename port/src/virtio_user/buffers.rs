@@ -10,6 +10,7 @@
 
 use super::offloads::Words;
 use crate::memory::Memory;
+use crate::retain::Lender;
 use crate::{Burst, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::copy::{Kernel, Portable};
@@ -80,6 +81,11 @@ impl Buffers {
     #[inline(always)]
     pub(super) fn map(&self) -> &Arc<Map> {
         &self.map
+    }
+
+    /// What lends these buffers, of which there are `count`.
+    pub(super) fn lender(&self, count: u16) -> Lender {
+        Lender::new(self.whole, self.stride as usize, count.into())
     }
 
     /// Bytes of frame that one buffer holds.

@@ -12,6 +12,7 @@ use super::device::QueueSetup;
 use crate::eventfd;
 use crate::eventfd::signal;
 use crate::header::Allowed;
+use crate::retain::Lender;
 use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally, work};
 use mem::Seg;
 use ring::driver::{DriverRing, Packed, Split, Used};
@@ -41,6 +42,7 @@ struct Rx<R> {
     /// come. Between calls only.
     used: [Used; BURST],
     waiting: usize,
+    lender: Lender,
     kick: Arc<OwnedFd>,
     call: Arc<OwnedFd>,
 }
@@ -51,6 +53,7 @@ impl<R: DriverRing> Rx<R> {
         let mut ring = R::new(&setup.layout, buffers.map())?;
         (0..setup.layout.size).for_each(|id| ring.post(buffers.to_fill(id)));
         ring.publish();
+        let lender = buffers.lender(setup.layout.size);
         Ok(Self {
             ring,
             buffers,
@@ -58,6 +61,7 @@ impl<R: DriverRing> Rx<R> {
             allowed: Allowed::of_device(setup.work),
             used: [Used::default(); BURST],
             waiting: 0,
+            lender,
             kick: setup.kick.clone(),
             call: setup.call.clone(),
         })
@@ -72,7 +76,7 @@ impl<R: DriverRing> Rx<R> {
             return Ok(());
         }
         self.used[before..n].iter().for_each(|u| self.buffers.prefetch(u.id, self.mergeable || OFFLOADS));
-        burst.pin(self.buffers.map());
+        burst.pin_own(self.buffers.map(), &self.lender);
         let mut at = if self.mergeable || OFFLOADS {
             self.take_plain::<true>(n.min(room), burst, tally)
         } else {
@@ -178,7 +182,7 @@ impl<R: DriverRing> Rx<R> {
     #[inline(never)]
     fn judge_words(&self, id: u16, burst: &mut Burst, tally: &mut Tally) {
         let words = self.buffers.words(id);
-        burst.retain(burst.len() - 1, |burst, i, _| self.allowed.judge(i, words, burst, tally));
+        burst.filter(burst.len() - 1, |burst, i, _| self.allowed.judge(i, words, burst, tally));
     }
 }
 
@@ -210,6 +214,10 @@ impl<R: DriverRing> RxQueue for Rx<R> {
     }
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        let Self { ring, buffers, .. } = self;
+        if self.lender.collect(|id| ring.post(buffers.to_fill(id))) {
+            ring.publish();
+        }
         let take = if self.allowed.is_any() { Self::take::<true> } else { Self::take::<false> };
         take(self, burst, tally).map_err(PortFault::UsedRing)
     }

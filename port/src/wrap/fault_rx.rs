@@ -78,7 +78,7 @@ impl<K: Kernel> FaultRx<K> {
     fn judge(&mut self, burst: &mut Burst, tally: &mut Tally) {
         burst.load_heads::<K>();
         let mut behind = false;
-        burst.retain(0, |burst, i, _| {
+        burst.filter(0, |burst, i, _| {
             let verdict = self.dice.roll();
             if verdict.drop {
                 tally.drop(DropReason::Injected, 1);

@@ -8,6 +8,7 @@ use super::socket::{Made, Socket};
 use super::umem::Umem;
 use super::unfinished;
 use crate::interface::Bell;
+use crate::retain::Lender;
 use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally};
 use mem::Seg;
 use ring::Token;
@@ -29,6 +30,7 @@ pub(super) struct Rx {
     local: bool,
     /// Frames that found no place in the fill ring. There is room for all of them, so that none is allocated for.
     late: Vec<u64>,
+    lender: Lender,
 }
 
 impl Rx {
@@ -44,6 +46,7 @@ impl Rx {
         let (frames, to_send_from) = umem.frames(queue);
         let first = frames.start;
         let late = Vec::with_capacity(frames.len());
+        let lender = umem.lender(frames.clone());
         for frame in frames {
             fill.put(umem.address(frame));
         }
@@ -55,7 +58,7 @@ impl Rx {
             umem: umem.clone(),
             frames: to_send_from,
         };
-        (Self { received, fill, socket, bell, umem: umem.clone(), first, local, late }, parts)
+        (Self { received, fill, socket, bell, umem: umem.clone(), first, local, late, lender }, parts)
     }
 
     #[inline(always)]
@@ -68,6 +71,21 @@ impl Rx {
     #[inline(always)]
     fn token(&self, piece: Piece) -> Token {
         Token { id: (self.umem.frame_of(piece.address).wrapping_sub(self.first)) as u16, slots: 1 }
+    }
+
+    /// Takes back frames whose packets were retained and are not any more.
+    #[inline(always)]
+    fn collect(&mut self) {
+        let Self { fill, late, umem, first, .. } = self;
+        let any = self.lender.collect(|id| {
+            let address = umem.address(*first + u32::from(id));
+            if !fill.put(address) {
+                late.push(address);
+            }
+        });
+        if any {
+            fill.publish();
+        }
     }
 
     /// A packet in one frame.
@@ -128,13 +146,14 @@ impl RxQueue for Rx {
         if self.socket.is_owed() {
             self.socket.settle();
         }
+        self.collect();
         if self.received.available() == 0 {
             if self.socket.polls() {
                 self.socket.receive();
             }
             return Ok(());
         }
-        burst.pin(self.umem.map());
+        burst.pin_own(self.umem.map(), &self.lender);
         let n = self.received.available().min(burst.buffer_room() as u32);
         let mut at = 0;
         while at < n {

@@ -8,6 +8,7 @@
 //! any of them is ever behind a reference.
 
 use crate::interface::{InterfaceError, Place};
+use crate::retain::Lender;
 use crate::{Frame, PortFault};
 use mem::copy::Kernel;
 use mem::{Map, Region, Seg};
@@ -77,6 +78,12 @@ impl Umem {
         let first = u32::from(queue) * self.per_queue;
         let (middle, end) = (first + self.per_queue / 2, first + self.per_queue);
         (first..middle, middle..end)
+    }
+
+    /// What lends these frames.
+    pub(super) fn lender(&self, frames: std::ops::Range<u32>) -> Lender {
+        let first = self.whole.split_at(self.address(frames.start) as usize).1;
+        Lender::new(first, self.frame_size() as usize, frames.len())
     }
 
     /// The offset at which frame `frame` begins.

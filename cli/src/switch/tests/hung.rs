@@ -1,10 +1,10 @@
 //! A port is removed while a worker hangs in one of its queues.
 
-use port::Token;
 use super::{port, switch};
 use crate::plant::{Plant, PlantError};
 use crate::switch::{Member, Switch};
 use ::port::{Attach, Burst, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally};
+use port::Token;
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};

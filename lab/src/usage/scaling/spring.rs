@@ -2,9 +2,9 @@
 //! is sent to it is copied into memory of the sender's own. So nothing but workers needs a CPU.
 
 use mem::copy::chosen;
-use port::{Token, 
+use port::{
     Attach, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, Spread,
-    Steering, Tally, TxQueue,
+    Steering, Tally, Token, TxQueue,
 };
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;

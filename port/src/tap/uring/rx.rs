@@ -72,12 +72,13 @@ impl RxQueue for Rx {
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+        self.slots.collect();
         self.refill()?;
         if !self.receiver.is_ready() {
             return Ok(());
         }
         self.receiver.enter().map_err(|error| unavailable(&error))?;
-        burst.pin(self.slots.map());
+        self.slots.pin(burst);
         let (mut failed, before) = (None, (self.offered, tally.bytes));
         let (slots, offered) = (&self.slots, &mut self.offered);
         self.receiver.harvest(burst.room(), |received| match received {

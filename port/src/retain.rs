@@ -1,0 +1,328 @@
+//! Packets that outlive their burst.
+//!
+//! A program that works on packets after their burst was completed (a TCP stack, reassembly, a scheduler) retains them
+//! ([`Burst::retain`]). Where the memory is the port's own (virtio-user, AF_XDP, TAP), the packet stays where it lies and its
+//! buffers go back to their queue when the last handle is dropped, on whichever thread. Memory of a guest or a peer is copied
+//! into buffers of a pool, so that a slow program never holds a guest's buffers. At most half of a queue's buffers are lent;
+//! packets beyond are copied as well. The head is always copied.
+//!
+//! Protocol: `out` is written by the worker that has the queue, alone; the queue looks at the list of what came back only while
+//! `out` is not zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one drain.
+
+use crate::{Burst, Offload, PortFault};
+use mem::copy::{Kernel, Portable};
+use mem::pool::{Buffer, Cache, Pages, Pool, PoolSpec};
+use mem::{Map, Seg};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a buffer that packets are copied into.
+const DATA: u16 = 2048;
+
+/// The buffers of one receive queue, in a row in memory of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Lender(Arc<Lending>);
+
+#[derive(Debug)]
+struct Lending {
+    /// Address of buffer 0, bytes from one to the next, and how many there are.
+    first: usize,
+    stride: usize,
+    count: usize,
+    /// Buffers that are lent, or came back and were not collected.
+    out: AtomicUsize,
+    returned: Mutex<Vec<u16>>,
+}
+
+impl Lender {
+    /// For `count` buffers, `stride` bytes from one to the next; `first` begins with buffer 0. A buffer's number is the `id` of
+    /// its token.
+    pub(crate) fn new(first: Seg, stride: usize, count: usize) -> Self {
+        let returned = Mutex::new(Vec::with_capacity(count / 2));
+        Self(Arc::new(Lending { first: first.addr(), stride, count, out: AtomicUsize::new(0), returned }))
+    }
+
+    /// Hands each buffer that came back to `each`. Returns whether there was any.
+    #[inline(always)]
+    pub(crate) fn collect(&self, each: impl FnMut(u16)) -> bool {
+        self.0.out.load(Relaxed) > 0 && self.drain(each)
+    }
+
+    #[cold]
+    fn drain(&self, each: impl FnMut(u16)) -> bool {
+        let mut returned = self.0.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = returned.len();
+        returned.drain(..).for_each(each);
+        self.0.out.fetch_sub(n, Relaxed);
+        n > 0
+    }
+
+    /// The buffer that `seg` lies in.
+    fn buffer(&self, seg: Seg) -> Option<u16> {
+        let id = seg.addr().checked_sub(self.0.first)? / self.0.stride;
+        (id < self.0.count).then_some(id as u16)
+    }
+
+    /// Lends `n` buffers more, unless that were more than half of them.
+    fn lend(&self, n: usize) -> bool {
+        let is_allowed = self.0.out.load(Relaxed) + n <= self.0.count / 2;
+        if is_allowed {
+            self.0.out.fetch_add(n, Relaxed);
+        }
+        is_allowed
+    }
+}
+
+/// What a thread retains packets with: buffers for heads, and for packets that are copied.
+#[derive(Debug)]
+pub struct Retainer {
+    cache: Cache,
+    home: Arc<Mutex<Vec<Buffer>>>,
+}
+
+impl Retainer {
+    /// One with `buffers` buffers of 2 KiB: how much a program can hold.
+    ///
+    /// # Errors
+    /// [`PortFault::NoMemory`] if there is no memory for them.
+    pub fn new(buffers: u32) -> Result<Self, PortFault> {
+        let spec = PoolSpec { buffers, size: DATA, pages: Pages::Ordinary };
+        let pool = Pool::new(spec).map_err(|error| PortFault::NoMemory(error.to_string()))?;
+        Ok(Self { cache: pool.cache(), home: Arc::default() })
+    }
+
+    /// Buffers for `bytes` bytes; `None` if there are too few.
+    fn take(&mut self, bytes: usize) -> Option<Vec<Buffer>> {
+        self.cache.free_all(self.home.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        let wanted = bytes.div_ceil(DATA.into()).max(1);
+        let mut buffers = Vec::with_capacity(wanted);
+        if self.cache.alloc_bulk(&mut buffers, wanted) < wanted {
+            self.cache.free_all(buffers);
+            return None;
+        }
+        for buffer in &mut buffers {
+            buffer.reset(0);
+        }
+        Some(buffers)
+    }
+}
+
+/// A packet that outlives its burst. Clones are the same packet.
+#[derive(Clone, Debug)]
+pub struct Retained(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    len: usize,
+    offload: Offload,
+    /// The head, or all of the packet.
+    copied: Vec<Buffer>,
+    home: Arc<Mutex<Vec<Buffer>>>,
+    lent: Option<Lent>,
+}
+
+/// What of a packet stays in a port's memory.
+#[derive(Debug)]
+struct Lent {
+    rest: Vec<Seg>,
+    ids: Vec<u16>,
+    lender: Lender,
+    _map: Arc<Map>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.lender.0.returned.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.ids);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.home.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.copied);
+    }
+}
+
+impl Retained {
+    /// Bytes of the packet.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// What its source left to be done.
+    pub fn offload(&self) -> Offload {
+        self.0.offload
+    }
+
+    /// Its first bytes, at least as many as the private head had in the burst.
+    pub fn head(&self) -> &[u8] {
+        self.0.copied.first().map_or(&[], Buffer::data)
+    }
+
+    /// Whether its bytes lie in memory of the port that it came in by.
+    pub fn is_lent(&self) -> bool {
+        self.0.lent.is_some()
+    }
+
+    /// Where its bytes lie, in order. The segments are valid for as long as this handle.
+    pub fn segs(&self) -> impl Iterator<Item = Seg> {
+        let rest = self.0.lent.iter().flat_map(|lent| lent.rest.iter().copied());
+        self.0.copied.iter().map(Buffer::seg).chain(rest)
+    }
+
+    /// Copies the packet into private memory, as far as it fits. Returns how many bytes there are now.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let mut at = 0;
+        for seg in self.segs() {
+            let piece = seg.split_at(to.len() - at).0;
+            // SAFETY: the handle keeps the memory of its segments mapped; the slice has the piece's length.
+            unsafe { piece.copy_out::<Portable>(&mut to[at..at + piece.len()]) };
+            at += piece.len();
+        }
+        at
+    }
+}
+
+impl Burst {
+    /// Retains packet `i`, whose head is loaded, beyond this burst. `None` if `retainer` has too few buffers. The packet stays
+    /// in the burst; what lies in memory of the port's own is not given back with it ([`Burst::tokens`]).
+    pub fn retain<K: Kernel>(&mut self, i: usize, retainer: &mut Retainer) -> Option<Retained> {
+        let (len, offload, head) = (self.frame_len(i), self.offload(i), self.head(i).len());
+        let lent = self.lend(i);
+        let Some(mut copied) = retainer.take(if lent.is_some() { head } else { len }) else {
+            drop(lent);
+            return None;
+        };
+        let frame = self.frame(i);
+        if lent.is_some() {
+            copied[0].append(head)?.copy_from_slice(frame.head);
+        } else {
+            frame.copy_into::<K>(&mut copied);
+        }
+        Some(Retained(Arc::new(Kept { len, offload, copied, home: retainer.home.clone(), lent })))
+    }
+
+    /// Takes the buffers that packet `i` lies in, behind its head, out of those that go back with the burst; `None` if they are
+    /// another party's, or none, or too many are lent.
+    fn lend(&mut self, i: usize) -> Option<Lent> {
+        let (map, lender) = self.lender()?;
+        let rest: Vec<Seg> = self.frame(i).rest().collect();
+        let mut ids = rest.iter().map(|seg| lender.buffer(*seg)).collect::<Option<Vec<u16>>>()?;
+        ids.dedup();
+        if ids.is_empty() || !self.holds(&ids) || !lender.lend(ids.len()) {
+            return None;
+        }
+        self.take_out(&ids);
+        Some(Lent { rest, ids, lender, _map: map })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Token;
+    use crate::arena::Arena;
+
+    const SLOTS: usize = 8;
+    const LEN: usize = 1000;
+
+    /// Frame number `k`, in slot `k` of an arena.
+    fn bytes(k: usize) -> Vec<u8> {
+        (0..LEN).map(|i| (i * 7 + k) as u8).collect()
+    }
+
+    /// A burst of all slots' frames; `own`: whether the arena lends them.
+    fn burst(arena: &Arena, own: Option<&Lender>) -> Burst {
+        let mut burst = Burst::new();
+        burst.begin(0);
+        match own {
+            Some(lender) => burst.pin_own(arena.map(), lender),
+            None => burst.pin(arena.map()),
+        }
+        for k in 0..SLOTS {
+            let seg = arena.slot(k).split_at(LEN).0;
+            // SAFETY: the arena is alive; the lengths are equal.
+            unsafe { seg.copy_in::<Portable>(&bytes(k)) };
+            burst.push(Token { id: k as u16, slots: 1 }, seg);
+        }
+        burst.load_heads::<Portable>();
+        burst
+    }
+
+    fn read(packet: &Retained) -> Vec<u8> {
+        let mut bytes = vec![0; packet.len()];
+        assert_eq!(packet.copy_to(&mut bytes), packet.len());
+        bytes
+    }
+
+    fn ids(burst: &Burst) -> Vec<u16> {
+        burst.tokens().iter().map(|token| token.id).collect()
+    }
+
+    #[test]
+    fn own_memory_is_lent_up_to_a_half_and_comes_back_with_the_last_handle() {
+        let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
+        let lender = arena.lender();
+        let mut burst = burst(&arena, Some(&lender));
+        let kept: Vec<_> = (1..7).map(|k| burst.retain::<Portable>(k, &mut retainer).unwrap()).collect();
+        assert_eq!(
+            kept.iter().map(Retained::is_lent).collect::<Vec<_>>(),
+            [true, true, true, true, false, false]
+        );
+        assert_eq!(ids(&burst), [0, 5, 6, 7], "a buffer that is lent does not go back with its burst");
+        kept.iter().enumerate().for_each(|(k, packet)| assert_eq!(read(packet), bytes(k + 1)));
+        assert!(!burst.retain::<Portable>(1, &mut retainer).unwrap().is_lent(), "its buffer is lent already");
+        let (again, mut back) = (kept[1].clone(), vec![]);
+        assert!(!lender.collect(|_| panic!("none came back")));
+        std::thread::spawn(move || drop(kept)).join().unwrap();
+        assert!(lender.collect(|id| back.push(id)));
+        assert_eq!((back.as_slice(), read(&again)), ([1, 3, 4].as_slice(), bytes(2)));
+        drop(again);
+        assert!(lender.collect(|id| back.push(id)));
+        assert_eq!((back.last(), lender.0.out.load(Relaxed)), (Some(&2), 0));
+    }
+
+    #[test]
+    fn memory_of_another_party_is_copied_and_goes_back_at_once() {
+        let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
+        let mut burst = burst(&arena, None);
+        let packet = burst.retain::<Portable>(3, &mut retainer).unwrap();
+        assert_eq!((packet.is_lent(), ids(&burst).len()), (false, SLOTS));
+        // SAFETY: the arena is alive; the lengths are equal.
+        unsafe { arena.slot(3).split_at(LEN).0.copy_in::<Portable>(&[0; LEN]) };
+        assert_eq!((read(&packet), &packet.head()[..128]), (bytes(3), &bytes(3)[..128]));
+    }
+
+    #[test]
+    fn what_a_program_holds_is_bounded() {
+        let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(2).unwrap());
+        let lender = arena.lender();
+        let mut burst = burst(&arena, Some(&lender));
+        let kept = [0, 1].map(|k| burst.retain::<Portable>(k, &mut retainer).unwrap());
+        assert!(burst.retain::<Portable>(2, &mut retainer).is_none());
+        drop(kept);
+        let mut back = vec![];
+        lender.collect(|id| back.push(id));
+        assert_eq!(back, [2, 0, 1], "what could not be retained is given back with the rest");
+        assert!(burst.retain::<Portable>(3, &mut retainer).is_some());
+    }
+
+    #[test]
+    fn a_packet_longer_than_a_buffer_is_copied_into_several() {
+        let (arena, mut retainer) = (Arena::new(1, 9216).unwrap(), Retainer::new(8).unwrap());
+        let whole: Vec<u8> = (0..9000).map(|i| (i % 251) as u8).collect();
+        let seg = arena.slot(0).split_at(whole.len()).0;
+        // SAFETY: the arena is alive; the lengths are equal.
+        unsafe { seg.copy_in::<Portable>(&whole) };
+        let mut burst = Burst::new();
+        burst.begin(0);
+        burst.pin(arena.map());
+        burst.push_chain(Token::default(), &[seg.split_at(50).0, seg.split_at(50).1]);
+        burst.load_heads::<Portable>();
+        assert_eq!(read(&burst.retain::<Portable>(0, &mut retainer).unwrap()), whole);
+    }
+}
