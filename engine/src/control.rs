@@ -67,6 +67,7 @@ impl Control {
             let now = Instant::now();
             self.faults(now);
             self.released();
+            self.punted();
             self.balance(now);
             for port in ready {
                 self.with_port(port, |control, engine| control.handle(now, engine));
@@ -108,6 +109,14 @@ impl Control {
                 continue;
             }
             self.with_port(port, |control, engine| control.fault(now, fault, engine));
+        }
+    }
+
+    /// Packets that pipelines handed over.
+    fn punted(&mut self) {
+        let Some(observer) = &mut self.observer else { return };
+        for link in &self.placement.links {
+            link.punted().into_iter().for_each(|packet| observer.punted(packet));
         }
     }
 

@@ -37,6 +37,7 @@ pub(crate) struct PortCounters {
     pub(crate) tx_packets: Counter,
     pub(crate) tx_bytes: Counter,
     pub(crate) replicated: Counter,
+    pub(crate) punted: Counter,
     pub(crate) drops: [Counter; DropReason::COUNT],
 }
 
@@ -81,6 +82,7 @@ pub(crate) struct Totals {
     pub(crate) tx_packets: u64,
     pub(crate) tx_bytes: u64,
     pub(crate) replicated: u64,
+    pub(crate) punted: u64,
     pub(crate) drops: [u64; DropReason::COUNT],
 }
 
@@ -100,6 +102,7 @@ impl Totals {
             tx_packets: port.tx_packets.get(),
             tx_bytes: port.tx_bytes.get(),
             replicated: port.replicated.get(),
+            punted: port.punted.get(),
             drops: std::array::from_fn(|reason| port.drops[reason].get()),
         }
     }
@@ -119,6 +122,7 @@ impl Totals {
             tx_packets: op(self.tx_packets, other.tx_packets),
             tx_bytes: op(self.tx_bytes, other.tx_bytes),
             replicated: op(self.replicated, other.replicated),
+            punted: op(self.punted, other.punted),
             drops: std::array::from_fn(|reason| op(self.drops[reason], other.drops[reason])),
         }
     }

@@ -38,7 +38,9 @@ pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
 pub use merged::Merged;
 pub use model::{HopConfig, Model, Order, PipelineConfig, Role, Roles};
-pub use port::{Context, EditId, Now, Pipeline, Pipelines, PortObserver, Spread, Verdicts};
+pub use port::{
+    Context, Edit, EditId, Now, Pipeline, Pipelines, PortObserver, PuntReason, Punted, Spread, Verdicts,
+};
 pub use snapshot::{
     BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot,
 };

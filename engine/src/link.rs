@@ -9,8 +9,10 @@
 
 use crate::command::{Command, Event, Retired, Weights};
 use crate::mailbox::Mailbox;
+use port::Punted;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +21,9 @@ use std::time::{Duration, Instant};
 /// How long control waits for one burst boundary. A burst takes microseconds, but on a crowded machine a worker
 /// may wait for its CPU; this is far beyond either.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
+
+/// Most packets of one worker that wait for the control plane.
+const MOST_PUNTED: usize = 256;
 
 /// A wake-up that can be waited for with other descriptors.
 #[derive(Clone, Debug)]
@@ -51,6 +56,7 @@ pub(crate) struct Link {
     retired: Mutex<Vec<Retired>>,
     weights: Mutex<Weights>,
     events: Mutex<Sender<Event>>,
+    punts: Mutex<VecDeque<Punted>>,
     control: Bell,
     ended: AtomicBool,
     /// The command that the worker did not obey within the limit; 0 is none. Control's own.
@@ -66,6 +72,7 @@ impl Link {
             retired: Mutex::new(Vec::new()),
             weights: Mutex::default(),
             events: Mutex::new(events),
+            punts: Mutex::default(),
             control,
             ended: AtomicBool::new(false),
             stuck: AtomicU64::new(0),
@@ -147,6 +154,24 @@ impl Link {
     /// The worker's side, only while it obeys a command. [`Link::obeyed`] announces it.
     pub(crate) fn tell(&self, weights: Weights) {
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
+    }
+
+    /// The worker's side: hands a packet to the control plane. Returns `false` if [`MOST_PUNTED`] wait there already.
+    pub(crate) fn punt(&self, packet: Punted) -> bool {
+        let mut punts = self.punts.lock().unwrap_or_else(PoisonError::into_inner);
+        if punts.len() >= MOST_PUNTED {
+            return false;
+        }
+        punts.push_back(packet);
+        if punts.len() == 1 {
+            self.control.ring();
+        }
+        true
+    }
+
+    /// Control's side: the packets that were handed over, in order.
+    pub(crate) fn punted(&self) -> VecDeque<Punted> {
+        std::mem::take(&mut *self.punts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The worker's side, only when a queue is broken.

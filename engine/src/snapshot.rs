@@ -42,6 +42,8 @@ pub struct RemovedSnapshot {
     pub tx_bytes: u64,
     /// Copies beyond the first, of packets that came in.
     pub replicated: u64,
+    /// Packets and copies that were handed to the control plane.
+    pub punted: u64,
     /// Losses by reason; reasons without losses are left out.
     pub drops: BTreeMap<String, u64>,
 }
@@ -158,6 +160,8 @@ pub struct PortSnapshot {
     pub tx_bytes: u64,
     /// Copies beyond the first, of packets that came in here.
     pub replicated: u64,
+    /// Packets and copies that were handed to the control plane.
+    pub punted: u64,
     /// Losses by reason; reasons without losses are left out.
     pub drops: BTreeMap<String, u64>,
     /// What the port says besides, by name.
@@ -292,6 +296,7 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
         tx_packets: counted.tx_packets,
         tx_bytes: counted.tx_bytes,
         replicated: counted.replicated,
+        punted: counted.punted,
         drops: drops(counted),
         details: BTreeMap::new(),
     }
@@ -304,6 +309,7 @@ fn removed_snapshot(counted: &Totals) -> RemovedSnapshot {
         tx_packets: counted.tx_packets,
         tx_bytes: counted.tx_bytes,
         replicated: counted.replicated,
+        punted: counted.punted,
         drops: drops(counted),
     }
 }

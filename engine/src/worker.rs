@@ -122,9 +122,9 @@ impl Worker {
         Self {
             out: Transmit::new(&config, transmit),
             config,
+            classifier: Classifier::new(parts.pipeline, parts.kernel, parts.max_ports, parts.link.clone()),
             link: parts.link,
             counters: parts.counters,
-            classifier: Classifier::new(parts.pipeline, parts.kernel, parts.max_ports),
             ticks_per_ns: parts.ticks_per_ns,
             start: parts.start,
             now: Now::default(),
@@ -373,7 +373,7 @@ impl Drop for Guarded<'_> {
 /// The context of a burst that was received.
 #[inline(always)]
 fn received(burst: &Burst, from: QueueKey) -> Context {
-    Context { from: from.port, now: burst.now(), injected: false }
+    Context::received(from.port, burst.now())
 }
 
 /// Where a burst that came by a hop entered the switch.

@@ -31,6 +31,8 @@ pub struct Edit {
     /// Where each patch begins in the packet that leaves, and how many bytes it has.
     places: [(u16, u16); MOST_PATCHES],
     patch: [u8; MOST_PATCHED],
+    /// Another edit that is applied first.
+    before: EditId,
 }
 
 impl Default for Edit {
@@ -43,6 +45,7 @@ impl Default for Edit {
             patches: 0,
             places: [(0, 0); MOST_PATCHES],
             patch: [0; MOST_PATCHED],
+            before: EditId::NONE,
         }
     }
 }
@@ -90,7 +93,8 @@ impl Edit {
     #[inline(always)]
     pub(crate) fn as_splice(&self) -> Option<(usize, usize, &[u8])> {
         let insert = &self.insert[..usize::from(self.inserted)];
-        (self.patches == 0).then_some((self.at.into(), self.strip.into(), insert))
+        let is_splice = self.patches == 0 && self.before == EditId::NONE;
+        is_splice.then_some((self.at.into(), self.strip.into(), insert))
     }
 
     fn places(&self) -> impl Iterator<Item = (usize, usize)> {
@@ -137,6 +141,32 @@ impl Edits {
         EditId(self.0.len() as u16)
     }
 
+    /// The edit that applies `before`, then `edit`.
+    pub(crate) fn chain(&mut self, before: EditId, edit: Option<&Edit>) -> EditId {
+        edit.map_or(before, |edit| self.add(&Edit { before, ..*edit }))
+    }
+
+    /// The edits that make up `id`, the last one first.
+    fn backwards(&self, id: EditId) -> impl Iterator<Item = &Edit> {
+        std::iter::successors(self.get(id), |edit| self.get(edit.before))
+    }
+
+    /// Bytes by which `id` makes a packet longer.
+    fn growth(&self, id: EditId) -> isize {
+        self.backwards(id).map(Edit::growth).sum()
+    }
+
+    /// Writes `head`, as `id` leaves it, to the front of `to`. Returns its length, or `None` if an edit reaches beyond it.
+    fn apply(&self, id: EditId, head: &[u8], to: &mut [u8; HEADROOM + LONGEST_HEAD]) -> Option<usize> {
+        let edit = self.get(id)?;
+        if edit.before == EditId::NONE {
+            return edit.apply(head, to);
+        }
+        let mut before = [0; HEADROOM + LONGEST_HEAD];
+        let len = self.apply(edit.before, head, &mut before)?;
+        edit.apply(&before[..len], to)
+    }
+
     /// The edit of this id; `None` for [`EditId::NONE`].
     #[inline]
     pub fn get(&self, id: EditId) -> Option<&Edit> {
@@ -151,26 +181,26 @@ impl Edits {
 }
 
 impl Burst {
-    /// Adds packet `i` of `source` as `edit` leaves it: a private head, behind which the rest stays where it lies. Begun with
-    /// [`Burst::begin_from`]. Returns `false` if the edit reaches beyond the packet's head: then nothing was added.
-    pub fn push_edited(&mut self, source: &Burst, i: usize, edit: Option<&Edit>) -> bool {
-        let number = match edit {
+    /// Adds packet `i` of `source` as edit `id` leaves it: a private head, behind which the rest stays where it lies. Begun
+    /// with [`Burst::begin_from`]. Returns `false` if the edit reaches beyond the packet's head: then nothing was added.
+    pub fn push_edited(&mut self, source: &Burst, i: usize, edits: &Edits, id: EditId) -> bool {
+        let number = match edits.get(id) {
             None => self.push_made(source.head(i), source.frame(i).rest()),
             Some(edit) => match self.push_spliced(source, i, edit) {
-                None => self.push_by_copy(source, i, edit),
+                None => self.push_by_copy(source, i, edits, id),
                 number => number,
             },
         };
         let Some(number) = number else { return false };
-        self.set_offload(number, source.offload(i).moved(edit.map_or(0, Edit::growth)));
+        self.set_offload(number, source.offload(i).moved(edits.growth(id)));
         true
     }
 
     /// The same for any head and edit.
     #[cold]
-    fn push_by_copy(&mut self, source: &Burst, i: usize, edit: &Edit) -> Option<usize> {
+    fn push_by_copy(&mut self, source: &Burst, i: usize, edits: &Edits, id: EditId) -> Option<usize> {
         let (frame, mut head) = (source.frame(i), [0; HEADROOM + LONGEST_HEAD]);
-        let len = edit.apply(frame.head, &mut head)?;
+        let len = edits.apply(id, frame.head, &mut head)?;
         self.push_made(&head[..len], frame.rest())
     }
 }
@@ -192,9 +222,15 @@ mod tests {
     }
 
     fn edited(frame: &[u8], edit: &Edit) -> Option<Vec<u8>> {
-        let (source, mut made) = (burst(frame), Burst::new());
+        edited_by(frame, &[*edit])
+    }
+
+    /// The frame after all of these edits, one after the other.
+    fn edited_by(frame: &[u8], chain: &[Edit]) -> Option<Vec<u8>> {
+        let (source, mut made, mut edits) = (burst(frame), Burst::new(), Edits::default());
+        let id = chain.iter().fold(EditId::NONE, |before, edit| edits.chain(before, Some(edit)));
         made.begin_from(&source);
-        if !made.push_edited(&source, 0, Some(edit)) {
+        if !made.push_edited(&source, 0, &edits, id) {
             return None;
         }
         let mut bytes = vec![0; made.frame_len(0)];
@@ -218,7 +254,11 @@ mod tests {
         let mut made = Burst::new();
         made.begin_from(&source);
         let edit = Edit::splice(12, 0, &[0; 4]).unwrap();
-        assert!(made.push_edited(&source, 0, None) && made.push_edited(&source, 0, Some(&edit)));
+        let mut edits = Edits::default();
+        let id = edits.add(&edit);
+        assert!(
+            made.push_edited(&source, 0, &edits, EditId::NONE) && made.push_edited(&source, 0, &edits, id)
+        );
         assert_eq!(made.offload(0), Offload::with_checksum(34, 16));
         assert_eq!(made.offload(1), Offload::with_checksum(38, 16));
     }
@@ -238,7 +278,9 @@ mod tests {
                 assert!(source.pull_head::<Portable>(0, pulled));
                 made.begin_from(&source);
                 let edit = Edit::splice(at, 0, &vec![9; insert]).unwrap();
-                assert!(made.push_edited(&source, 0, Some(&edit)));
+                let mut edits = Edits::default();
+                let id = edits.add(&edit);
+                assert!(made.push_edited(&source, 0, &edits, id));
                 let mut read = vec![0; made.frame_len(0)];
                 made.frame(0).copy_to::<Portable>(&mut read);
                 assert_eq!(
@@ -248,6 +290,17 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn edits_are_applied_one_after_the_other() {
+        let mut relabel = Edit::splice(0, 6, &[8; 4]).unwrap();
+        relabel.patch(4, &[1, 2]).unwrap();
+        let chain = [Edit::splice(0, 10, &[]).unwrap(), Edit::splice(12, 0, &[9; 4]).unwrap(), relabel];
+        let frame: Vec<u8> = (0..60).collect();
+        let wanted = [&[8; 4][..], &[1, 2], &frame[18..22], &[9; 4], &frame[22..]].concat();
+        assert_eq!(edited_by(&frame, &chain), Some(wanted));
+        assert_eq!(edited_by(&frame[..14], &chain), None, "the second reaches beyond what the first leaves");
     }
 
     #[test]

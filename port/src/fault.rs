@@ -54,11 +54,15 @@ pub enum DropReason {
     PortDown,
     /// The destination's queue was found to be broken while the packet was on its way.
     PortFault,
+    /// The packet was to be recirculated more often than [`crate::MOST_PASSES`] allows.
+    RecirculationLimit,
+    /// The queue to the control plane was full.
+    PuntFull,
 }
 
 impl DropReason {
     /// Every reason, in the order of their counters.
-    pub const ALL: [DropReason; 24] = [
+    pub const ALL: [DropReason; 26] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::BadSource,
@@ -83,6 +87,8 @@ impl DropReason {
         DropReason::Refused,
         DropReason::PortDown,
         DropReason::PortFault,
+        DropReason::RecirculationLimit,
+        DropReason::PuntFull,
     ];
 
     /// How many reasons there are.
@@ -115,6 +121,8 @@ impl DropReason {
             DropReason::Refused => "refused",
             DropReason::PortDown => "port-down",
             DropReason::PortFault => "port-fault",
+            DropReason::RecirculationLimit => "recirculation-limit",
+            DropReason::PuntFull => "punt-full",
         }
     }
 }

@@ -5,6 +5,28 @@
 
 use crate::{Burst, Now, PortId, Verdicts};
 
+/// Why a pipeline hands a packet to the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PuntReason {
+    /// No table entry matched it.
+    NoMatch,
+    /// An entry says so.
+    Action,
+    /// Its time to live is not valid.
+    InvalidTtl,
+}
+
+/// A packet for the control plane, as it was when the pipeline gave its verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Punted {
+    /// Where it came from.
+    pub context: Context,
+    /// Why it is here.
+    pub reason: PuntReason,
+    /// The frame, without its checksum.
+    pub frame: Box<[u8]>,
+}
+
 /// Where a burst comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
@@ -15,6 +37,15 @@ pub struct Context {
     /// Whether the switch made the packets on behalf of the front end of port `from`. The guest did not send them, so a
     /// pipeline may trust them further.
     pub injected: bool,
+    /// 0 for a packet that was received; what [`Verdicts::recirculate`] gave for one that passes through again.
+    pub stage: u32,
+}
+
+impl Context {
+    /// Of packets that port `from` received at `now`.
+    pub fn received(from: PortId, now: Now) -> Self {
+        Self { from, now, injected: false, stage: 0 }
+    }
 }
 
 /// Decides where the packets of a burst go. Each worker has its own instance over shared tables.
@@ -48,9 +79,14 @@ pub trait Pipelines: Send + Sync {
     }
 }
 
-/// Receives changes of ports' states on the control thread. Must not wait for a worker.
+/// What a pipeline has on the control thread: changes of ports' states and punted packets. Must not wait for a worker.
 pub trait PortObserver: Send {
     /// The last queue of `port` has stopped: its peer disconnected, its link went down, or it was removed. No worker
     /// processes a packet of it after this call, until its next queue starts; a hung worker excepted.
     fn stopped(&mut self, port: PortId, now: Now);
+
+    /// A packet that a worker's pipeline handed over ([`Verdicts::punt`]). Packets of one worker come in their order.
+    fn punted(&mut self, packet: Punted) {
+        drop(packet);
+    }
 }

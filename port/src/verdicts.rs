@@ -2,11 +2,11 @@
 //!
 //! Emissions to one port are kept in batches of up to 64 in the order in which they were made, so a packet may leave by one
 //! port any number of times. A run of packets that leave by one port as they are takes two numbers, whatever its length. What
-//! came in plus what was replicated equals what left plus what was dropped: [`Verdicts`] counts that itself, and a packet
-//! without any verdict is dropped. Allocates only until it has seen the largest burst of verdicts.
+//! came in plus what was replicated equals what left plus what was dropped or punted: [`Verdicts`] counts that itself, and a
+//! packet without any verdict is dropped. Allocates only until it has seen the largest burst of verdicts.
 
 use crate::edit::{Edit, EditId, Edits};
-use crate::{BURST, DropReason, PLACES, PortId, Tally};
+use crate::{BURST, Context, DropReason, PLACES, PortId, PuntReason, Tally};
 use std::ops::Range;
 
 /// Up to 64 indices into a burst, in order.
@@ -144,6 +144,17 @@ pub struct Verdicts {
     dropped: Tally,
     replicated: u64,
     work: u64,
+    recirculated: Vec<Recirculated>,
+    punts: Vec<(u8, PuntReason)>,
+    punted: u64,
+}
+
+/// A packet that passes through the pipeline again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recirculated {
+    pub(crate) packet: u8,
+    pub(crate) context: Context,
+    pub(crate) edit: EditId,
 }
 
 impl Verdicts {
@@ -158,7 +169,15 @@ impl Verdicts {
             dropped: Tally::default(),
             replicated: 0,
             work: 0,
+            recirculated: Vec::new(),
+            punts: Vec::new(),
+            punted: 0,
         }
+    }
+
+    /// How many ports there can be.
+    pub(crate) fn ports(&self) -> usize {
+        self.open.len()
     }
 
     /// Removes the verdicts of the last burst.
@@ -172,6 +191,16 @@ impl Verdicts {
         if self.dropped.packets > 0 {
             self.dropped = Tally::default();
         }
+        if self.has_more() {
+            self.clear_more();
+        }
+    }
+
+    #[cold]
+    fn clear_more(&mut self) {
+        self.recirculated.clear();
+        self.punts.clear();
+        self.punted = 0;
     }
 
     /// Adds an edit for emissions of this burst.
@@ -215,6 +244,77 @@ impl Verdicts {
         self.decide(i);
         self.dropped.packets += 1;
         self.dropped.drop(reason, 1);
+    }
+
+    /// Packet `i`, as `edit` leaves it, passes through the pipeline again, in `context`. Its [`Context::stage`] says to the
+    /// pipeline where to go on.
+    pub fn recirculate(&mut self, i: usize, context: Context, edit: EditId) {
+        self.decide(i);
+        self.recirculated.push(Recirculated { packet: i as u8, context, edit });
+    }
+
+    /// Packet `i` is handed to the control plane ([`crate::PortObserver::punted`]).
+    pub fn punt(&mut self, i: usize, reason: PuntReason) {
+        self.decide(i);
+        self.punts.push((i as u8, reason));
+        self.punted += 1;
+    }
+
+    /// Whether any packet is recirculated or punted, or was.
+    #[inline(always)]
+    pub(crate) fn has_more(&self) -> bool {
+        self.recirculated.len() as u64 | self.punted != 0
+    }
+
+    /// Takes out what is recirculated.
+    pub(crate) fn take_recirculated(&mut self) -> Vec<Recirculated> {
+        std::mem::take(&mut self.recirculated)
+    }
+
+    /// Takes out what is punted.
+    pub(crate) fn take_punts(&mut self) -> Vec<(u8, PuntReason)> {
+        std::mem::take(&mut self.punts)
+    }
+
+    /// A packet that has a verdict already is dropped instead.
+    pub(crate) fn lose(&mut self, reason: DropReason) {
+        self.dropped.packets += 1;
+        self.dropped.drop(reason, 1);
+    }
+
+    /// As [`Verdicts::lose`], of a packet that was punted.
+    pub(crate) fn lose_punted(&mut self) {
+        self.punted -= 1;
+        self.lose(DropReason::PuntFull);
+    }
+
+    /// Takes over the verdicts of a pass over recirculated packets: packet `k` of it is `origins[k]`.
+    pub(crate) fn absorb(&mut self, pass: &Verdicts, origins: &[Recirculated]) {
+        for batch in pass.batches() {
+            for (place, &k) in batch.indices().as_slice().iter().enumerate() {
+                let Recirculated { packet, edit, .. } = origins[usize::from(k)];
+                let edit = self.edits.chain(edit, pass.edits.get(batch.edit(place)));
+                self.batch(batch.port(), 1).push(packet, edit);
+            }
+        }
+        for again in &pass.recirculated {
+            let Recirculated { packet, edit, .. } = origins[usize::from(again.packet)];
+            let edit = self.edits.chain(edit, pass.edits.get(again.edit));
+            self.recirculated.push(Recirculated { packet, edit, ..*again });
+        }
+        for (sum, n) in self.dropped.drops.iter_mut().zip(&pass.dropped.drops) {
+            *sum += n;
+        }
+        self.dropped.packets += pass.dropped.packets;
+        self.replicated += pass.replicated;
+        self.punted += pass.punted;
+        self.work += pass.work;
+    }
+
+    /// Packets that were handed to the control plane.
+    #[inline(always)]
+    pub fn punted(&self) -> u64 {
+        self.punted
     }
 
     /// The pipeline has done `units` of work ([`crate::work`]) beyond what every packet costs.

@@ -45,6 +45,8 @@ pub struct Counters {
     pub other_drops: u64,
     /// Copies beyond the first of packets that came in and were flooded.
     pub replicated: u64,
+    /// Packets that were handed to the control plane.
+    pub punted: u64,
 }
 
 /// A running switch.
@@ -151,6 +153,7 @@ impl Switch {
             queue_full,
             other_drops: all - queue_full,
             replicated: number("replicated"),
+            punted: number("punted"),
         }
     }
 
@@ -203,10 +206,11 @@ pub fn configuration(cpus: &[usize], ports: &[Port]) -> String {
     text
 }
 
-/// Checks that nothing vanished: what came in plus the copies of flooding equals what went out plus what was lost.
+/// Checks that nothing vanished: what came in plus the copies of flooding equals what went out plus what was lost or punted.
 pub fn assert_sums_agree(counters: &[Counters]) {
     let total = |field: fn(&Counters) -> u64| counters.iter().map(field).sum::<u64>();
     let entered = total(|c| c.rx_packets) + total(|c| c.replicated);
-    let left = total(|c| c.tx_packets) + total(|c| c.queue_full) + total(|c| c.other_drops);
+    let left =
+        total(|c| c.tx_packets) + total(|c| c.punted) + total(|c| c.queue_full) + total(|c| c.other_drops);
     assert_eq!(entered, left, "packets vanished or appeared: {counters:#?}");
 }

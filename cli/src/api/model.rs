@@ -96,7 +96,7 @@ pub(crate) struct MoveEvent {
     pub(crate) age: u32,
 }
 
-/// Sums over all ports since the start: what came in and was replicated is what went out and was lost.
+/// Sums over all ports since the start: what came in and was replicated is what went out, was lost or was punted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Traffic {
     pub(crate) rx_packets: u64,
@@ -104,6 +104,7 @@ pub(crate) struct Traffic {
     pub(crate) tx_packets: u64,
     pub(crate) tx_bytes: u64,
     pub(crate) replicated: u64,
+    pub(crate) punted: u64,
     pub(crate) drops: BTreeMap<String, u64>,
 }
 
@@ -117,6 +118,7 @@ impl Traffic {
             tx_packets: removed.tx_packets,
             tx_bytes: removed.tx_bytes,
             replicated: removed.replicated,
+            punted: removed.punted,
             drops: removed.drops,
         };
         for port in &now.ports {
@@ -125,6 +127,7 @@ impl Traffic {
             sum.tx_packets += port.tx_packets;
             sum.tx_bytes += port.tx_bytes;
             sum.replicated += port.replicated;
+            sum.punted += port.punted;
             for (reason, packets) in &port.drops {
                 *sum.drops.entry(reason.clone()).or_default() += packets;
             }

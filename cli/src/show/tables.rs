@@ -11,13 +11,13 @@ use std::fmt::Write;
 
 /// `linerate status`
 pub(crate) fn status(status: &Status) -> String {
-    let Traffic { rx_packets, rx_bytes, tx_packets, tx_bytes, replicated, drops } = &status.traffic;
+    let Traffic { rx_packets, rx_bytes, tx_packets, tx_bytes, replicated, punted, drops } = &status.traffic;
     let mut text = format!(
         "switch    {} (linerate {}, process {}), up {}\n\
          workers   {}{}, {} asleep; copies with {}\n\
          ports     {}, {} connected\n\
          in        {} packets, {}\n\
-         out       {} packets, {}; {} copies made by flooding\n\
+         out       {} packets, {}; {} copies made by flooding, {} packets to control\n\
          lost      {}\n",
         status.name,
         status.version,
@@ -34,6 +34,7 @@ pub(crate) fn status(status: &Status) -> String {
         count(*tx_packets),
         bytes(*tx_bytes),
         count(*replicated),
+        count(*punted),
         reasons(drops),
     );
     for bridge in &status.bridges {

@@ -78,7 +78,7 @@ mod tests {
         let (mut burst, mut out) = (Burst::new(), Verdicts::new(16));
         burst.begin(0);
         frames.for_each(|frame| assert!(burst.push_own(&frame)));
-        let context = Context { from: PortId(from), now: burst.now(), injected: false };
+        let context = Context::received(PortId(from), burst.now());
         spreader.process(&mut burst, &context, &mut out);
         let mut at = vec![usize::MAX; burst.len()];
         for batch in out.batches() {

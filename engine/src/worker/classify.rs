@@ -1,7 +1,9 @@
 //! A worker's pipeline with the verdicts that it gives, and its timers.
 
+use crate::link::Link;
 use mem::copy::Choice;
-use port::{Burst, Context, Now, Pipeline, Verdicts};
+use port::{Burst, Context, Now, Passes, Pipeline, Verdicts};
+use std::sync::Arc;
 
 /// No timer runs.
 const NEVER: Now = Now(u64::MAX);
@@ -9,6 +11,9 @@ const NEVER: Now = Now(u64::MAX);
 pub(super) struct Classifier {
     pipeline: Box<dyn Pipeline>,
     pub(super) verdicts: Verdicts,
+    passes: Passes,
+    /// Takes punted packets to control.
+    link: Arc<Link>,
     needs_heads: bool,
     /// When the pipeline's timers are due.
     due: Now,
@@ -16,9 +21,9 @@ pub(super) struct Classifier {
 }
 
 impl Classifier {
-    pub(super) fn new(pipeline: Box<dyn Pipeline>, kernel: Choice, ports: usize) -> Self {
+    pub(super) fn new(pipeline: Box<dyn Pipeline>, kernel: Choice, ports: usize, link: Arc<Link>) -> Self {
         let (needs_heads, verdicts) = (pipeline.needs_heads(), Verdicts::new(ports));
-        Self { pipeline, verdicts, needs_heads, due: Now(0), kernel }
+        Self { pipeline, verdicts, passes: Passes::default(), link, needs_heads, due: Now(0), kernel }
     }
 
     /// Another pipeline from now on.
@@ -35,9 +40,8 @@ impl Classifier {
         } else {
             burst.leave_heads();
         }
-        self.verdicts.clear();
-        self.pipeline.process(burst, context, &mut self.verdicts);
-        self.verdicts.finish(burst.len());
+        let Self { pipeline, verdicts, passes, link, .. } = self;
+        passes.run(&mut **pipeline, burst, context, verdicts, |packet| link.punt(packet));
     }
 
     /// Runs timers that are due at `now`.

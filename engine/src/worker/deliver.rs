@@ -11,7 +11,7 @@ use super::transmit::Transmit;
 use crate::command::QueueKey;
 use port::finish::Finishing;
 use port::work::{self, SLICE};
-use port::{BadOffload, Burst, Capabilities, DropReason, Edit, Edits, Now, PLACES, PortId, Tally};
+use port::{BadOffload, Burst, Capabilities, DropReason, EditId, Edits, Now, PLACES, PortId, Tally};
 
 /// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
 const WAIT: u64 = 1_000_000;
@@ -35,10 +35,11 @@ impl Delivery {
 
 impl Delivery {
     /// Keeps one packet as its edit leaves it, to be cut.
-    fn edit(&mut self, burst: &Burst, packet: u8, edit: &Edit) -> Result<&Burst, BadOffload> {
+    fn edit(&mut self, source: &Source<'_>, packet: u8, edit: EditId) -> Result<&Burst, BadOffload> {
         let made = self.edited.get_or_insert_default();
-        made.begin_from(burst);
-        if made.push_edited(burst, usize::from(packet), Some(edit)) { Ok(made) } else { Err(BadOffload) }
+        made.begin_from(source.burst);
+        let is_made = made.push_edited(source.burst, usize::from(packet), source.edits, edit);
+        if is_made { Ok(made) } else { Err(BadOffload) }
     }
 }
 
@@ -152,15 +153,15 @@ impl Transmit {
     /// Has every output that wants `packet` next take part in cutting it. One without room loses it instead; outputs that
     /// want it in a form of their own come one after the other.
     fn start_cut(&mut self, source: &mut Source<'_>, packet: u8, delivery: &mut Delivery) {
-        let (mut taking, mut edited) = (0, None);
+        let (mut taking, mut edited) = (0, EditId::NONE);
         for k in 0..delivery.rests.len() {
             if delivery.rests[k].left().first() != Some(&packet) || follows(&delivery.rests, k) {
                 continue;
             }
             let rest = &mut delivery.rests[k];
             let offload = source.burst.offload(usize::from(packet));
-            let edit = source.edits.get(rest.first_edit());
-            if self.takes(rest.port(), offload.needs()) || edit.is_some() && taking > 0 {
+            let edit = rest.first_edit();
+            if self.takes(rest.port(), offload.needs()) || edit != EditId::NONE && taking > 0 {
                 continue;
             }
             if !self.has_room(rest.port(), 0) {
@@ -172,7 +173,7 @@ impl Transmit {
             rest.cut = Some(Part { sent: 0, left: 0 });
             taking += 1;
             edited = edit;
-            if edited.is_some() {
+            if edited != EditId::NONE {
                 break;
             }
         }
@@ -180,15 +181,14 @@ impl Transmit {
         if taking == 0 {
             return;
         }
-        let started = match edited {
-            Some(edit) => {
-                delivery.edit(source.burst, packet, edit).and_then(|made| Finishing::start(made, 0))
-            }
-            None => Finishing::start(source.burst, usize::from(packet)),
+        let started = if edited == EditId::NONE {
+            Finishing::start(source.burst, usize::from(packet))
+        } else {
+            delivery.edit(source, packet, edited).and_then(|made| Finishing::start(made, 0))
         };
         match started {
             Ok(segments) => {
-                let cut = Cut { packet, edited: edited.is_some(), segments };
+                let cut = Cut { packet, edited: edited != EditId::NONE, segments };
                 self.begin_segments(source.from, cut, delivery, taking);
             }
             Err(_) => {

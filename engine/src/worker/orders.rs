@@ -182,7 +182,7 @@ impl Worker {
         self.counters.ports[port.0 as usize].count_rx(&tally);
         self.now = self.clock();
         let burst = &mut self.bursts[index];
-        self.classifier.classify(burst, &Context { from: port, now: self.now, injected: true });
+        self.classifier.classify(burst, &Context { injected: true, ..Context::received(port, self.now) });
         if !self.out.send_all(burst, &self.classifier.verdicts, from) {
             self.send_whole(index, from);
         }

@@ -90,6 +90,9 @@ impl Transmit {
         if verdicts.replicated() > 0 {
             counters.replicated.add(verdicts.replicated());
         }
+        if verdicts.punted() > 0 {
+            counters.punted.add(verdicts.punted());
+        }
         if let Some(dropped) = verdicts.dropped() {
             counters.count_drops(dropped);
         }
@@ -145,7 +148,7 @@ impl Transmit {
         made.begin_from(burst);
         let (mut places, mut lost) = ([0; BURST], Tally::default());
         for (place, &i) in emissions.indices().iter().enumerate() {
-            if made.push_edited(burst, usize::from(i), edits.get(emissions.edit(place))) {
+            if made.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
                 places[made.len() - 1] = place as u8;
             } else {
                 lost.drop(DropReason::TooShort, 1);

@@ -80,7 +80,7 @@ impl Worker {
 
 impl Worker {
     fn pass(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
-        let Context { from, now, injected } = *context;
+        let Context { from, now, injected, .. } = *context;
         self.follow_ports();
         let known = match self.table.member(from) {
             None => {

@@ -137,7 +137,7 @@ impl Lab {
     fn process(&mut self, worker: usize, from: u16, frames: &[Vec<u8>], injected: bool) -> Fate {
         self.fill(frames);
         self.out.clear();
-        let context = Context { from: PortId(from), now: Now(self.now), injected };
+        let context = Context { injected, ..Context::received(PortId(from), Now(self.now)) };
         self.workers[worker].process(&mut self.burst, &context, &mut self.out);
         self.out.finish(frames.len());
         let mut fate = Fate { sent: vec![BTreeMap::new(); frames.len()], ..Fate::default() };
@@ -176,8 +176,8 @@ impl Lab {
         let mut made = Burst::new();
         made.begin_from(&self.burst);
         for (place, &i) in indices.iter().enumerate() {
-            let edit = self.out.edits().get(batch.edit(place));
-            assert!(made.push_edited(&self.burst, i.into(), edit), "an edit fits its packet");
+            let (edits, edit) = (self.out.edits(), batch.edit(place));
+            assert!(made.push_edited(&self.burst, i.into(), edits, edit), "an edit fits its packet");
             let mut frame = vec![0; made.frame_len(place)];
             assert_eq!(made.frame(place).copy_to::<Portable>(&mut frame), frame.len());
             fate.sent[usize::from(i)].insert(batch.port().0, frame);

@@ -25,7 +25,7 @@ fn forward(switch: &Switch, worker: usize, from: u16, stop: &AtomicBool, bursts:
             burst.push_own(&frame(100 + (round + i) % 50, if i == 0 { BROADCAST } else { i }, None));
         }
         out.clear();
-        let context = Context { from: PortId(from), now: Now(round * 1_000_000), injected: false };
+        let context = Context::received(PortId(from), Now(round * 1_000_000));
         pipeline.process(&mut burst, &context, &mut out);
         out.finish(burst.len());
         let leaving =

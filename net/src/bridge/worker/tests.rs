@@ -19,7 +19,7 @@ fn mac(station: u64) -> [u8; 6] {
 }
 
 fn context(from: u16) -> Context {
-    Context { from: PortId(from), now: Now(0), injected: false }
+    Context::received(PortId(from), Now(0))
 }
 
 impl Lab {
