@@ -36,16 +36,17 @@ pub(super) struct Flow {
     destination: Key,
 }
 
-/// In this second, and until a station leaves one of the two ports, `flow` needs no learning and leaves by `to`.
+/// In this second, and until a station leaves one of the two ports, `flow` needs no learning and leaves by `to`, or by every
+/// other port where that is `None`.
 #[derive(Clone, Copy)]
 pub(super) struct Memo {
     flow: Flow,
     /// How a frame of the flow begins, and its form: of meaning where VLAN tags are looked at.
     first: [u8; TAGGED_HEADER],
     form: Form,
-    to: PortId,
+    to: Option<PortId>,
     second: u32,
-    /// The changes of the source's port and of the destination's.
+    /// The changes of the source's port and of the destination's; 0 for every other port.
     changes: [u64; 2],
 }
 
@@ -53,7 +54,12 @@ impl Memo {
     /// Whether the answer still holds, where `changes` are those of the source's port.
     #[inline(always)]
     fn holds(&self, fdb: &Fdb, changes: u64, second: u32) -> bool {
-        self.second == second && self.changes == [changes, fdb.changes(self.to)]
+        self.second == second && self.changes == [changes, self.to.map_or(0, |to| fdb.changes(to))]
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn leaves_by(&self) -> Option<PortId> {
+        self.to
     }
 
     #[cfg(all(test, not(loom)))]
@@ -123,8 +129,8 @@ pub(super) struct Pass<'a> {
     /// Where a guard copies what it looks into.
     pub(super) scratch: &'a mut [u8; LONGEST],
     pub(super) events: Events,
-    /// The last packet whose answer may be given again, and that answer.
-    pub(super) latest: Option<(u8, PortId)>,
+    /// The last packet whose answer may be given again, and that answer: a port, or every other one.
+    pub(super) latest: Option<(u8, Option<PortId>)>,
     /// Whether a packet of this burst has moved a station, which remembered flows do not know of.
     pub(super) moved: bool,
     /// Packets that leave by every other port as they are, and for which that is still to be said.
@@ -156,15 +162,22 @@ impl Pass<'_> {
         if !memo.holds(&self.view.bridge.fdb, self.changes, self.second) {
             return 0;
         }
+        let Some(to) = memo.to else {
+            // Only of ports without a guard, on bridges without VLANs.
+            self.flooding = 0..self.alike::<TAGGED>(&memo);
+            let alike = self.flooding.end;
+            self.end_flood();
+            return alike;
+        };
         if !GUARDED {
             let alike = self.alike::<TAGGED>(&memo);
-            let edit = if TAGGED { self.edit(memo.to, memo.form) } else { EditId::NONE };
-            self.out.emit_run(0..alike, memo.to, edit);
+            let edit = if TAGGED { self.edit(to, memo.form) } else { EditId::NONE };
+            self.out.emit_run(0..alike, to, edit);
             return alike;
         }
         for i in 0..self.burst.len() {
             match self.read::<TAGGED, GUARDED>(i) {
-                Ok((flow, form)) if flow == memo.flow => self.emit::<TAGGED>(i, memo.to, form),
+                Ok((flow, form)) if flow == memo.flow => self.emit::<TAGGED>(i, to, form),
                 _ => return i,
             }
         }
@@ -376,7 +389,7 @@ impl Pass<'_> {
                 }
             }
             if plan.flow.destination.mac().is_group() {
-                self.broadcast::<TAGGED>(i, &plan);
+                self.broadcast::<TAGGED>(i, &plan, confirmed.is_some());
                 continue;
             }
             let to = match answer {
@@ -450,7 +463,7 @@ impl Pass<'_> {
     /// Remembers the flow of packet `i`, which has just been answered, under the same rule as [`Pass::remember`].
     #[inline(never)]
     fn remember_flow(&mut self, i: usize, plan: &Plan) {
-        let (Some((_, to)), Some(&addresses)) = (self.latest, self.burst.first(i)) else { return };
+        let (Some((_, Some(to))), Some(&addresses)) = (self.latest, self.burst.first(i)) else { return };
         if self.recall(i).is_some() {
             // By a packet of this burst.
             return;
@@ -464,14 +477,14 @@ impl Pass<'_> {
     /// Keeps the answer `to` for packet `i` for the next burst. The count of the destination's port has to be older than the
     /// look-up, and which port that is only a look-up says: so there is a second one, once per burst.
     #[inline(never)]
-    fn remember(&mut self, i: u8, to: PortId) {
+    fn remember(&mut self, i: u8, to: Option<PortId>) {
         let plan = self.plans[usize::from(i)];
-        let changes = [self.changes, self.view.bridge.fdb.changes(to)];
+        let changes = [self.changes, to.map_or(0, |to| self.view.bridge.fdb.changes(to))];
         let mut first = [0; TAGGED_HEADER];
         let head = self.burst.head(usize::from(i));
         let len = head.len().min(TAGGED_HEADER);
         first[..len].copy_from_slice(&head[..len]);
-        if self.destination(&plan) == Some(to) {
+        if to.is_none() || self.destination(&plan) == to {
             let Plan { flow, form, .. } = plan;
             *self.memo = Some(Memo { flow, first, form, to, second: self.second, changes });
         }
@@ -489,7 +502,7 @@ impl Pass<'_> {
         self.end_flood();
         self.emit::<TAGGED>(i, to, plan.form);
         if confirmed {
-            self.latest = Some((i as u8, to));
+            self.latest = Some((i as u8, Some(to)));
         }
     }
 
@@ -501,8 +514,15 @@ impl Pass<'_> {
         }
     }
 
-    fn broadcast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
-        if self.member.broadcast.as_ref().is_none_or(|limit| limit.admit(self.now)) {
+    fn broadcast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan, confirmed: bool) {
+        let Some(limit) = &self.member.broadcast else {
+            self.flood::<TAGGED>(i, plan);
+            if !TAGGED && confirmed && self.member.guard.is_none() {
+                self.latest = Some((i as u8, None));
+            }
+            return;
+        };
+        if limit.admit(self.now) {
             self.flood::<TAGGED>(i, plan);
         } else {
             self.out.drop(i, DropReason::BroadcastLimit);

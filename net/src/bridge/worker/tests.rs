@@ -73,6 +73,28 @@ fn another_ports_addresses_do_not_make_a_worker_forget_what_calm_ports_send() {
 }
 
 #[test]
+fn a_broadcast_that_is_remembered_reaches_every_other_port_and_a_port_that_is_new() {
+    let mut lab = Lab::new();
+    let send = |lab: &mut Lab| {
+        lab.burst.begin(0);
+        let frame = [&[0xff; 6][..], &mac(10), &[8, 6], &[0; 46]].concat();
+        (0..4).for_each(|_| assert!(lab.burst.push_own(&frame)));
+        lab.out.clear();
+        lab.worker.process(&mut lab.burst, &context(0), &mut lab.out);
+        let left = lab.out.batches().iter().map(|batch| (batch.port().0, batch.indices().as_slice().len()));
+        left.collect::<Vec<_>>()
+    };
+    (0..3).for_each(|_| assert_eq!(send(&mut lab), [(1, 4), (2, 4)]));
+    assert_eq!(lab.worker.memos[0].map(|memo| memo.leaves_by()), Some(None));
+    lab.switch.add_port(PortId(3), "br0", &PortConfig::default()).unwrap();
+    assert_eq!(send(&mut lab), [(1, 4), (2, 4), (3, 4)]);
+    // A station that is not known any more is learned anew.
+    lab.switch.forget("br0", MacAddress::new(mac(10)), 0).unwrap();
+    let view = lab.worker.table.view(0).unwrap();
+    assert!(!lab.worker.memos[0].is_some_and(|memo| memo.is_valid(&view.bridge.fdb, PortId(0), 0)));
+}
+
+#[test]
 fn a_station_that_leaves_either_port_of_an_answer_invalidates_it() {
     for station in [10, 11] {
         let mut lab = Lab::new();
