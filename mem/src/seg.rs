@@ -45,6 +45,17 @@ impl Seg {
         Self { ptr: unsafe { base.ptr.add(offset) }, len }
     }
 
+    /// The segment without its first `n` bytes.
+    ///
+    /// # Safety
+    /// It has at least `n` bytes.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn skip(self, n: u32) -> Self {
+        // SAFETY: by contract, this stays inside the segment.
+        Self { ptr: unsafe { self.ptr.add(n as usize) }, len: self.len.wrapping_sub(n) }
+    }
+
     /// Bytes in this segment.
     #[inline(always)]
     pub const fn len(self) -> usize {

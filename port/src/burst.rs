@@ -597,10 +597,11 @@ impl Burst {
             return;
         }
         self.heads = Heads::Loaded;
-        if self.shape != Shape::Wide {
-            return (0..self.n).for_each(|i| self.load_head::<K>(i));
-        }
         let n = self.n;
+        if self.shape != Shape::Wide {
+            (0..n).for_each(|i| self.load_head::<K>(i));
+            return self.judge_heads();
+        }
         // SAFETY: the segments belong to the map pinned for this source, and all of them were wide.
         unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n]) };
         self.start[..n].fill(HEADROOM as u16);
@@ -609,10 +610,27 @@ impl Burst {
             self.heads = Heads::Whole;
             return self.head[..n].iter_mut().zip(&self.len).for_each(|(head, len)| *head = *len as u16);
         }
+        if self.len[..n].iter().fold(u32::MAX, |min, len| min.min(*len)) >= HEAD as u32 {
+            self.head[..n].fill(HEAD as u16);
+            for rest in &mut self.rest[..n] {
+                // SAFETY: each packet lies in this one segment, and the shortest has so many bytes.
+                *rest = unsafe { rest.skip(HEAD as u32) };
+            }
+            return;
+        }
         for ((rest, head), len) in self.rest[..n].iter_mut().zip(&mut self.head).zip(&self.len) {
             let first = (*len as usize).min(HEAD);
             *head = first as u16;
             *rest = rest.split_at(first).1;
+        }
+    }
+
+    /// Notes where heads are that were loaded one by one: in place, if each packet has an Ethernet header.
+    fn judge_heads(&mut self) {
+        let lens = &self.len[..self.n];
+        let (shortest, all) = lens.iter().fold((u32::MAX, 0), |(min, all), &len| (min.min(len), all | len));
+        if self.shape == Shape::Single && shortest >= ETHERNET_HEADER as u32 {
+            self.heads = if all < HEAD as u32 { Heads::Whole } else { Heads::InPlace };
         }
     }
 
@@ -767,6 +785,10 @@ impl Burst {
                 // Long frames: lengths that the kernel knows beforehand.
                 to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + HEAD]);
                 return to.split_at(HEAD).1.copy_from::<K>(rest, rest.len());
+            }
+            if !SHORT && self.heads == Heads::Absent && self.shape != Shape::Chained {
+                // Wholly where it lies.
+                return to.copy_from::<K>(rest, len);
             }
             self.write_long::<K>(i, to);
         }

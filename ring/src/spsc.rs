@@ -222,6 +222,14 @@ impl<T: Send> Consumer<T> {
         self.tail_seen.wrapping_sub(self.head)
     }
 
+    /// How many of the `most` oldest items `keep` accepts, up to the first that it does not. They stay in the ring.
+    #[inline(always)]
+    pub fn count_while(&mut self, most: usize, keep: impl FnMut(&T) -> bool) -> usize {
+        let ready = self.ready(most).min(most);
+        // SAFETY: as many slots from `head` on are ours and hold items.
+        unsafe { self.ring.slots.count(self.head, ready, keep) }
+    }
+
     /// Takes the oldest item.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {

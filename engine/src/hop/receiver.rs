@@ -1,13 +1,12 @@
 //! The end of a hop that packets come out of: a receive queue like that of any port.
 //!
 //! Parcels go from the ring into bursts, a run of one origin and destination each, and the ring's places are free again when
-//! a run is in its burst. The parcel that ends a run is kept here until the next one. A burst owns its buffers until it is
-//! completed.
+//! a run is in its burst. A burst owns its buffers until it is completed.
 
 use super::alarm::Alarm;
-use super::parcel::Parcel;
-use mem::pool::{Buffer, Pool};
-use port::{BURST, Burst, Offload, PortFault, RxQueue, Tally, Token};
+use super::parcel::{Parcel, Run};
+use mem::pool::Pool;
+use port::{BURST, Burst, PortFault, RxQueue, Tally, Token};
 use ring::spsc::Consumer;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
@@ -15,8 +14,6 @@ use std::sync::Arc;
 /// Where a stage takes what another one has put.
 pub(crate) struct Receiver {
     ring: Consumer<Parcel>,
-    /// Taken out of the ring, and the first of the next burst.
-    held: Option<Parcel>,
     /// Packets of a burst, at most.
     unit: usize,
     alarm: Arc<Alarm>,
@@ -25,7 +22,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(ring: Consumer<Parcel>, alarm: Arc<Alarm>, unit: usize, pool: Arc<Pool>) -> Self {
-        Self { ring, held: None, unit: unit.min(BURST), alarm, pool }
+        Self { ring, unit: unit.min(BURST), alarm, pool }
     }
 
     /// Parcels in the ring.
@@ -34,46 +31,41 @@ impl Receiver {
         self.ring.ready(usize::MAX)
     }
 
-    /// Puts packets of one buffer each into the burst, as many as there are of one origin and destination. Whether it
-    /// ended at a longer one that belongs to the same run; that one is held.
+    /// Puts packets of one origin and destination into the burst. Returns whether there may be more of them.
     #[inline]
     fn load_run(&mut self, burst: &mut Burst) -> bool {
-        let mut parcels = self.ring.drain(self.unit);
-        let Some(mut parcel) = self.held.take().or_else(|| parcels.next()) else { return false };
         if burst.is_empty() {
-            burst.set_route(parcel.route());
+            let mut route = None;
+            self.ring.count_while(1, |parcel| {
+                route = Some(parcel.route());
+                true
+            });
+            let Some(route) = route else { return false };
+            burst.set_route(route);
         }
-        let route = burst.route();
-        while parcel.more == 0 && parcel.route() == route {
-            load(burst, (parcel.buffer, parcel.offload), std::iter::empty());
-            if burst.len() == self.unit {
-                return false;
-            }
-            let Some(next) = parcels.next() else { return false };
-            parcel = next;
+        let (route, mut more) = (burst.route(), 0);
+        let run = Run::of(route);
+        let n = self.ring.count_while(self.unit - burst.len(), |parcel| {
+            // Of a parcel that does not belong to the run, or not only itself.
+            more = if parcel.route() == route { parcel.more() } else { 0 };
+            parcel.run() == run
+        });
+        burst.push_run(self.ring.drain(n).map(|parcel| (parcel.buffer, parcel.offload)));
+        if more > 0 {
+            self.load_long(burst, more);
         }
-        let belongs = parcel.route() == route;
-        self.held = Some(parcel);
-        belongs
+        more > 0 && burst.len() < self.unit
     }
 
-    /// Puts the packet that is held into the burst, with all of its buffers: they were published with the first.
+    /// Puts the packet in front into the burst, with all of its buffers: they were published with the first.
     #[cold]
-    fn load_long(&mut self, burst: &mut Burst) {
-        let Some(Parcel { buffer, offload, more, .. }) = self.held.take() else { return };
+    fn load_long(&mut self, burst: &mut Burst, more: u16) {
+        let Some(Parcel { buffer, offload, .. }) = self.ring.pop() else { return };
         let rest = self.ring.drain(usize::from(more)).map(|parcel| parcel.buffer);
-        load(burst, (buffer, offload), rest);
-    }
-}
-
-/// Puts a packet into the burst, which has room.
-#[inline(always)]
-fn load(burst: &mut Burst, (buffer, offload): (Buffer, Offload), rest: impl Iterator<Item = Buffer>) {
-    buffer.seg().prefetch_read(0);
-    buffer.seg().prefetch_read(64);
-    let i = burst.len();
-    if burst.push_cargo(buffer, rest).is_ok() {
-        burst.set_offload(i, offload);
+        let i = burst.len();
+        if burst.push_cargo(buffer, rest).is_ok() {
+            burst.set_offload(i, offload);
+        }
     }
 }
 
@@ -82,12 +74,7 @@ impl RxQueue for Receiver {
 
     /// One run of packets with the same origin and destination.
     fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        while self.load_run(burst) {
-            self.load_long(burst);
-            if burst.len() == self.unit {
-                break;
-            }
-        }
+        while self.load_run(burst) {}
         tally.packets += burst.len() as u64;
         tally.bytes += (0..burst.len()).map(|i| burst.frame_len(i) as u64).sum::<u64>();
         Ok(())
@@ -101,7 +88,7 @@ impl RxQueue for Receiver {
 
     fn arm(&mut self) -> Result<bool, PortFault> {
         self.alarm.set();
-        Ok(self.held.is_some() || self.ring.ready(1) > 0)
+        Ok(self.ring.ready(1) > 0)
     }
 
     fn disarm(&mut self) {
@@ -122,7 +109,6 @@ impl Drop for Receiver {
     /// Whichever thread drops it gives the buffers back.
     fn drop(&mut self) {
         let mut cache = self.pool.cache();
-        let held = self.held.take().into_iter();
-        cache.free_all(held.chain(self.ring.drain(usize::MAX)).map(|parcel| parcel.buffer));
+        cache.free_all(self.ring.drain(usize::MAX).map(|parcel| parcel.buffer));
     }
 }

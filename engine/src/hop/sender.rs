@@ -251,7 +251,7 @@ impl Sender {
     /// How many of the first `room` parcels are whole packets.
     #[cold]
     fn whole(&self, room: usize) -> usize {
-        (0..room).rev().find(|&last| self.staged[last].more == 0).map_or(0, |last| last + 1)
+        (0..room).rev().find(|&last| self.staged[last].more() == 0).map_or(0, |last| last + 1)
     }
 
     /// Rings the receiver if it sleeps. The caller has executed a sequentially consistent fence since `publish`.
@@ -283,15 +283,12 @@ fn next_of(left: &mut &[u8], mut of: impl FnMut(usize) -> Whole) -> Option<(usiz
 /// A copy of packet `i` in one buffer, where it fits and the pool has one.
 #[inline(always)]
 fn copy<K: Kernel>(cache: &mut Cache, burst: &Burst, i: usize) -> Whole {
-    let len = burst.frame_len(i);
-    if len > DATA {
+    if burst.frame_len(i) > DATA {
         return Whole::Not;
     }
     let Some(mut buffer) = cache.alloc() else { return Whole::Gone };
     buffer.reset(HEADROOM);
-    if let Some(to) = buffer.append(len) {
-        burst.frame(i).copy_to::<K>(to);
-    }
+    burst.copy_to_buffer::<K>(i, &mut buffer);
     Whole::There(buffer)
 }
 

@@ -60,6 +60,10 @@ impl Pipeline for Spreader {
         };
         verdicts.emit_run(0..burst.len(), PortId(whole as u16), EditId::NONE);
     }
+
+    fn needs_heads(&self) -> bool {
+        self.order == Order::Flow && self.workers > 1
+    }
 }
 
 #[cfg(test)]

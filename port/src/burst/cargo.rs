@@ -8,7 +8,7 @@
 //! outputs want. Buffers hold a packet as it was received: the head in the burst is a copy and must not be changed.
 
 use super::{BURST, Burst, Frame, Shape};
-use crate::PortId;
+use crate::{Offload, PortId};
 use mem::copy::Kernel;
 use mem::pool::Buffer;
 use std::cell::Cell;
@@ -35,7 +35,7 @@ impl Default for Route {
 #[derive(Default)]
 pub(super) struct Cargo {
     buffers: Vec<Cell<Option<Buffer>>>,
-    /// By packet: the first buffer and how many there are. Short where no packet lies in buffers.
+    /// By packet: the first buffer and how many there are. Empty as long as each packet has the buffer of its number.
     of: Vec<(u32, u32)>,
 }
 
@@ -48,14 +48,34 @@ impl Cargo {
 
     /// Exchanges packets `i` and `k`.
     pub(super) fn swap(&mut self, i: usize, k: usize) {
-        if !self.of.is_empty() {
+        if !self.buffers.is_empty() {
+            self.list();
             self.of.swap(i, k);
         }
     }
 
     /// Packets from number `n` on are no more; their buffers stay until they are given back.
     pub(super) fn truncate(&mut self, n: usize) {
-        self.of.truncate(n);
+        if n < self.buffers.len() {
+            self.list();
+            self.of.truncate(n);
+        }
+    }
+
+    /// From here on packets need not have the buffers of their numbers.
+    fn list(&mut self) {
+        if self.of.is_empty() {
+            self.of.extend((0..self.buffers.len() as u32).map(|at| (at, 1)));
+        }
+    }
+
+    /// The first buffer of packet `i` and how many it has; `None` if it lies in none.
+    #[inline(always)]
+    fn of(&self, i: usize) -> Option<(u32, u32)> {
+        if self.of.is_empty() {
+            return (i < self.buffers.len()).then_some((i as u32, 1));
+        }
+        self.of.get(i).copied()
     }
 }
 
@@ -91,6 +111,7 @@ impl Burst {
         if i == BURST {
             return Err(first);
         }
+        self.cargo.list();
         let (at, spilled) = (self.cargo.buffers.len(), self.spill.len());
         let (seg, is_wide) = (first.seg(), first.wide().is_some());
         let mut bytes = seg.len();
@@ -113,17 +134,76 @@ impl Burst {
         Ok(())
     }
 
+    /// Adds packets of one buffer each, as [`Burst::push_cargo`] does. There are no more of them than the burst has room for.
+    #[inline(always)]
+    pub fn push_run(&mut self, packets: impl ExactSizeIterator<Item = (Buffer, Offload)>) {
+        let (first, n) = (self.n, packets.len());
+        if !self.cargo.of.is_empty() {
+            self.cargo.of.extend((self.cargo.buffers.len() as u32..).map(|at| (at, 1)).take(n));
+        }
+        let Self { rest, len, offload: offloads, cargo, .. } = self;
+        let (rest, len, offloads) =
+            (&mut rest[first..][..n], &mut len[first..][..n], &mut offloads[first..][..n]);
+        let held = cargo.buffers.len();
+        cargo.buffers.reserve(n);
+        let spare = &mut cargo.buffers.spare_capacity_mut()[..n];
+        let mut places = rest.iter_mut().zip(len).zip(offloads).zip(spare);
+        let (wide, work, taken) =
+            packets.fold((true, Offload::NONE, 0), |(wide, work, taken), (buffer, offload)| {
+                let Some((((rest, len), left), place)) = places.next() else { return (wide, work, taken) };
+                let seg = buffer.seg();
+                seg.prefetch_read(0);
+                seg.prefetch_read(64);
+                (*rest, *len, *left) = (seg, seg.len() as u32, offload);
+                let is_wide = buffer.wide().is_some();
+                place.write(Cell::new(Some(buffer)));
+                (wide & is_wide, if offload == Offload::NONE { work } else { offload }, taken + 1)
+            });
+        // SAFETY: so many places behind the first `held` have just been written.
+        unsafe { cargo.buffers.set_len(held + taken) };
+        let n = taken;
+        self.n += n;
+        if !wide {
+            self.is_at_least(Shape::Single);
+        }
+        if self.shape == Shape::Chained {
+            self.more[first..first + n].fill((0, 0));
+        }
+        if work != Offload::NONE && !self.offloads {
+            self.offloads = true;
+            self.offload[..first].fill(Offload::NONE);
+            self.offload[first + n..].fill(Offload::NONE);
+        }
+    }
+
+    /// Copies packet `i` into an empty buffer. Returns `false` if it is too long for it.
+    #[inline(always)]
+    pub fn copy_to_buffer<K: Kernel>(&self, i: usize, buffer: &mut Buffer) -> bool {
+        if buffer.append(self.frame_len(i)).is_none() {
+            return false;
+        }
+        // SAFETY: the buffer is the caller's, and its data has the packet's length.
+        unsafe {
+            if self.is_short() {
+                self.write_to::<K, true>(i, buffer.seg());
+            } else {
+                self.write_to::<K, false>(i, buffer.seg());
+            }
+        }
+        true
+    }
+
     /// Whether packets lie in buffers of a pool.
     #[inline(always)]
     pub fn has_cargo(&self) -> bool {
-        !self.cargo.of.is_empty()
+        !self.cargo.buffers.is_empty()
     }
 
     /// Takes packet `i` if it lies in one buffer; otherwise nothing changes. The burst must not be asked for a packet that was
     /// taken.
     #[inline(always)]
     pub fn take_whole(&self, i: usize) -> Whole {
-        let Some(&(at, 1)) = self.cargo.of.get(i) else { return Whole::Not };
+        let Some((at, 1)) = self.cargo.of(i) else { return Whole::Not };
         self.cargo.buffers[at as usize].take().map_or(Whole::Gone, Whole::There)
     }
 
@@ -131,7 +211,7 @@ impl Burst {
     /// taken.
     #[inline]
     pub fn cargo(&self, i: usize) -> Option<usize> {
-        let Some(&(at, n)) = self.cargo.of.get(i) else { return Some(0) };
+        let Some((at, n)) = self.cargo.of(i) else { return Some(0) };
         let first = &self.cargo.buffers[at as usize];
         // A handle is looked at by taking it out for a moment: a cell lends nothing.
         first.set(Some(first.take()?));
@@ -142,7 +222,7 @@ impl Burst {
     /// must not be asked for the packet any more.
     #[inline]
     pub fn take_cargo(&self, i: usize, mut each: impl FnMut(Buffer)) {
-        let Some(&(at, n)) = self.cargo.of.get(i) else { return };
+        let Some((at, n)) = self.cargo.of(i) else { return };
         let buffers = &self.cargo.buffers[at as usize..(at + n) as usize];
         buffers.iter().filter_map(Cell::take).for_each(&mut each);
     }

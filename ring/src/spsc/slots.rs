@@ -102,6 +102,30 @@ impl<T> Slots<T> {
         folded
     }
 
+    /// How many of the `most` items from `position` on `keep` accepts, up to the first that it does not.
+    ///
+    /// # Safety
+    /// The slots are the caller's and hold items; they are no more than there are.
+    #[inline(always)]
+    pub(super) unsafe fn count(
+        &self,
+        position: usize,
+        most: usize,
+        mut keep: impl FnMut(&T) -> bool,
+    ) -> usize {
+        let mut n = 0;
+        while n < most {
+            for slot in self.piece(position.wrapping_add(n), most - n) {
+                // SAFETY: the slot is filled and the caller's, by contract.
+                if !slot.with(|from| keep(unsafe { (*from).assume_init_ref() })) {
+                    return n;
+                }
+                n += 1;
+            }
+        }
+        n
+    }
+
     /// Copies all items into the slots from `position` on.
     ///
     /// # Safety

@@ -35,6 +35,19 @@ fn an_item_that_does_not_fit_stays_in_the_iterator() {
 }
 
 #[test]
+fn items_that_are_counted_stay() {
+    let (mut producer, mut consumer) = ring(8);
+    for start in 0..20 {
+        assert_eq!(producer.push_all(&mut (start..start + 6)), 6);
+        assert_eq!(consumer.count_while(4, |item| *item < start + 3), 3);
+        assert_eq!(consumer.count_while(2, |_| true), 2);
+        assert_eq!(consumer.count_while(9, |_| true), 6);
+        assert_eq!(consumer.drain(9).collect::<Vec<_>>(), (start..start + 6).collect::<Vec<_>>());
+    }
+    assert_eq!(consumer.count_while(1, |_| true), 0);
+}
+
+#[test]
 fn items_that_a_drain_did_not_hand_out_stay() {
     let (mut producer, mut consumer) = ring(4);
     producer.push_slice(&[1, 2, 3, 4]);
