@@ -9,6 +9,7 @@
 
 mod cell;
 pub mod copy;
+mod grid;
 pub mod line;
 mod map;
 pub mod pool;
@@ -20,6 +21,7 @@ pub mod sum;
 mod ticks;
 
 pub use cell::MapCell;
+pub use grid::Grid;
 pub use map::{LONGEST_WIDE, MARGIN, MAX_REGIONS, Map, MapError, Translator, Wide, Window};
 pub use region::{Region, RegionError, RegionSpec};
 pub use seg::Seg;

@@ -119,6 +119,12 @@ impl Wide {
         Some(Self(whole.split_at(offset).1.split_at(len).0))
     }
 
+    /// A segment that the caller knows to have the margin behind it.
+    #[inline(always)]
+    pub(crate) fn inside(seg: Seg) -> Self {
+        Self(seg)
+    }
+
     /// The segment.
     #[inline(always)]
     pub fn seg(self) -> Seg {

@@ -39,9 +39,11 @@ impl Form {
     /// The words that say what is left to be done for a packet with this head.
     #[inline(always)]
     pub(crate) fn words(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
-        if offload == Offload::NONE {
-            return [0; OFFLOAD_HEADER];
-        }
+        if offload == Offload::NONE { [0; OFFLOAD_HEADER] } else { self.words_of_work(offload, head) }
+    }
+
+    #[inline(never)]
+    fn words_of_work(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
         match self.told {
             Told::Driver(capabilities) => offload.told_to(capabilities).header(head),
             Told::Device if offload.is_work() => offload.header(head),

@@ -49,7 +49,7 @@ fn token(filled: &Filled) -> Token {
     Token { id: filled.id, slots: filled.tag }
 }
 
-/// Plain buffers in the order of the ring: those at `(first + k) % SHELF` for `k < held`.
+/// Plain buffers in the order of the ring: those at `first + k` for `k < held`.
 struct Shelf {
     places: Box<Places>,
     first: usize,
@@ -65,10 +65,14 @@ struct Places {
 }
 
 impl Places {
+    /// Returns `false` if there is no such place.
     #[inline(always)]
-    fn put(&mut self, at: usize, buffer: Descriptor, seg: Seg) {
-        let at = at % SHELF;
+    fn put(&mut self, at: usize, buffer: Descriptor, seg: Seg) -> bool {
+        if at >= SHELF {
+            return false;
+        }
         (self.segs[at], self.ids[at]) = (seg, buffer.link);
+        true
     }
 }
 
@@ -80,7 +84,21 @@ impl Shelf {
     /// Where the `k`-th buffer is.
     #[inline(always)]
     fn place(&self, k: usize) -> usize {
-        (self.first + k) % SHELF
+        self.first + k
+    }
+
+    /// Makes place for as many buffers as are kept ahead, and says where the next one goes.
+    #[inline(always)]
+    fn make_place(&mut self) -> usize {
+        if self.held == 0 {
+            self.first = 0;
+        } else if self.first + AHEAD > SHELF {
+            let held = self.first..self.first + self.held;
+            self.places.segs.copy_within(held.clone(), 0);
+            self.places.ids.copy_within(held, 0);
+            self.first = 0;
+        }
+        self.first + self.held
     }
 
     /// The buffer in front.
@@ -110,6 +128,8 @@ struct Stocking<'a> {
     /// The place of the first one.
     end: usize,
     header_len: usize,
+    /// Whether header and frame begin on one line in the buffers that came last: drivers lay out all of them alike.
+    on_one_line: bool,
 }
 
 impl VisitPlain for Stocking<'_> {
@@ -123,22 +143,23 @@ impl VisitPlain for Stocking<'_> {
             self.window = window;
             seg
         };
-        fetch(seg, self.header_len);
-        self.places.put(self.end + k, buffer, seg);
-        true
+        self.fetch(seg);
+        self.places.put(self.end + k, buffer, seg)
     }
 }
 
-/// Fetches the lines where header and frame begin.
-#[inline(always)]
-fn fetch(seg: Seg, header_len: usize) {
-    if (seg.addr() ^ (seg.addr() + header_len)) & !63 == 0 {
-        // On one line, as Linux lays them out: both are written.
-        seg.prefetch_write(0);
-        seg.prefetch_write(64);
-    } else {
-        seg.prefetch_read(0);
-        seg.prefetch_write(header_len);
+impl Stocking<'_> {
+    /// Fetches the lines where header and frame begin.
+    #[inline(always)]
+    fn fetch(&self, seg: Seg) {
+        if self.on_one_line {
+            // As Linux lays them out: both are written.
+            seg.prefetch_write(0);
+            seg.prefetch_write(64);
+        } else {
+            seg.prefetch_read(0);
+            seg.prefetch_write(self.header_len);
+        }
     }
 }
 
@@ -151,6 +172,7 @@ pub(super) struct Core<R> {
     generation: u64,
     translator: Translator,
     plain: Shelf,
+    on_one_line: bool,
     /// The chain behind the plain buffers.
     chain: Option<Token>,
     chain_descriptors: Vec<Descriptor>,
@@ -175,6 +197,7 @@ impl<R: DeviceRing> Core<R> {
             generation,
             translator,
             plain: Shelf::new(),
+            on_one_line: false,
             chain: None,
             chain_descriptors: Vec::with_capacity(ring::MAX_CHAIN),
             failed: None,
@@ -200,14 +223,13 @@ impl<R: DeviceRing> Core<R> {
     fn fill_plain(&mut self, picks: &[u8], mut fill: impl FnMut(&Map, u8, Seg) -> Option<u32>) -> usize {
         // Apart from `self`, so that they stay in registers while frames are written.
         let Shelf { ref places, first, held } = self.plain;
-        let (places, map) = (&**places, &**self.translator.map());
-        let picks = &picks[..picks.len().min(held)];
+        let map = &**self.translator.map();
+        let (segs, ids) = (&places.segs[first..][..held], &places.ids[first..][..held]);
         let mut cursor = self.ring.cursor();
         let mut taken = 0;
-        for &pick in picks {
-            let at = (first + taken) % SHELF;
-            let Some(written) = fill(map, pick, places.segs[at]) else { break };
-            self.ring.put_used(&mut cursor, Token::plain(places.ids[at]), written);
+        for ((&pick, seg), id) in picks.iter().zip(segs).zip(ids) {
+            let Some(written) = fill(map, pick, *seg) else { break };
+            self.ring.put_used(&mut cursor, Token::plain(*id), written);
             taken += 1;
         }
         self.ring.advance(cursor);
@@ -295,15 +317,22 @@ impl<R: DeviceRing> Core<R> {
         if self.chain.is_some() || self.plain.held > AHEAD - PART {
             return Ok(());
         }
+        let end = self.plain.make_place();
         let mut stocking = Stocking {
             window: self.translator.window(),
             translator: &mut self.translator,
             places: &mut self.plain.places,
-            end: self.plain.first + self.plain.held,
+            end,
             header_len: self.form.header_len,
+            on_one_line: self.on_one_line,
         };
         let room = AHEAD - self.plain.held;
-        self.plain.held += self.ring.pop_plain(room, Some(Direction::Write), &mut stocking)?;
+        let taken = self.ring.pop_plain(room, Some(Direction::Write), &mut stocking)?;
+        if taken > 0 {
+            let start = self.plain.places.segs[end].addr();
+            self.on_one_line = (start ^ (start + self.form.header_len)) & !63 == 0;
+        }
+        self.plain.held += taken;
         if self.plain.held < AHEAD && self.ring.has_beyond(0) { self.stock_odd() } else { Ok(()) }
     }
 

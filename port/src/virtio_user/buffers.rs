@@ -14,7 +14,7 @@ use crate::retain::Lender;
 use crate::{Burst, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::copy::{Kernel, Portable};
-use mem::{Map, Seg, Wide};
+use mem::{Grid, Map, Seg, Wide};
 use ring::driver::Post;
 use ring::{Direction, RingFault};
 use std::sync::Arc;
@@ -40,6 +40,9 @@ impl Sight {
 #[derive(Clone, Debug)]
 pub(super) struct Buffers {
     whole: Seg,
+    /// The frames' places, and those of the headers in front of them.
+    frames: Grid,
+    headers: Grid,
     /// Guest-physical address of the first header.
     first: u64,
     stride: u64,
@@ -67,8 +70,15 @@ impl Buffers {
         let bytes = u64::from(count) * stride;
         let outside = RingFault::Outside { address: Memory::guest(at), len: bytes as u32 };
         let whole = u32::try_from(bytes).ok().and_then(|len| memory.map.by_user(Memory::user(at), len));
+        let whole = whole.ok_or(outside)?;
+        let grid = |before: usize, len: usize| {
+            Grid::new(whole, FRAME as usize - before, stride as usize, count.into(), len as u32)
+                .ok_or(outside)
+        };
         Ok(Self {
-            whole: whole.ok_or(outside)?,
+            whole,
+            frames: grid(0, room as usize)?,
+            headers: grid(header, header)?,
             first: Memory::guest(at) + FRAME - header as u64,
             stride,
             header: header as u32,
@@ -150,13 +160,13 @@ impl Buffers {
     /// The first `len` bytes of the frame in buffer `id`.
     #[inline(always)]
     pub(super) fn frame(&self, id: u16, len: usize) -> Seg {
-        self.part(id, FRAME, len)
+        self.frames.cell(id, len as u32).map_or(Seg::EMPTY, Wide::seg)
     }
 
     /// The same, where the line behind each buffer's room is part of the margin; `None` where they lie outside.
     #[inline(always)]
     pub(super) fn wide_frame(&self, id: u16, len: usize) -> Option<Wide> {
-        Wide::slice(self.whole, (u64::from(id) * self.stride + FRAME) as usize, len)
+        self.frames.cell(id, len as u32)
     }
 
     /// The first `len` bytes of buffer `id` itself: what follows a frame's first buffer has no header.
@@ -167,24 +177,25 @@ impl Buffers {
     /// Fetches what is looked at first in a buffer that came back filled.
     #[inline(always)]
     pub(super) fn prefetch(&self, id: u16, header: bool) {
-        let frame = self.frame(id, 64);
-        frame.prefetch_read(0);
+        let frame = (u64::from(id) * self.stride + FRAME) as usize;
+        self.whole.prefetch_read(frame);
         if header {
-            self.part(id, FRAME - 64, 64).prefetch_read(0);
+            self.whole.prefetch_read(frame - 64);
         }
     }
 
     /// Fetches the line that a short frame is written to.
     #[inline(always)]
     pub(super) fn prefetch_write(&self, id: u16) {
-        self.frame(id, 64).prefetch_write(0);
+        self.whole.prefetch_write((u64::from(id) * self.stride + FRAME) as usize);
     }
 
     /// What the header of buffer `id` says at first sight, each field read once.
     #[inline(always)]
     pub(super) fn sight(&self, id: u16) -> Sight {
-        let (len, header) = (self.header as usize, u64::from(self.header));
-        let field = self.part(id, FRAME - header, len);
+        let len = self.header as usize;
+        let Some(field) = self.headers.cell(id, self.header) else { return Sight::NONE };
+        let field = field.seg();
         // SAFETY: the map is held by `self`; the fields lie inside buffers that were checked when this was made, and a
         // frame begins on a line, so what is an even number of bytes before it is aligned.
         let [first, last] = unsafe { [field.load_u16(0, Relaxed), field.load_u16(len - 2, Relaxed)] };

@@ -111,23 +111,25 @@ impl<R: DriverRing> Rx<R> {
     fn take_plain<const HEADERS: bool>(&self, n: usize, burst: &mut Burst, tally: &mut Tally) -> usize {
         let header = self.buffers.header();
         let longest = self.buffers.room().min(LONGEST);
-        let mut places = burst.places();
-        let mut is_taken = |(k, used): (usize, &Used)| {
+        let (mergeable, buffers) = (self.mergeable, &self.buffers);
+        let (mut places, mut taken) = (burst.places(), 0);
+        for used in &self.used[..n] {
             if HEADERS {
-                let sight = self.buffers.sight(used.id);
-                if sight.is_marked || self.mergeable && sight.buffers != 1 {
-                    return false;
+                let sight = buffers.sight(used.id);
+                if sight.is_marked || mergeable && sight.buffers != 1 {
+                    break;
                 }
             }
             let len = used.len.wrapping_sub(header) as usize;
-            let frame = if (SHORTEST..=longest).contains(&len) {
-                self.buffers.wide_frame(used.id, len)
-            } else {
-                None
-            };
-            frame.is_some_and(|frame| places.fill(k, token(*used), frame))
-        };
-        let taken = self.used[..n].iter().enumerate().position(|next| !is_taken(next)).unwrap_or(n);
+            if !(SHORTEST..=longest).contains(&len) {
+                break;
+            }
+            let Some(frame) = buffers.wide_frame(used.id, len) else { break };
+            if !places.fill(taken, token(*used), frame) {
+                break;
+            }
+            taken += 1;
+        }
         tally.packets += taken as u64;
         tally.bytes += burst.filled(taken);
         taken
@@ -223,9 +225,7 @@ impl<R: DriverRing> RxQueue for Rx<R> {
     }
 
     fn complete(&mut self, buffers: &[Token]) {
-        for token in buffers {
-            self.ring.post(self.buffers.to_fill(token.id));
-        }
+        self.ring.post_each(buffers.iter().map(|token| self.buffers.to_fill(token.id)));
         self.ring.publish();
     }
 

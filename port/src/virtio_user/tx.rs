@@ -35,39 +35,51 @@ fn queue<R: DriverRing, K: Kernel>(setup: &QueueSetup) -> Result<RingTx<Core<R>,
     Ok(RingTx::new(core, Some(setup.kick.clone()), setup.work))
 }
 
-/// Identifiers of buffers that are not out, in the order in which they came back.
+/// Identifiers of buffers that are not out, in the order in which they came back: those at `(first + k) & mask` for
+/// `k < held`.
 struct Free {
     ids: Box<[u16]>,
+    mask: usize,
     first: usize,
     held: usize,
+    /// Identifiers in all.
+    size: usize,
 }
 
 impl Free {
     fn all(size: u16) -> Self {
-        Self { ids: (0..size).collect(), first: 0, held: usize::from(size) }
+        let places = usize::from(size).next_power_of_two();
+        let mut ids: Box<[u16]> = (0..size).collect();
+        if ids.len() < places {
+            ids = ids.iter().copied().chain(std::iter::repeat(0)).take(places).collect();
+        }
+        Self { ids, mask: places - 1, first: 0, held: size.into(), size: size.into() }
     }
 
+    /// The `k`-th identifier.
     #[inline(always)]
-    fn place(&self, k: usize) -> usize {
-        let at = self.first + k;
-        if at >= self.ids.len() { at - self.ids.len() } else { at }
+    fn get(&self, k: usize) -> u16 {
+        self.ids[(self.first + k) & self.mask]
+    }
+
+    /// Takes the first `n` out, which are there.
+    #[inline(always)]
+    fn advance(&mut self, n: usize) {
+        self.first = (self.first + n) & self.mask;
+        self.held -= n;
     }
 
     #[inline(always)]
     fn pop(&mut self) -> Option<u16> {
-        if self.held == 0 {
-            return None;
-        }
-        let id = self.ids[self.first];
-        self.first = self.place(1);
-        self.held -= 1;
+        let id = (self.held > 0).then(|| self.get(0))?;
+        self.advance(1);
         Some(id)
     }
 
     /// The ring hands out each identifier once, so there is always a place.
     #[inline(always)]
     fn push(&mut self, id: u16) {
-        let at = self.place(self.held);
+        let at = (self.first + self.held) & self.mask;
         self.ids[at] = id;
         self.held += 1;
     }
@@ -119,13 +131,14 @@ impl<R: DriverRing> Core<R> {
     /// Takes back what is half due, and fetches what comes next.
     #[inline]
     fn look_ahead(&mut self) -> Result<(), RingFault> {
-        if self.free.held < self.free.ids.len() / 2 {
+        if self.free.held < self.free.size / 2 {
             self.reclaim()?;
         }
-        while self.fetched < self.free.held.min(BURST) {
-            self.buffers.prefetch_write(self.free.ids[self.free.place(self.fetched)]);
-            self.fetched += 1;
+        let ahead = self.free.held.min(BURST);
+        for k in self.fetched..ahead {
+            self.buffers.prefetch_write(self.free.get(k));
         }
+        self.fetched = self.fetched.max(ahead);
         Ok(())
     }
 
@@ -156,7 +169,7 @@ impl<R: DriverRing> Core<R> {
     #[inline]
     fn take_linked(&mut self, len: usize, others: usize, slots: &mut Slots) -> Result<Taken, RingFault> {
         let n = self.buffers.count(len).max(1);
-        if n > BURST.min(self.free.ids.len()) {
+        if n > BURST.min(self.free.size) {
             return Ok(Taken::TooSmall);
         }
         self.gather(n + others)?;
@@ -284,18 +297,21 @@ fn send_plain<R: DriverRing, K: Kernel, const SHORT: bool>(
     tally: &mut Tally,
 ) -> usize {
     let (mut done, mut bytes) = (0, 0);
-    for &pick in picks {
+    let Core { ring, buffers, free, .. } = core;
+    let room = buffers.room();
+    ring.post_each(picks[..picks.len().min(free.held)].iter().map_while(|&pick| {
         let i = usize::from(pick) % BURST;
-        let len = burst.frame_len(i);
-        if len > core.buffers.room() {
-            break;
+        let (len, id) = (burst.frame_len(i), free.get(done));
+        if len > room {
+            return None;
         }
-        let Some(id) = core.pop() else { break };
-        core.buffers.fill::<K, SHORT>(id, (burst, i), len);
-        core.ring.post(core.buffers.to_send(id, core.buffers.header() + len as u32));
+        buffers.fill::<K, SHORT>(id, (burst, i), len);
         done += 1;
         bytes += len as u64;
-    }
+        Some(buffers.to_send(id, buffers.header() + len as u32))
+    }));
+    core.free.advance(done);
+    core.fetched = core.fetched.saturating_sub(done);
     tally.packets += done as u64;
     tally.bytes += bytes;
     done

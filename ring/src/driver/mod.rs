@@ -70,6 +70,12 @@ pub trait DriverRing: Send + Sized + 'static {
     /// Writes one buffer into the ring. The caller has checked [`DriverRing::free`].
     fn post(&mut self, buffer: Post);
 
+    /// Writes buffers into the ring, one by one. As [`DriverRing::post`], with less work for each.
+    #[inline(always)]
+    fn post_each(&mut self, buffers: impl Iterator<Item = Post>) {
+        buffers.for_each(|buffer| self.post(buffer));
+    }
+
     /// Writes one chain into the ring: at least one buffer and at most the ring's size, those to read before those
     /// to write, each under an identifier of its own. It comes back under the first. The caller has checked
     /// [`DriverRing::free`].

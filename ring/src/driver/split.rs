@@ -38,19 +38,24 @@ pub struct Split {
 }
 
 impl Split {
+    /// Takes as many buffers back as `to` holds, which are there, in any order.
     #[inline(always)]
-    fn take_one(&mut self, position: u16) -> Result<Used, RingFault> {
-        let slot = usize::from(position & self.mask);
-        let at = RING + slot * ELEMENT;
-        if self.layout.in_order {
-            return self.take_in_order(slot, at);
+    fn take_any(&mut self, to: &mut [Used]) -> Result<usize, RingFault> {
+        // Apart from `self`, so that they stay in registers.
+        let (mut taken, mut more, mask, used, out) =
+            (self.taken, self.more, self.mask, self.used.view(), &mut self.out[..]);
+        for slot in to.iter_mut() {
+            let at = RING + usize::from(taken & mask) * ELEMENT;
+            let (id, len) = (used.load32(at, Ordering::Relaxed), used.load32(at + 4, Ordering::Relaxed));
+            let Some(place) = out.get_mut(id as usize).filter(|out| !out.is_none()) else {
+                return Err(RingFault::NotOut(id));
+            };
+            more -= std::mem::replace(place, Out::NONE).descriptors() - 1;
+            taken = taken.wrapping_add(1);
+            *slot = Used { id: id as u16, len };
         }
-        let id = self.used.load32(at, Ordering::Relaxed);
-        let len = self.used.load32(at + 4, Ordering::Relaxed);
-        if self.out.get(id as usize).is_none_or(|out| out.is_none()) {
-            return Err(RingFault::NotOut(id));
-        }
-        Ok(Used { id: id as u16, len })
+        (self.taken, self.more) = (taken, more);
+        Ok(to.len())
     }
 
     /// In order, an element may stand for a batch: everything posted up to its identifier (section 2.7.9).
@@ -141,6 +146,36 @@ impl DriverRing for Split {
         self.offer(buffer.id, Out::new(1, buffer.writable()));
     }
 
+    #[inline(always)]
+    fn post_each(&mut self, buffers: impl Iterator<Item = Post>) {
+        // Apart from `self`, so that they stay in registers.
+        let Self { shadow, order, out, descriptors, available, mask, posted, .. } = self;
+        let (shadow, order, out, mask) = (&mut shadow[..], &mut order[..], &mut out[..], *mask);
+        let mut position = *posted;
+        for buffer in buffers {
+            let (at, slot) = (usize::from(buffer.id), usize::from(position & mask));
+            // Identifiers are below the size, which all three lists have.
+            let (Some(shadow), Some(order), Some(out)) =
+                (shadow.get_mut(at), order.get_mut(slot), out.get_mut(at))
+            else {
+                continue;
+            };
+            let described = (buffer.address, word(buffer.len, buffer.flag(), 0));
+            if *shadow != described {
+                *shadow = described;
+                descriptors.store64(at * DESC, described.0, Ordering::Relaxed);
+                descriptors.store64(at * DESC + 8, described.1, Ordering::Relaxed);
+            }
+            *out = Out::new(1, buffer.writable());
+            if *order != buffer.id {
+                *order = buffer.id;
+                available.store16(RING + slot * 2, buffer.id, Ordering::Relaxed);
+            }
+            position = position.wrapping_add(1);
+        }
+        *posted = position;
+    }
+
     #[inline]
     fn post_chain(&mut self, chain: &[Post]) {
         debug_assert!(is_legal(chain, self.free()), "the caller looks at the free descriptors");
@@ -200,10 +235,14 @@ impl DriverRing for Split {
             return Err(RingFault::UsedJump { index: self.index, taken: self.taken, out: out_there });
         }
         let n = usize::from(ready).min(out.len());
+        if !self.layout.in_order {
+            return self.take_any(&mut out[..n]);
+        }
         // Apart from `self`, so that they stay in registers.
         let (mut taken, mut more) = (self.taken, self.more);
         for slot in &mut out[..n] {
-            let used = self.take_one(taken)?;
+            let at = usize::from(taken & self.mask);
+            let used = self.take_in_order(at, RING + at * ELEMENT)?;
             let gone = std::mem::replace(&mut self.out[usize::from(used.id)], Out::NONE);
             more -= gone.descriptors() - 1;
             taken = taken.wrapping_add(1);

@@ -1,0 +1,49 @@
+//! Cells of equal size in a row: found by number with two comparisons, because their places were checked once.
+
+use crate::{MARGIN, Seg, Wide};
+
+/// Cells in one segment. Behind each of them [`MARGIN`] bytes more of the segment lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    first: Seg,
+    stride: usize,
+    count: usize,
+    len: u32,
+}
+
+impl Grid {
+    /// `count` cells of `len` bytes in `whole`, the first at byte `first` and each `stride` bytes behind the one before. `None`
+    /// if not all of them, and the margin behind the last, lie inside.
+    pub fn new(whole: Seg, first: usize, stride: usize, count: usize, len: u32) -> Option<Self> {
+        let last = stride.checked_mul(count.checked_sub(1)?)?.checked_add(first)?;
+        let end = last.checked_add(len as usize)?.checked_add(MARGIN)?;
+        (end <= whole.len()).then(|| Self { first: Seg::offset_in(whole, first, len), stride, count, len })
+    }
+
+    /// The first `len` bytes of cell `number`; `None` if there is no such cell, or it is shorter.
+    #[inline(always)]
+    pub fn cell(&self, number: u16, len: u32) -> Option<Wide> {
+        let number = usize::from(number);
+        // What was checked of the last cell holds for those before it.
+        (number < self.count && len <= self.len)
+            .then(|| Wide::inside(Seg::offset_in(self.first, number * self.stride, len)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Region;
+
+    #[test]
+    fn cells_lie_inside_with_their_margin() {
+        let region = Region::heap(0, 0, 4096);
+        let whole = region.seg(0, 4096).unwrap();
+        let grid = Grid::new(whole, 64, 1024, 4, 832).unwrap();
+        assert!(Grid::new(whole, 64, 1024, 4, 833).is_none() && Grid::new(whole, 64, 1024, 5, 1).is_none());
+        assert!(Grid::new(whole, usize::MAX, 1, 2, 1).is_none() && Grid::new(whole, 0, 1, 0, 1).is_none());
+        let cell = grid.cell(3, 832).unwrap().seg();
+        assert_eq!((cell.addr() - whole.addr(), cell.len()), (64 + 3 * 1024, 832));
+        assert!(grid.cell(4, 1).is_none() && grid.cell(0, 833).is_none());
+    }
+}
