@@ -1,6 +1,7 @@
 # Starts a peer with vhost-user ports that connect to the sockets $FOLDER/NAME for each NAME of $PORTS, and ends it with the
 # shell. Sourced by text in front of a script that makes one reading.
 #   PORTS, SWITCH_CPU, FOLDER
+#   TESTPMD_SET  commands for testpmd before it starts to forward, each with its end of line
 set -eu
 cd "$FOLDER"
 
@@ -27,7 +28,7 @@ start_testpmd() {
     stdbuf -oL dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
         $devices -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=65536 <commands >switch.log 2>&1 &
     exec 3>commands
-    printf 'set fwd io\nset record-core-cycles on\nstart\n' >&3
+    printf 'set fwd io\n%sstart\n' "${TESTPMD_SET:-}" >&3
 }
 
 start_ovs() {

@@ -1,8 +1,6 @@
 # One round over memif: DPDK's guest with two client interfaces, plugged into our switch with two memif servers, then
-# into testpmd with two memif servers that forward port to port. Frames circulate as in `guest-two-ports`. Prints what
-# `compare` prints for one round. Needs PEERS, LINERATE, RING (memif or memif-zero-copy), PKT, RUN_DIR, HOST_CPU, GUEST_CPU.
-. "$PEERS/lib.sh"
-need dpdk-testpmd dpdk-dev; hugepages
+# into testpmd with two memif servers that forward port to port. Frames circulate as in `switches.sh`. Prints the
+# line of a round. Behind `dpdk.sh`. Needs LINERATE, RING (memif or memif-zero-copy), PKT, RUN_DIR, HOST_CPU, GUEST_CPU.
 case $RING in memif) copies=no ;; *) copies=yes ;; esac
 s0=$RUN_DIR/0.sock s1=$RUN_DIR/1.sock guest_log=$RUN_DIR/memif.guest.log
 common="--no-pci --single-file-segments -m 256"

@@ -5,8 +5,7 @@ mod distance;
 mod guests;
 mod neighbours;
 mod net;
-mod own;
-mod own_guest;
+mod others;
 mod picture;
 mod progress;
 mod report;
@@ -15,9 +14,10 @@ mod round;
 mod rounds;
 mod scale;
 mod sixtyfour;
+mod switches;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -28,6 +28,7 @@ use crate::packages;
 pub(crate) use guests::{GuestsArguments, guests};
 pub(crate) use neighbours::{NeighboursArguments, neighbours};
 pub(crate) use net::{NetArguments, net};
+use picture::Bar;
 use progress::Progress;
 use report::Row;
 pub(crate) use rings::{RingsArguments, rings};
@@ -40,16 +41,13 @@ const HUGE_PAGES: u64 = 1024;
 /// What to measure.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PeersArguments {
-    /// The folder that holds the scripts `compare`, `host-testpmd` and `host-ovs`
-    #[arg(long, env = "LINERATE_PEERS", default_value = "../shared/peers", value_name = "FOLDER")]
-    peers: PathBuf,
     /// How often each pair is measured; the median counts
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Rings of the guest [default: split and packed-vec]
     #[arg(long = "ring", value_enum)]
     rings: Vec<Ring>,
-    /// Whose guest: near CPUs are waited for with our own, and the switches' cycles per packet are printed
+    /// The guest that is plugged into every switch
     #[arg(long, value_enum, default_value_t)]
     guest: Guest,
     /// Sizes of the frames in bytes, without their checksum [default: 64 and 1514]; with our guest also `mix`
@@ -101,13 +99,22 @@ enum Peer {
 }
 
 /// The guest that is plugged into every switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Guest {
     /// DPDK's testpmd over virtio-user, which saturates at about 16 Mpps
     #[default]
     Dpdk,
     /// `linerate guest`
     Own,
+}
+
+impl Guest {
+    fn name(self) -> &'static str {
+        match self {
+            Guest::Dpdk => "dpdk",
+            Guest::Own => "own",
+        }
+    }
 }
 
 /// A size of frames as our guest takes it.
@@ -153,16 +160,10 @@ impl Peer {
     }
 }
 
-/// The ratio that we promise, where we do.
+/// The target of the ratio, if there is one.
 fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
-    let both = ring == Ring::Split || ring == Ring::PackedVec;
     match (peer, size) {
         (Peer::Testpmd, 64 | 1514) if ring.is_memif() => Some(1.2),
-        (Peer::Testpmd, 64) if ring == Ring::Split => Some(1.4),
-        (Peer::Testpmd, 64) if ring == Ring::PackedVec => Some(1.1),
-        (Peer::Testpmd, 1514) if both => Some(2.0),
-        (Peer::Ovs, 64) if ring == Ring::PackedVec => Some(2.3),
-        (Peer::Ovs, 64 | 1514) if both => Some(3.0),
         (Peer::TestpmdLoop, 64) if ring == Ring::Split => Some(2.0),
         (Peer::TestpmdLoop, 64) if ring == Ring::Packed || ring == Ring::PackedVec => Some(1.4),
         _ => None,
@@ -183,13 +184,16 @@ pub(crate) fn peers(arguments: &PeersArguments) -> Result<()> {
     let arguments = completed(arguments.clone())?;
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
-    if arguments.guest == Guest::Own {
-        return own_guest::run(&arguments, HUGE_PAGES);
+    let mut bars = switches::run(&arguments, HUGE_PAGES)?;
+    if combinations(&arguments).next().is_none() {
+        return draw(&arguments, &bars);
     }
     let bench = Bench::new(&arguments)?;
     let progress = Progress::new(combinations(&arguments).count() * arguments.rounds)?;
     let rows = rows(&arguments, &bench, &progress)?;
-    publish(&arguments, &rows)?;
+    bars.extend(rows.iter().map(Row::bar));
+    publish(&arguments, &rows);
+    draw(&arguments, &bars)?;
     if progress.is_interrupted() {
         bail!("interrupted after {}: the result is of what was measured by then", progress.done());
     }
@@ -223,23 +227,23 @@ fn rows(arguments: &PeersArguments, bench: &Bench, progress: &Progress) -> Resul
     Ok(rows)
 }
 
-fn publish(arguments: &PeersArguments, rows: &[Row]) -> Result<()> {
+fn publish(arguments: &PeersArguments, rows: &[Row]) {
     match arguments.output {
         Output::Table => print!("{}", report::table(rows)),
         Output::Json => println!("{:#}", report::json(rows)),
     }
+}
+
+/// Draws the ratios, if that was asked for.
+fn draw(arguments: &PeersArguments, bars: &[Bar]) -> Result<()> {
     let Some(file) = &arguments.svg else { return Ok(()) };
-    let bars: Vec<_> = rows.iter().map(Row::bar).collect();
-    fs::write(file, picture::svg("linerate beside its peers: ratio of packet rates", &bars))
+    fs::write(file, picture::svg("linerate beside its peers: ratio of packet rates", bars))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
-    if arguments.guest == Guest::Dpdk {
-        arguments.peers = scripts(&arguments.peers)?;
-        if arguments.sizes.iter().any(|size| size == "mix") {
-            bail!("--size mix: DPDK's guest sends frames of one size; add --guest own");
-        }
+    if arguments.guest == Guest::Dpdk && arguments.sizes.iter().any(|size| size == "mix") {
+        bail!("--size mix: DPDK's guest sends frames of one size; add --guest own");
     }
     if arguments.rings.is_empty() {
         arguments.rings = vec![Ring::Split, Ring::PackedVec];
@@ -264,24 +268,17 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
     Ok(arguments)
 }
 
-/// The folder of the scripts that drive DPDK's guest.
-fn scripts(folder: &Path) -> Result<PathBuf> {
-    let hint = "name the folder by --peers FOLDER or LINERATE_PEERS";
-    let found = fs::canonicalize(command::root().join(folder));
-    let found = found.with_context(|| format!("no peers in {}: {hint}", folder.display()))?;
-    if !found.join("compare").is_file() {
-        bail!("{} holds no script `compare`: {hint}", found.display());
-    }
-    Ok(found)
-}
-
+/// What `switches` does not measure: DPDK as guest and switch, and memif.
 fn combinations(arguments: &PeersArguments) -> impl Iterator<Item = (Ring, u16, Peer)> + '_ {
-    let PeersArguments { rings, sizes, against, .. } = arguments;
+    let PeersArguments { rings, sizes, against, guest, .. } = arguments;
     rings.iter().flat_map(move |ring| {
-        let speaks = move |peer: &&Peer| !ring.is_memif() || **peer == Peer::Testpmd;
-        sizes
-            .iter()
-            .filter_map(|size| size.parse().ok())
-            .flat_map(move |size: u16| against.iter().filter(speaks).map(move |peer| (*ring, size, *peer)))
+        let is_measured = move |peer: &&Peer| match peer {
+            Peer::TestpmdLoop => *guest == Guest::Dpdk && !ring.is_memif(),
+            Peer::Testpmd => *guest == Guest::Dpdk && ring.is_memif(),
+            Peer::Ovs => false,
+        };
+        sizes.iter().filter_map(|size| size.parse().ok()).flat_map(move |size: u16| {
+            against.iter().filter(is_measured).map(move |peer| (*ring, size, *peer))
+        })
     })
 }

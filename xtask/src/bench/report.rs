@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_median_of_the_ratios_counts() {
         let readings = [reading(3.0, 1.0), reading(1.0, 1.0), reading(2.0, 1.0), Reading::default()];
-        let row = Row::new(Ring::Split, 64, Peer::Testpmd, &readings);
+        let row = Row::new(Ring::Split, 64, Peer::TestpmdLoop, &readings);
         assert_eq!((row.rounds, row.ratio), (3, Some(2.0)));
         assert_eq!(row.is_met(), Some(true));
         assert_eq!(json(&[row])[0]["met"], true);

@@ -1,5 +1,5 @@
-//! One round: the script `compare` runs our switch, then the other one, each with a fresh guest. What they leave
-//! running is ended here, however the round ends, since a forgotten daemon that polls would halve the next reading.
+//! One round of a script that runs our switch, then the other one, each with a fresh guest. What they leave running is ended
+//! here, however the round ends, since a forgotten daemon that polls would halve the next reading.
 
 use std::fmt;
 use std::fs;
@@ -9,21 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use tempfile::TempDir;
 
-use super::own;
+use super::others;
 use super::progress::Progress;
 use super::{Peer, PeersArguments, Ring};
-use crate::command;
 
 /// Two guests of at most 34 s each, their switches, and some patience.
 const LIMIT: Duration = Duration::from_secs(100);
-/// The guest starts to send about 4 s after its own start, later where it starts slowly, and is read from about 6 s
-/// on. The worker is asked when it has packets and once more after a while: that is about full load, and disturbs
-/// next to nothing of the reading.
-const ASK: std::ops::Range<Duration> = Duration::from_millis(4200)..Duration::from_secs(6);
-const AGAIN: Duration = Duration::from_millis(800);
 /// How often a round looks whether it has ended, or was interrupted.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -75,10 +68,7 @@ impl fmt::Display for Reading {
 impl Bench {
     pub(super) fn new(arguments: &PeersArguments) -> Result<Bench> {
         let folder = TempDir::with_prefix("linerate-bench-").context("no temporary folder")?;
-        let bench = Bench { arguments: arguments.clone(), folder };
-        fs::write(bench.path("template.toml"), configuration(arguments.host_cpu))?;
-        fs::write(bench.path("linerate"), bench.start_script())?;
-        Ok(bench)
+        Ok(Bench { arguments: arguments.clone(), folder })
     }
 
     /// Keeps the logs and says where.
@@ -90,17 +80,6 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// The sockets' names are known only to the command that `compare` starts.
-    fn start_script(&self) -> String {
-        let here = self.folder.path().display();
-        let binary = command::linerate();
-        format!(
-            "sed -e \"s#@0@#$S0#\" -e \"s#@1@#$S1#\" '{here}/template.toml' >'{here}/switch.toml'\n\
-             exec '{}' --control '{here}/control.sock' run '{here}/switch.toml'\n",
-            binary.display()
-        )
-    }
-
     /// Runs one round; nothing when it was interrupted.
     pub(super) fn round(
         &self,
@@ -110,51 +89,25 @@ impl Bench {
         progress: &Progress,
     ) -> Result<Option<Reading>> {
         let leftovers = Leftovers(self);
-        let log = fs::File::create(self.path("compare.log")).context("no log file")?;
+        let log = fs::File::create(self.path("round.log")).context("no log file")?;
         let mut command = self.command(ring, size, peer);
         let mut child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
-        let probes = self.watch(&mut child, progress)?;
+        watch(&mut child, progress)?;
         if progress.is_interrupted() {
             drop(leftovers);
-            child.wait().context("cannot wait for compare")?;
+            child.wait().context("cannot wait for a round")?;
             return Ok(None);
         }
-        let text = fs::read_to_string(self.path("compare.log"))?;
+        let text = fs::read_to_string(self.path("round.log"))?;
         let (ours, theirs) = parse(&text);
-        let load = match peer {
-            Peer::TestpmdLoop => own::load(self.folder.path()),
-            _ => load(probes.first(), probes.get(1)),
-        };
+        let load = if peer == Peer::TestpmdLoop { others::load(self.folder.path()) } else { None };
         Ok(Some(Reading { ours, theirs, load }))
-    }
-
-    /// Waits until the round ends or is interrupted; returns what the worker said meanwhile.
-    fn watch(&self, child: &mut Child, progress: &Progress) -> Result<Vec<Value>> {
-        let (start, mut asked) = (Instant::now(), Vec::new());
-        let mut due = ASK;
-        while child.try_wait().context("cannot wait for compare")?.is_none() && !progress.is_interrupted() {
-            let now = start.elapsed();
-            if asked.len() < 2 && due.contains(&now) {
-                let said = self.worker().filter(|worker| worker["packets"].as_u64() > Some(0));
-                if let Some(worker) = said {
-                    asked.push(worker);
-                    due = now + AGAIN..Duration::MAX;
-                }
-            }
-            progress.tick();
-            std::thread::sleep(LOOK);
-        }
-        Ok(asked)
     }
 
     /// What makes one round and prints its two readings.
     fn command(&self, ring: Ring, size: u16, peer: Peer) -> Command {
         let arguments = &self.arguments;
-        let mut command = match peer {
-            Peer::TestpmdLoop => own::command(arguments, ring),
-            _ if ring.is_memif() => own::memif(arguments, ring),
-            _ => self.compare(ring, peer),
-        };
+        let mut command = if peer == Peer::TestpmdLoop { others::command(ring) } else { others::memif(ring) };
         command.env("PKT", size.to_string()).env("RUN_DIR", self.folder.path());
         command.env("HOST_CPU", arguments.host_cpu.to_string());
         command.env("GUEST_CPU", arguments.guest_cpu.to_string());
@@ -162,27 +115,8 @@ impl Bench {
         command
     }
 
-    fn compare(&self, ring: Ring, peer: Peer) -> Command {
-        let arguments = &self.arguments;
-        let host = arguments.peers.join(format!("host-{}", peer.name()));
-        let mut command = Command::new("timeout");
-        command.args(["--foreground", "--kill-after=10", &LIMIT.as_secs().to_string()]).arg("bash");
-        command.arg(arguments.peers.join("compare")).args([ring.name(), "1"]);
-        command.arg(format!("exec bash '{}'", self.path("linerate").display()));
-        command.arg(format!("exec '{}' \"$S0\" \"$S1\"", host.display()));
-        command
-    }
-
-    /// The worker's counters; nothing when our switch does not answer.
-    fn worker(&self) -> Option<Value> {
-        let mut ask = Command::new(command::linerate());
-        ask.arg("--control").arg(self.path("control.sock")).args(["workers", "show", "-o", "json"]);
-        let answer: Value = serde_json::from_str(&command::output(&mut ask).ok()?).ok()?;
-        answer.get(0).or_else(|| answer["workers"].get(0)).cloned()
-    }
-
-    /// Open vSwitch detaches from the group that `compare` ends, and a guest whose switch never came waits for
-    /// ever. All of them carry the name of our folder in their environment, and nobody else does.
+    /// A guest whose switch never came waits for ever. Everything that a round starts has the name of our folder in its
+    /// environment, and nothing else has.
     fn end_what_is_left(&self) {
         let mark = format!("RUN_DIR={}", self.folder.path().display());
         // What is started while the others are being ended is found the next time.
@@ -217,11 +151,17 @@ fn started_with(folder: &Path, mark: &str) -> Option<Pid> {
     if found { Pid::from_raw(number) } else { None }
 }
 
-fn configuration(cpu: usize) -> String {
-    let port = |number: usize| {
-        format!("\n[[port]]\nname = \"p{number}\"\nsocket = \"@{number}@\"\nmode = \"client\"\n")
-    };
-    format!("[[worker]]\ncpu = {cpu}\n{}{}", port(0), port(1))
+/// Waits until the round ends or is interrupted.
+fn watch(child: &mut Child, progress: &Progress) -> Result<()> {
+    let start = Instant::now();
+    while child.try_wait().context("cannot wait for a round")?.is_none() && !progress.is_interrupted() {
+        if start.elapsed() > LIMIT {
+            break;
+        }
+        progress.tick();
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// `round 1: A 12.345 Mpps, B 6.789 Mpps, A/B 1.818`
@@ -234,21 +174,9 @@ fn parse(text: &str) -> (Option<f64>, Option<f64>) {
     (after(": A "), after(", B "))
 }
 
-fn load(before: Option<&Value>, after: Option<&Value>) -> Option<Load> {
-    let (before, after) = (before?, after?);
-    let grown = |key: &str| Some(after[key].as_f64()? - before[key].as_f64()?);
-    let (packets, polls) = (grown("packets")?, grown("polls")?);
-    if packets <= 0.0 || polls <= 0.0 {
-        return None;
-    }
-    let cycles_per_packet = grown("busy_cycles")? / packets;
-    Some(Load { cycles_per_packet, empty_polls: grown("empty_polls")? / polls })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn both_readings_are_taken_from_the_line_of_the_round() {
@@ -261,14 +189,5 @@ mod tests {
         let (ours, theirs) = parse("round 1: A 12.5 Mpps, B no reading Mpps, A/B nan\n");
         assert_eq!((ours, theirs), (Some(12.5), None));
         assert!(Reading { ours, theirs, load: None }.ratio().is_none());
-    }
-
-    #[test]
-    fn the_load_is_what_the_counters_grew_by() {
-        let before = json!({"packets": 100, "polls": 10, "empty_polls": 1, "busy_cycles": 1000});
-        let after = json!({"packets": 200, "polls": 30, "empty_polls": 6, "busy_cycles": 11_000});
-        let load = load(Some(&before), Some(&after)).unwrap();
-        assert!((load.cycles_per_packet - 100.0).abs() < 1e-9);
-        assert!((load.empty_polls - 0.25).abs() < 1e-9);
     }
 }

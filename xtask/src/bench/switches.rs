@@ -1,6 +1,7 @@
-//! `cargo xtask bench peers --guest own`: our guest at each switch in turn. The guest is faster than DPDK's, so the rate is
-//! the switch's; the switch's busy cycles per packet stand beside it. A script (`own_guest.sh`) makes one reading. Before and
-//! after each the distance of the two CPUs is measured, and near and far readings are reported apart.
+//! `cargo xtask bench peers`: one guest at each switch in turn, the switch's busy cycles per packet beside the rate. Our guest
+//! is faster than DPDK's, so its rate is the switch's; with DPDK's guest the cycles are what to compare. A script
+//! (`switches.sh`) makes one reading. Before and after each the distance of the two CPUs is measured, and near and far
+//! readings are reported apart.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -12,14 +13,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::distance::{self, Distance};
+use super::picture::Bar;
 use super::progress::Progress;
 use super::report::median;
 use super::rounds::{self, Rounds};
-use super::{Output, Peer, PeersArguments, Ring};
+use super::{Guest, Output, Peer, PeersArguments, Ring};
 use crate::command;
 use crate::hugepages::HugePages;
 
-const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("own_guest.sh"));
+const SCRIPT: &str = concat!(include_str!("dpdk.sh"), include_str!("hosts.sh"), include_str!("switches.sh"));
 /// Seconds of a reading, and how much longer it may take.
 const SECONDS: u64 = 3;
 const MORE: u64 = 60;
@@ -29,6 +31,7 @@ const MORE: u64 = 60;
 struct Case {
     ring: &'static str,
     size: &'static str,
+    guest: Guest,
     /// Ours is first.
     switch: Switch,
     title: &'static str,
@@ -93,9 +96,13 @@ impl fmt::Display for Reading {
     }
 }
 
-/// Measures every combination in turn, round by round, and prints medians of near and of far readings.
-pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<()> {
+/// Measures every combination in turn, round by round, and prints medians of near and of far readings. Returns what to draw of
+/// them; nothing if there is no combination.
+pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
     let cases = cases(arguments);
+    if cases.is_empty() {
+        return Ok(Vec::new());
+    }
     let pages = HugePages::reserve(pages)?;
     let progress = Progress::new(cases.len() * arguments.rounds)?;
     let readings = Rounds::take(arguments.rounds, &cases, &progress, |case| {
@@ -108,7 +115,8 @@ pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<()> {
         Output::Table => print!("{}", table(&rows)),
         Output::Json => println!("{:#}", Value::Array(rows.iter().map(Row::json).collect())),
     }
-    readings.judge(&progress)
+    readings.judge(&progress)?;
+    Ok(rows.iter().filter_map(Row::bar).collect())
 }
 
 fn cases(arguments: &PeersArguments) -> Vec<Case> {
@@ -117,8 +125,11 @@ fn cases(arguments: &PeersArguments) -> Vec<Case> {
         Peer::Ovs => Some(Switch::Ovs),
         Peer::TestpmdLoop => None,
     };
-    let switches: Vec<_> =
-        std::iter::once(Switch::Linerate).chain(arguments.against.iter().filter_map(peer)).collect();
+    let peers: Vec<_> = arguments.against.iter().filter_map(peer).collect();
+    if peers.is_empty() {
+        return Vec::new();
+    }
+    let switches: Vec<_> = std::iter::once(Switch::Linerate).chain(peers).collect();
     let mut cases = Vec::new();
     for ring in arguments.rings.iter().filter(|ring| !ring.is_memif()) {
         for size in &arguments.sizes {
@@ -127,7 +138,7 @@ fn cases(arguments: &PeersArguments) -> Vec<Case> {
             let ring = ours(*ring);
             let case = |switch: &Switch| {
                 let title = format!("{} {ring} {size} B", switch.name()).leak();
-                Case { ring, size, switch: *switch, title }
+                Case { ring, size, guest: arguments.guest, switch: *switch, title }
             };
             cases.extend(switches.iter().map(case));
         }
@@ -144,11 +155,12 @@ fn read(arguments: &PeersArguments, case: Case) -> Result<Reading> {
     let (host, guest) = (arguments.host_cpu, arguments.guest_cpu);
     let before = distance::wait_until_near(host, guest)?;
     let folder = TempDir::with_prefix("linerate-bench-").context("no temporary folder")?;
-    let script = folder.path().join("own_guest.sh");
+    let script = folder.path().join("switches.sh");
     fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", &(SECONDS + MORE).to_string(), "bash"]).arg(script);
     command.env("SUBJECT", case.switch.name()).env("RING", case.ring).env("SIZE", case.size);
+    command.env("GUEST", case.guest.name());
     command.env("SECONDS_EACH", SECONDS.to_string()).env("LINERATE", command::linerate());
     command.env("SWITCH_CPU", host.to_string()).env("GUEST_CPU", guest.to_string());
     command.env("FOLDER", folder.path());
@@ -157,8 +169,15 @@ fn read(arguments: &PeersArguments, case: Case) -> Result<Reading> {
     Reading::parse(&said, [before, after]).with_context(|| format!("the script printed {said:?}"))
 }
 
-/// Goals for the ratio of rates of our guest on near CPUs.
+/// Goals on near CPUs: for the ratio of rates with our guest, for that of cycles with DPDK's.
 fn goal(case: &Case) -> Option<f64> {
+    if case.guest == Guest::Dpdk {
+        return match (case.switch, case.ring, case.size) {
+            (Switch::Testpmd, "split", "64" | "1514") | (Switch::Ovs, "split", "1514") => Some(0.35),
+            (Switch::Ovs, "split", "64") => Some(0.18),
+            _ => None,
+        };
+    }
     match (case.switch, case.ring, case.size) {
         (Switch::Testpmd, "split", "64") => Some(3.0),
         (Switch::Testpmd, "packed-inorder", "64") => Some(2.0),
@@ -214,9 +233,27 @@ impl Row {
         goal(&self.case).filter(|_| self.near)
     }
 
+    /// Whether the goal is met, where there is one.
+    fn is_met(&self) -> Option<bool> {
+        let goal = self.goal()?;
+        match self.case.guest {
+            Guest::Own => self.rate.map(|rate| rate >= goal),
+            Guest::Dpdk => self.cycles_ratio.map(|ratio| ratio <= goal),
+        }
+    }
+
+    /// The ratio of rates, with its goal if that is one of rates.
+    fn bar(&self) -> Option<Bar> {
+        let Case { ring, size, switch, guest, .. } = self.case;
+        let distance = if self.near { "near" } else { "far" };
+        let name = format!("{ring}, {size} B, {}, {distance}", switch.name());
+        let target = self.goal().filter(|_| guest == Guest::Own);
+        Some(Bar { name, ratio: Some(self.rate?), target })
+    }
+
     fn json(&self) -> Value {
         json!({
-            "guest": "own",
+            "guest": self.case.guest.name(),
             "ring": self.case.ring,
             "size": self.case.size,
             "switch": self.case.switch.name(),
@@ -227,7 +264,7 @@ impl Row {
             "rate_ratio": self.rate,
             "cycles_ratio": self.cycles_ratio,
             "goal": self.goal(),
-            "met": self.rate.zip(self.goal()).map(|(rate, goal)| rate >= goal),
+            "met": self.is_met(),
         })
     }
 }
@@ -239,8 +276,7 @@ fn table(rows: &[Row]) -> String {
     );
     for row in rows {
         let number = |value: Option<f64>, digits| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
-        let result =
-            row.rate.zip(row.goal()).map_or("-", |(rate, goal)| if rate >= goal { "met" } else { "missed" });
+        let result = row.is_met().map_or("-", |is_met| if is_met { "met" } else { "missed" });
         let Case { ring, size, switch, .. } = row.case;
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -253,7 +289,7 @@ fn table(rows: &[Row]) -> String {
             number(row.cycles, 0),
             number(row.rate, 2),
             number(row.cycles_ratio, 2),
-            number(row.goal(), 1),
+            number(row.goal(), 2),
         );
     }
     text
@@ -266,7 +302,7 @@ mod tests {
     const NEAR: [Distance; 2] = [Distance(90.0), Distance(110.0)];
 
     fn case(switch: Switch) -> Case {
-        Case { ring: "split", size: "64", switch, title: switch.name() }
+        Case { ring: "split", size: "64", guest: Guest::Own, switch, title: switch.name() }
     }
 
     #[test]
@@ -292,6 +328,20 @@ mod tests {
         let far = rows(&cases, &readings, false);
         assert_eq!((far[1].rounds, far[1].rate, far[1].goal()), (2, Some(2.0), None));
         assert!(table(&near).contains("met") && near[0].rate.is_none());
+    }
+
+    #[test]
+    fn with_dpdks_guest_the_goal_is_one_of_cycles() {
+        let case = |switch| Case { guest: Guest::Dpdk, ..case(switch) };
+        let reading = |cycles| Some(Reading { mpps: 16.0, cycles: Some(cycles), distances: NEAR });
+        let readings = Rounds::of([
+            (case(Switch::Linerate), vec![reading(50.0)]),
+            (case(Switch::Testpmd), vec![reading(150.0)]),
+            (case(Switch::Ovs), vec![reading(250.0)]),
+        ]);
+        let cases = [Switch::Linerate, Switch::Testpmd, Switch::Ovs].map(case);
+        let rows = rows(&cases, &readings, true);
+        assert_eq!(rows.iter().map(Row::is_met).collect::<Vec<_>>(), [None, Some(true), Some(false)]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Our guest and our switch together, beside DPDK as both: what the whole loop makes, one CPU for each side. Ours is
 //! `linerate demo` with two ports; theirs is a loop over one. The same number of frames circulates. A script
-//! (`loop.sh`) does it and prints what `compare` would, so that a round of it is watched and ended like any other.
+//! (`loop.sh`) does it and prints the line of a round. Over memif a script (`memif.sh`) plugs DPDK's guest into both switches.
 
 use std::fs;
 use std::path::Path;
@@ -8,26 +8,26 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::own_guest::ours;
+use super::Ring;
 use super::round::Load;
-use super::{PeersArguments, Ring};
+use super::switches::ours;
 use crate::command;
 
-const SCRIPT: &str = include_str!("loop.sh");
-const MEMIF: &str = include_str!("memif.sh");
+const SCRIPT: &str = concat!(include_str!("dpdk.sh"), include_str!("loop.sh"));
+const MEMIF: &str = concat!(include_str!("dpdk.sh"), include_str!("memif.sh"));
 
 /// One round, beside what the caller's rounds have in common.
-pub(super) fn command(arguments: &PeersArguments, ring: Ring) -> Command {
+pub(super) fn command(ring: Ring) -> Command {
     let mut command = Command::new("bash");
-    command.args(["-c", SCRIPT]).env("PEERS", &arguments.peers).env("LINERATE", command::linerate());
+    command.args(["-c", SCRIPT]).env("LINERATE", command::linerate());
     command.env("RING", ring.name()).env("OUR_RING", ours(ring));
     command
 }
 
 /// One round over memif: both switches with the same guest of DPDK's.
-pub(super) fn memif(arguments: &PeersArguments, ring: Ring) -> Command {
+pub(super) fn memif(ring: Ring) -> Command {
     let mut command = Command::new("bash");
-    command.args(["-c", MEMIF]).env("PEERS", &arguments.peers).env("LINERATE", command::linerate());
+    command.args(["-c", MEMIF]).env("LINERATE", command::linerate());
     command.env("RING", ring.name());
     command
 }

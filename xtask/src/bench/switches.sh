@@ -1,0 +1,114 @@
+# One reading: a guest with two devices, whose frames circulate through one switch. Behind `dpdk.sh` and `hosts.sh`.
+#   SUBJECT    linerate, ovs (Open vSwitch with DPDK) or testpmd (DPDK's vhost library, port to port)
+#   GUEST      own (`linerate guest`) or dpdk (testpmd over virtio-user)
+#   RING, SIZE, SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
+# Prints `cycles N`, the busy cycles of the switch per packet, and then the guest's report as JSON.
+
+PORTS="a b"
+TESTPMD_SET="set record-core-cycles on
+"
+
+start_linerate() {
+    {
+        printf '[[worker]]\ncpu = %s\n' "$SWITCH_CPU"
+        for name in $PORTS; do
+            printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\n' "$name" "$FOLDER" "$name"
+        done
+    } >switch.toml
+    "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
+}
+
+# Cycles are counted from here on.
+begin_cycles() {
+    case "$SUBJECT" in
+        linerate) "$LINERATE" --control "$FOLDER/c" workers show -o json >before.json ;;
+        testpmd) printf 'clear fwd stats all\n' >&3 ;;
+        ovs) ovs-appctl -t "$FOLDER"/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-clear ;;
+    esac
+}
+
+# Prints the cycles per packet since then, or 0 where the switch does not say.
+end_cycles() {
+    case "$SUBJECT" in
+        linerate)
+            "$LINERATE" --control "$FOLDER/c" workers show -o json >after.json
+            cat before.json after.json | tr ',{}' '\n\n\n' | awk -F: '
+                /"busy_cycles"/ { busy[n++] = $2 }
+                /"packets"/ { packets[m++] = $2 }
+                END { if (packets[1] > packets[0]) print (busy[1] - busy[0]) / (packets[1] - packets[0]); else print 0 }'
+            ;;
+        testpmd)
+            printf 'show fwd stats all\n' >&3
+            sleep 0.5
+            sed -n 's/.*CPU cycles\/packet=\([0-9.]*\).*/\1/p' switch.log | tail -n 1 | grep . || echo 0
+            ;;
+        ovs)
+            ovs-appctl -t "$FOLDER"/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-show |
+                sed -n 's/.*avg processing cycles per packet: \([0-9.]*\).*/\1/p' | head -n 1 | grep . || echo 0
+            ;;
+    esac
+}
+
+# Frames circulate from about three seconds after this on.
+own_guest() {
+    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --packets 256 --cpu "$GUEST_CPU" \
+        --seconds "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 }')" -o json
+}
+
+# What port 0 sends is addressed to port 1 and the reverse. It is told what to do by `guest_starts` and `guest_reads`.
+dpdk_guest() {
+    dpdk-testpmd --lcores "(0)@$GUEST_CPU,(1)@$GUEST_CPU" --file-prefix="g$$" --no-pci --single-file-segments -m 256 \
+        --vdev "net_virtio_user0,path=$FOLDER/a,queues=1,queue_size=1024,server=1,mac=02:00:00:00:00:01$options" \
+        --vdev "net_virtio_user1,path=$FOLDER/b,queues=1,queue_size=1024,server=1,mac=02:00:00:00:00:02$options" \
+        -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=32768 \
+        --eth-peer=0,02:00:00:00:00:02 --eth-peer=1,02:00:00:00:00:01 <guest.commands
+}
+
+# The rates since the last `show`, as our guest reports them.
+dpdk_report() {
+    awk '/Rx-pps/ { v[n++] = $2 }
+        END {
+            if (n < 4) exit 1
+            printf "{\"devices\": [{\"rx_mpps\": %.4f}, {\"rx_mpps\": %.4f}]}\n", v[n - 2] / 1e6, v[n - 1] / 1e6
+        }' guest.log
+}
+
+case "$GUEST" in
+    own)
+        own_guest >guest.json 2>guest.log &
+        guest=$!
+        ;;
+    dpdk)
+        options=$(guest_options "$RING")
+        mkfifo guest.commands
+        dpdk_guest >guest.log 2>&1 &
+        guest=$!
+        exec 4>guest.commands
+        ;;
+esac
+for name in $PORTS; do
+    for _ in $(seq 50); do [ -S "$FOLDER/$name" ] && break; sleep 0.1; done
+done
+case "$SUBJECT" in
+    linerate) start_linerate >&2 ;;
+    testpmd) start_testpmd >&2 ;;
+    ovs) start_ovs >&2 ;;
+esac
+if [ "$GUEST" = dpdk ]; then
+    sleep 3
+    printf 'set fwd mac\nset txpkts %s\nstart tx_first %s\n' "$SIZE" "$((INFLIGHT / 32))" >&4
+fi
+sleep 1
+begin_cycles >&2
+[ "$GUEST" = own ] || printf 'show port stats all\n' >&4
+sleep "$SECONDS_EACH"
+[ "$GUEST" = own ] || printf 'show port stats all\n' >&4
+echo "cycles $(end_cycles)"
+if [ "$GUEST" = dpdk ]; then
+    printf 'stop\nquit\n' >&4
+    wait "$guest" || true
+    dpdk_report || { cat guest.log >&2; exit 1; }
+else
+    wait "$guest" || { cat guest.log >&2; exit 1; }
+    cat guest.json
+fi
