@@ -6,9 +6,12 @@
 use super::super::meter::Meter;
 use super::super::tag::TAG;
 use mem::copy::Kernel;
-use port::{Attach, Burst, Flush, Now, PortControl, PortFault, PortStatus, RxQueue, Tally, TxQueue};
+use port::{Attach, BURST, Burst, Flush, Now, PortControl, PortFault, PortStatus, RxQueue, Tally, TxQueue};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
+
+/// Bursts that are taken from a queue in one call, at most.
+const MOST_BURSTS: usize = 4;
 
 /// The queues that a port has handed out, by queue pair.
 #[derive(Default)]
@@ -206,24 +209,21 @@ impl Side {
         sent
     }
 
-    /// Takes what has come, and has the meter look at it. How many frames.
+    /// Takes what has come, and has the meter look at it. Returns how many frames. Of each queue up to [`MOST_BURSTS`] bursts:
+    /// with one for each that is sent, a backlog that a stall has left would stand for as long as the load is the highest.
     #[inline]
     pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
         let (mut came, mut at) = (0, 0);
         while at < self.desk.rx.len() {
-            let queue = &mut self.desk.rx[at].1;
-            self.received.begin(at);
-            self.received.set_now(Now(clock()));
-            let taken = queue.rx(&mut self.received, &mut Tally::default());
-            if !self.received.is_untouched() {
-                let now = clock();
-                for i in 0..self.received.len() {
-                    let tail = self.received.frame(i).tail::<K, TAG>();
-                    meter.take(tail.as_ref(), self.received.frame_len(i), now);
+            let mut bursts = 0;
+            let taken = loop {
+                let (burst, taken) = self.receive_burst::<K>(at, meter, &clock);
+                came += burst;
+                bursts += 1;
+                if burst < BURST || bursts == MOST_BURSTS || taken.is_err() {
+                    break taken;
                 }
-                queue.complete(self.received.tokens());
-                came += self.received.len();
-            }
+            };
             if let Err(fault) = taken {
                 drop(self.desk.rx.remove(at));
                 self.desk.broken = Some(fault);
@@ -232,6 +232,30 @@ impl Side {
             at += 1;
         }
         came
+    }
+
+    /// Takes one burst of the queue at `at`. Returns how many frames it had.
+    #[inline]
+    fn receive_burst<K: Kernel>(
+        &mut self,
+        at: usize,
+        meter: &mut Meter,
+        clock: &impl Fn() -> u64,
+    ) -> (usize, Result<(), PortFault>) {
+        let queue = &mut self.desk.rx[at].1;
+        self.received.begin(at);
+        self.received.set_now(Now(clock()));
+        let taken = queue.rx(&mut self.received, &mut Tally::default());
+        if self.received.is_untouched() {
+            return (0, taken);
+        }
+        let now = clock();
+        for i in 0..self.received.len() {
+            let tail = self.received.frame(i).tail::<K, TAG>();
+            meter.take(tail.as_ref(), self.received.frame_len(i), now);
+        }
+        queue.complete(self.received.tokens());
+        (self.received.len(), taken)
     }
 
     /// Asks for the lines that the next look reads first.

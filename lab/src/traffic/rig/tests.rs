@@ -1,6 +1,7 @@
 use super::*;
 use crate::traffic::Description;
 use crate::traffic::Sizes;
+use crate::traffic::meter::Meter;
 use port::memif::Options;
 use port::pair::{Exchange, Pair};
 use port::wrap::{Transmit, Wrappers, wrap};
@@ -41,6 +42,29 @@ fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
         assert_eq!(stream.latency_ns.count, stream.received);
         assert_eq!(stream.histogram.iter().map(|(_, n)| n).sum::<u64>(), stream.received);
     }
+}
+
+#[test]
+fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
+    let exchange = Exchange::default();
+    let mut sides = [("a", "b"), ("b", "a")].map(|(name, peer)| {
+        Side::new(name, Box::new(Pair::new(name, peer, Options::default(), &exchange).unwrap()))
+    });
+    for side in &mut sides {
+        side.open(Instant::now());
+    }
+    for side in &mut sides {
+        side.tend(Instant::now());
+    }
+    let [from, to] = &mut sides;
+    let mut burst = port::Burst::new();
+    burst.begin(0);
+    (0..port::BURST).for_each(|_| assert!(burst.push_own(&[2; 60])));
+    // A stall leaves five bursts behind.
+    (0..5).for_each(|_| assert_eq!(from.send(&burst, &port::PLACES), port::BURST));
+    let mut meter = Meter::new(1, 1);
+    let mut receive = || to.receive::<mem::copy::Portable>(&mut meter, || 0);
+    assert_eq!([receive(), receive(), receive()], [4 * port::BURST, port::BURST, 0]);
 }
 
 #[test]
