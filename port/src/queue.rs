@@ -127,7 +127,8 @@ pub trait TxQueue: Send {
     }
 
     /// How many frames of `len` bytes could be reserved now, at least; `usize::MAX` if the queue cannot tell. 0 means that the
-    /// queue is full.
+    /// queue is full. Of frames that the queue could never take it takes one, which is counted and dropped: who waits for room
+    /// would wait for ever otherwise.
     fn room(&mut self, len: usize) -> usize {
         let _ = len;
         usize::MAX

@@ -158,6 +158,7 @@ impl Endpoint {
 
     /// Sends frames by one queue, in order, and shows them all at once. How many are in the ring: the first that finds
     /// no free buffer ends the call. A frame that the buffers of the whole ring cannot hold is skipped and not counted.
+    /// Up to [`BURST`] frames more than are sent may have been taken out of `frames`.
     ///
     /// # Errors
     /// The switch is gone, or broke a ring; or there is no such queue, as if it were gone.

@@ -114,8 +114,9 @@ impl<B: Buffers> Core<B> {
         let most = MOST_PIECES.min(self.ring.size());
         let (mut n, mut room) = (0, 0);
         let found = loop {
-            if room >= len {
-                break Ok(n.max(1));
+            // Also a frame without bytes takes a buffer.
+            if n > 0 && room >= len {
+                break Ok(n);
             }
             if n == most {
                 break Err(Taken::TooSmall);
@@ -207,8 +208,24 @@ impl<B: Buffers> TxRing for Core<B> {
     }
 
     /// Buffers of whatever size. A fault is found again, and reported, by the next call that sends.
-    fn room(&mut self, _: usize) -> usize {
-        if self.stock_up(AHEAD).is_err() { 1 } else { self.stocked.wrapping_sub(self.at).into() }
+    fn room(&mut self, len: usize) -> usize {
+        if self.stock_up(AHEAD).is_err() {
+            // A fault is found again, and reported, by the next call that sends.
+            return 1;
+        }
+        let (mut frames, mut room) = (0, 0);
+        for k in 0..self.stocked.wrapping_sub(self.at) {
+            room += self.place(self.at.wrapping_add(k)).room.len();
+            if room >= len {
+                (frames, room) = (frames + 1, 0);
+            }
+        }
+        // A frame that no buffers would hold has to come here to be counted.
+        if frames == 0 && matches!(self.count(len), Ok(Ok(_) | Err(Taken::TooSmall)) | Err(_)) {
+            1
+        } else {
+            frames
+        }
     }
 
     /// The peer chooses how small its buffers are.

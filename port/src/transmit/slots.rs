@@ -315,15 +315,17 @@ impl Slots {
 
     /// Writes a header to the front of the slot's pieces. Returns what is behind it in each.
     fn bodies(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) -> impl Iterator<Item = Seg> {
-        let (header, header_len, mut written) = (*header, self.form.header_len, 0);
-        self.pieces[range(slot.pieces)].iter().map(move |piece| {
-            if written == header_len {
-                return *piece;
-            }
-            let (here, body) = piece.split_at(header_len - written);
+        let (pieces, header_len, mut written) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
+        for piece in pieces {
+            let here = piece.split_at(header_len - written).0;
             // SAFETY: the piece lies in the map that `self` pins.
             unsafe { write_header(here, &header[written..written + here.len()]) };
             written += here.len();
+        }
+        let mut skipped = 0;
+        pieces.iter().map(move |piece| {
+            let (here, body) = piece.split_at(header_len - skipped);
+            skipped += here.len();
             body
         })
     }

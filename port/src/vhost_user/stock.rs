@@ -252,7 +252,7 @@ impl<R: DeviceRing> Core<R> {
             self.failed = None;
             self.walked += slots.gathered().0.len() as u64;
         } else {
-            self.ungather(slots, matches!(taken, Ok(Taken::TooSmall)));
+            self.ungather(slots, &taken);
         }
         taken
     }
@@ -300,12 +300,14 @@ impl<R: DeviceRing> Core<R> {
 
     /// What was gathered in vain goes back to the ring, with nothing behind it: the next frame may need less.
     #[cold]
-    fn ungather(&mut self, gathered: &mut Slots, too_small: bool) {
+    fn ungather(&mut self, gathered: &mut Slots, taken: &Result<Taken, PortFault>) {
         let (pieces, buffers) = gathered.gathered();
         self.walked += 2 * pieces.len() as u64;
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         let slots = buffers.iter().map(|buffer| u32::from(buffer.tag)).sum();
-        self.failed = Some(Failed { bytes, slots, too_small });
+        // A fault is found again by the next call.
+        let too_small = matches!(taken, Ok(Taken::TooSmall));
+        self.failed = taken.is_ok().then_some(Failed { bytes, slots, too_small });
         self.untake_from(0);
         buffers.iter().rev().for_each(|buffer| self.ring.untake(&[token(buffer)]));
         gathered.ungather();
@@ -464,8 +466,11 @@ impl<R: DeviceRing> TxRing for Core<R> {
     /// Plain buffers that would hold the frame; or one, if there is a chain or buffers may be merged.
     fn room(&mut self, len: usize) -> usize {
         let need = self.form.header_len + len;
-        if self.fails_again(need).is_some() {
-            return 0;
+        match self.fails_again(need) {
+            Some(Taken::Full) => return 0,
+            // It has to come here to be counted.
+            Some(_) => return 1,
+            None => {}
         }
         if self.plain.held == 0 && self.chain.is_none() && self.stock_up().is_err() {
             // A fault is found again, and reported, by the next call that sends.

@@ -254,11 +254,13 @@ impl<R: DriverRing> TxRing for Core<R> {
         self.look_ahead().map_err(PortFault::UsedRing)
     }
 
-    /// A fault is found again, and reported, by the next call that sends.
     fn room(&mut self, len: usize) -> usize {
+        let each = self.buffers.count(len).max(1);
         match self.gather(BURST) {
-            Ok(()) => self.free.held / self.buffers.count(len).max(1),
-            Err(_) => 1,
+            // A frame that no buffers would hold has to come here to be counted.
+            Ok(()) if each <= BURST.min(self.free.size) => self.free.held / each,
+            // A fault is found again, and reported, by the next call that sends.
+            _ => 1,
         }
     }
 
