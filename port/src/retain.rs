@@ -6,6 +6,9 @@
 //! into buffers of a pool, so that a slow program never holds a guest's buffers. At most half of a queue's buffers are lent;
 //! packets beyond are copied as well. The head is always copied.
 //!
+//! A burst with a lent buffer is read before its queue's next `rx`: the last handle may be gone by then, and the buffer filled
+//! anew.
+//!
 //! Protocol: `out` is written by the worker that has the queue, alone; the queue looks at the list of what came back only while
 //! `out` is not zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one drain.
 
@@ -14,7 +17,7 @@ use mem::copy::{Kernel, Portable};
 use mem::pool::{Buffer, Cache, Pages, Pool, PoolSpec};
 use mem::{Map, Seg};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a buffer that packets are copied into.
 const DATA: u16 = 2048;
@@ -77,7 +80,26 @@ impl Lender {
 #[derive(Debug)]
 pub struct Retainer {
     cache: Cache,
-    home: Arc<Mutex<Vec<Buffer>>>,
+    home: Arc<Home>,
+}
+
+/// Where buffers come back to, from any thread. The last one that goes, retainer or packet, gives them back to the pool.
+#[derive(Debug)]
+struct Home {
+    pool: Arc<Pool>,
+    returned: Mutex<Vec<Buffer>>,
+}
+
+impl Home {
+    fn returned(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.pool.cache().free_all(self.returned().drain(..));
+    }
 }
 
 impl Retainer {
@@ -88,12 +110,12 @@ impl Retainer {
     pub fn new(buffers: u32) -> Result<Self, PortFault> {
         let spec = PoolSpec { buffers, size: DATA, pages: Pages::Ordinary };
         let pool = Pool::new(spec).map_err(|error| PortFault::NoMemory(error.to_string()))?;
-        Ok(Self { cache: pool.cache(), home: Arc::default() })
+        Ok(Self { cache: pool.cache(), home: Arc::new(Home { pool, returned: Mutex::default() }) })
     }
 
     /// Buffers for `bytes` bytes; `None` if there are too few.
     fn take(&mut self, bytes: usize) -> Option<Vec<Buffer>> {
-        self.cache.free_all(self.home.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        self.cache.free_all(self.home.returned().drain(..));
         let wanted = bytes.div_ceil(DATA.into()).max(1);
         let mut buffers = Vec::with_capacity(wanted);
         if self.cache.alloc_bulk(&mut buffers, wanted) < wanted {
@@ -117,7 +139,7 @@ struct Kept {
     offload: Offload,
     /// The head, or all of the packet.
     copied: Vec<Buffer>,
-    home: Arc<Mutex<Vec<Buffer>>>,
+    home: Arc<Home>,
     lent: Option<Lent>,
 }
 
@@ -138,7 +160,7 @@ impl Drop for Lent {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.home.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.copied);
+        self.home.returned().append(&mut self.copied);
     }
 }
 
@@ -295,6 +317,19 @@ mod tests {
         // SAFETY: the arena is alive; the lengths are equal.
         unsafe { arena.slot(3).split_at(LEN).0.copy_in::<Portable>(&[0; LEN]) };
         assert_eq!((read(&packet), &packet.head()[..128]), (bytes(3), &bytes(3)[..128]));
+    }
+
+    #[test]
+    fn a_packet_outlives_its_retainer_and_leaves_no_memory_behind() {
+        let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
+        let pool = retainer.home.pool.clone();
+        let packet = burst(&arena, None).retain::<Portable>(3, &mut retainer).unwrap();
+        drop(retainer);
+        assert_eq!(read(&packet), bytes(3));
+        drop(packet);
+        let (mut cache, mut all) = (pool.cache(), vec![]);
+        assert_eq!(cache.alloc_bulk(&mut all, 64), 64, "every buffer has come back");
+        cache.free_all(all);
     }
 
     #[test]

@@ -35,8 +35,9 @@ impl Default for Route {
 #[derive(Default)]
 pub(super) struct Cargo {
     buffers: Vec<Cell<Option<Buffer>>>,
-    /// By packet: the first buffer and how many there are. Empty as long as each packet has the buffer of its number.
+    /// By packet, if they are listed: the first buffer and how many there are. Otherwise each packet has the buffer of its number.
     of: Vec<(u32, u32)>,
+    is_listed: bool,
 }
 
 impl Cargo {
@@ -44,6 +45,7 @@ impl Cargo {
     pub(super) fn clear(&mut self) {
         self.buffers.clear();
         self.of.clear();
+        self.is_listed = false;
     }
 
     /// Exchanges packets `i` and `k`.
@@ -64,7 +66,7 @@ impl Cargo {
 
     /// From here on packets need not have the buffers of their numbers.
     fn list(&mut self) {
-        if self.of.is_empty() {
+        if !std::mem::replace(&mut self.is_listed, true) {
             self.of.extend((0..self.buffers.len() as u32).map(|at| (at, 1)));
         }
     }
@@ -72,7 +74,7 @@ impl Cargo {
     /// The first buffer of packet `i` and how many it has; `None` if it lies in none.
     #[inline(always)]
     fn of(&self, i: usize) -> Option<(u32, u32)> {
-        if self.of.is_empty() {
+        if !self.is_listed {
             return (i < self.buffers.len()).then_some((i as u32, 1));
         }
         self.of.get(i).copied()
@@ -138,7 +140,7 @@ impl Burst {
     #[inline(always)]
     pub fn push_run(&mut self, packets: impl ExactSizeIterator<Item = (Buffer, Offload)>) {
         let (first, n) = (self.n, packets.len());
-        if !self.cargo.of.is_empty() {
+        if self.cargo.is_listed {
             self.cargo.of.extend((self.cargo.buffers.len() as u32..).map(|at| (at, 1)).take(n));
         }
         let Self { rest, len, offload: offloads, cargo, .. } = self;
@@ -321,6 +323,18 @@ mod tests {
             assert_eq!(burst.cargo(0), None, "nobody can take it twice");
         }
         assert_eq!(cache.counters().frees, cache.counters().allocations());
+    }
+
+    #[test]
+    fn buffers_of_packets_that_were_filtered_out_are_no_other_packets() {
+        let (mut cache, mut burst) = (cache(500), Burst::new());
+        burst.begin(0);
+        load(&mut cache, &mut burst, &bytes(60));
+        burst.load_heads::<Portable>();
+        burst.filter(0, |_, _, _| false);
+        assert!(burst.push_own(&bytes(61)));
+        assert!(matches!((burst.cargo(0), burst.take_whole(0)), (Some(0), Whole::Not)));
+        assert_eq!(burst.unload().map(|buffer| cache.free(buffer)).count(), 1);
     }
 
     #[test]
