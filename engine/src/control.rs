@@ -112,11 +112,12 @@ impl Control {
         }
     }
 
-    /// Packets that pipelines handed over.
+    /// Packets that pipelines handed over. Without an observer nobody wants them.
     fn punted(&mut self) {
-        let Some(observer) = &mut self.observer else { return };
-        for link in &self.placement.links {
-            link.punted().into_iter().for_each(|packet| observer.punted(packet));
+        for packet in self.placement.links.iter().flat_map(|link| link.punted()) {
+            if let Some(observer) = &mut self.observer {
+                observer.punted(packet);
+            }
         }
     }
 
@@ -133,10 +134,14 @@ impl Control {
         let Some(control) = self.ports.get_mut(&port) else { return };
         let stops = self.placement.stops(port);
         act(control.as_mut(), &mut Attachment::new(&mut self.placement, port));
-        if let Some(observer) = self.observer.as_mut().filter(|_| self.placement.stops(port) != stops) {
-            observer.stopped(port, self.placement.clock().now());
-        }
         self.registry.update(port, control.status(), control.details());
+        if self.placement.stops(port) != stops {
+            // Of a port that has stopped, nothing comes any more.
+            self.punted();
+            if let Some(observer) = &mut self.observer {
+                observer.stopped(port, self.placement.clock().now());
+            }
+        }
     }
 
     fn obey(&mut self, request: Request) -> bool {

@@ -9,7 +9,7 @@
 
 use crate::command::{Command, Event, Retired, Weights};
 use crate::mailbox::Mailbox;
-use port::Punted;
+use port::{PortId, Punted, Punts};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
@@ -24,6 +24,32 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
 /// Most packets of one worker that wait for the control plane.
 const MOST_PUNTED: usize = 256;
+/// Most of them that came in by one port: packets of one port do not keep away those of others.
+const MOST_OF_PORT: u16 = 64;
+
+/// Packets that wait for the control plane.
+#[derive(Default)]
+struct Waiting {
+    packets: VecDeque<Punted>,
+    /// How many of them came in by each port.
+    of: Vec<u16>,
+}
+
+impl Waiting {
+    fn have_room(&self, from: PortId) -> bool {
+        self.packets.len() < MOST_PUNTED
+            && self.of.get(usize::from(from.0)).is_none_or(|&waiting| waiting < MOST_OF_PORT)
+    }
+
+    fn push(&mut self, packet: Punted) {
+        let from = usize::from(packet.context.from.0);
+        if self.of.len() <= from {
+            self.of.resize(from + 1, 0);
+        }
+        self.of[from] += 1;
+        self.packets.push_back(packet);
+    }
+}
 
 /// A wake-up that can be waited for with other descriptors.
 #[derive(Clone, Debug)]
@@ -56,7 +82,7 @@ pub(crate) struct Link {
     retired: Mutex<Vec<Retired>>,
     weights: Mutex<Weights>,
     events: Mutex<Sender<Event>>,
-    punts: Mutex<VecDeque<Punted>>,
+    punts: Mutex<Waiting>,
     control: Bell,
     ended: AtomicBool,
     /// The command that the worker did not obey within the limit; 0 is none. Control's own.
@@ -156,22 +182,11 @@ impl Link {
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
     }
 
-    /// The worker's side: hands a packet to the control plane. Returns `false` if [`MOST_PUNTED`] wait there already.
-    pub(crate) fn punt(&self, packet: Punted) -> bool {
-        let mut punts = self.punts.lock().unwrap_or_else(PoisonError::into_inner);
-        if punts.len() >= MOST_PUNTED {
-            return false;
-        }
-        punts.push_back(packet);
-        if punts.len() == 1 {
-            self.control.ring();
-        }
-        true
-    }
-
     /// Control's side: the packets that were handed over, in order.
     pub(crate) fn punted(&self) -> VecDeque<Punted> {
-        std::mem::take(&mut *self.punts.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut waiting = self.punts.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.of.fill(0);
+        std::mem::take(&mut waiting.packets)
     }
 
     /// The worker's side, only when a queue is broken.
@@ -182,9 +197,29 @@ impl Link {
     }
 }
 
+/// The worker's side: packets for the control plane.
+impl Punts for &Link {
+    fn have_room(&self, from: PortId) -> bool {
+        self.punts.lock().unwrap_or_else(PoisonError::into_inner).have_room(from)
+    }
+
+    fn push(&mut self, packet: Punted) -> bool {
+        let mut waiting = self.punts.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = waiting.have_room(packet.context.from);
+        if has_room {
+            waiting.push(packet);
+            if waiting.packets.len() == 1 {
+                self.control.ring();
+            }
+        }
+        has_room
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use port::{Context, Now, PuntReason};
     use std::sync::mpsc::channel;
 
     fn link() -> Link {
@@ -213,6 +248,22 @@ mod tests {
         assert!(!link.wait(second));
         obey(&link);
         assert!(!link.is_stuck() && link.is_done(second) && link.wait(second));
+    }
+
+    #[test]
+    fn no_port_keeps_the_punted_packets_of_others_away() {
+        let link = link();
+        let packet = |from| Punted {
+            context: Context::received(PortId(from), Now(0)),
+            reason: PuntReason::NoMatch,
+            frame: Box::default(),
+        };
+        let taken = |from, n| (0..n).filter(|_| (&mut &link).push(packet(from))).count();
+        assert_eq!((taken(7, 100), taken(0, 3), is_rung(&link)), (MOST_OF_PORT.into(), 3, true));
+        assert!(!(&link).have_room(PortId(7)) && (&link).have_room(PortId(1000)));
+        let all: usize = (1..7).map(|from| taken(from, 100)).sum();
+        assert_eq!(all, MOST_PUNTED - 67, "and all ports together have a limit");
+        assert_eq!((link.punted().len(), taken(7, 100)), (MOST_PUNTED, MOST_OF_PORT.into()));
     }
 
     #[test]

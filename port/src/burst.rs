@@ -114,6 +114,8 @@ pub struct Burst {
     returned: usize,
     /// Most buffers that are taken.
     limit: usize,
+    /// Whether packets are those of another burst ([`Burst::begin_from`]).
+    is_made: bool,
     pins: Vec<Option<Pin>>,
     cargo: Cargo,
     route: Route,
@@ -201,6 +203,7 @@ impl Burst {
             tokens: [Token::default(); BURST],
             returned: 0,
             limit: BURST,
+            is_made: false,
             pins: Vec::new(),
             cargo: Cargo::default(),
             route: Route::default(),
@@ -219,7 +222,7 @@ impl Burst {
     pub fn begin_limited(&mut self, source: usize, limit: usize) {
         debug_assert!((1..=BURST).contains(&limit));
         (self.n, self.returned, self.source, self.limit) = (0, 0, source, limit);
-        (self.heads, self.offloads, self.shape) = (Heads::Absent, false, Shape::Wide);
+        (self.heads, self.offloads, self.shape, self.is_made) = (Heads::Absent, false, Shape::Wide, false);
         self.spill.clear();
         self.cargo.clear();
         self.meta.clear();
@@ -513,7 +516,7 @@ impl Burst {
     /// Empties the burst for packets that are made of those of `source`, whose memory they go on lying in.
     pub fn begin_from(&mut self, source: &Burst) {
         self.begin(0);
-        (self.now, self.heads) = (source.now, Heads::Whole);
+        (self.now, self.heads, self.is_made) = (source.now, Heads::Whole, true);
         match source.pins.get(source.source) {
             Some(Some(pin)) => self.pin(&pin.map),
             _ => self.pins[0] = None,
@@ -540,6 +543,11 @@ impl Burst {
         self.len[i] = (head.len() + bytes) as u32;
         self.n += 1;
         Some(i)
+    }
+
+    /// Takes the last packet out, which was made here.
+    pub(crate) fn pop_made(&mut self) {
+        self.n -= 1;
     }
 
     /// Adds packet `i` of `source`, one segment at most behind its head, as an edit without patches leaves it. `None` where
@@ -746,11 +754,13 @@ impl Burst {
         if n > self.start[i] as usize {
             return false;
         }
+        let len = self.frame_len(i) + n;
+        let Ok(offload) = self.offload(i).moved(n.cast_signed(), len) else { return false };
         self.settle();
         self.start[i] -= n as u16;
         self.head[i] += n as u16;
-        self.len[i] += n as u32;
-        self.set_offload(i, self.offload(i).moved(n.cast_signed()));
+        self.len[i] = len as u32;
+        self.set_offload(i, offload);
         true
     }
 

@@ -5,7 +5,7 @@
 //! stays where it lies. Must never change the head of the burst that was received, which other outputs and mirrors read.
 
 use crate::burst::HEADROOM;
-use crate::{Burst, HEAD, LONGEST_HEAD};
+use crate::{Burst, DropReason, HEAD, LONGEST_HEAD};
 
 /// Most bytes that an edit inserts: VXLAN over IPv6 with a VLAN tag needs 74.
 pub const MOST_INSERTED: usize = HEADROOM;
@@ -122,7 +122,7 @@ impl Edit {
 
 /// Which edit an emission takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EditId(u16);
+pub struct EditId(u32);
 
 impl EditId {
     /// The packet leaves as it was received.
@@ -138,7 +138,7 @@ impl Edits {
     #[inline]
     pub(crate) fn add(&mut self, edit: &Edit) -> EditId {
         self.0.push(*edit);
-        EditId(self.0.len() as u16)
+        EditId(self.0.len() as u32)
     }
 
     /// The edit that applies `before`, then `edit`.
@@ -170,7 +170,13 @@ impl Edits {
     /// The edit of this id; `None` for [`EditId::NONE`].
     #[inline]
     pub fn get(&self, id: EditId) -> Option<&Edit> {
-        self.0.get(usize::from(id.0).wrapping_sub(1))
+        self.0.get((id.0 as usize).wrapping_sub(1))
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Forgets all of them.
@@ -182,8 +188,18 @@ impl Edits {
 
 impl Burst {
     /// Adds packet `i` of `source` as edit `id` leaves it: a private head, behind which the rest stays where it lies. Begun
-    /// with [`Burst::begin_from`]. Returns `false` if the edit reaches beyond the packet's head: then nothing was added.
-    pub fn push_edited(&mut self, source: &Burst, i: usize, edits: &Edits, id: EditId) -> bool {
+    /// with [`Burst::begin_from`].
+    ///
+    /// # Errors
+    /// Why nothing was added: the edit reaches beyond the packet's head, or what is left to be done for the packet cannot be
+    /// done any more.
+    pub fn push_edited(
+        &mut self,
+        source: &Burst,
+        i: usize,
+        edits: &Edits,
+        id: EditId,
+    ) -> Result<(), DropReason> {
         let number = match edits.get(id) {
             None => self.push_made(source.head(i), source.frame(i).rest()),
             Some(edit) => match self.push_spliced(source, i, edit) {
@@ -191,9 +207,13 @@ impl Burst {
                 number => number,
             },
         };
-        let Some(number) = number else { return false };
-        self.set_offload(number, source.offload(i).moved(edits.growth(id)));
-        true
+        let number = number.ok_or(DropReason::TooShort)?;
+        let Ok(offload) = source.offload(i).moved(edits.growth(id), self.frame_len(number)) else {
+            self.pop_made();
+            return Err(DropReason::BadOffload);
+        };
+        self.set_offload(number, offload);
+        Ok(())
     }
 
     /// The same for any head and edit.
@@ -230,9 +250,7 @@ mod tests {
         let (source, mut made, mut edits) = (burst(frame), Burst::new(), Edits::default());
         let id = chain.iter().fold(EditId::NONE, |before, edit| edits.chain(before, Some(edit)));
         made.begin_from(&source);
-        if !made.push_edited(&source, 0, &edits, id) {
-            return None;
-        }
+        made.push_edited(&source, 0, &edits, id).ok()?;
         let mut bytes = vec![0; made.frame_len(0)];
         assert_eq!(made.frame(0).copy_to::<Portable>(&mut bytes), bytes.len());
         assert_eq!(source.head(0), frame, "the received packet stays what it was");
@@ -256,11 +274,12 @@ mod tests {
         let edit = Edit::splice(12, 0, &[0; 4]).unwrap();
         let mut edits = Edits::default();
         let id = edits.add(&edit);
-        assert!(
-            made.push_edited(&source, 0, &edits, EditId::NONE) && made.push_edited(&source, 0, &edits, id)
-        );
-        assert_eq!(made.offload(0), Offload::with_checksum(34, 16));
-        assert_eq!(made.offload(1), Offload::with_checksum(38, 16));
+        made.push_edited(&source, 0, &edits, EditId::NONE).unwrap();
+        let to_the_checksum = edits.add(&Edit::splice(0, 34, &[]).unwrap());
+        assert_eq!(made.push_edited(&source, 0, &edits, to_the_checksum), Err(DropReason::BadOffload));
+        made.push_edited(&source, 0, &edits, id).unwrap();
+        assert_eq!((made.len(), made.offload(0)), (2, Offload::with_checksum(34, 16)));
+        assert_eq!((made.offload(1), made.frame_len(1)), (Offload::with_checksum(38, 16), 104));
     }
 
     #[test]
@@ -280,7 +299,7 @@ mod tests {
                 let edit = Edit::splice(at, 0, &vec![9; insert]).unwrap();
                 let mut edits = Edits::default();
                 let id = edits.add(&edit);
-                assert!(made.push_edited(&source, 0, &edits, id));
+                made.push_edited(&source, 0, &edits, id).unwrap();
                 let mut read = vec![0; made.frame_len(0)];
                 made.frame(0).copy_to::<Portable>(&mut read);
                 assert_eq!(

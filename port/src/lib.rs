@@ -45,7 +45,7 @@ pub use burst::{BURST, Burst, ConnectionState, Frame, HEAD, LONGEST_HEAD, Notes,
 pub use edit::{Edit, EditId, EditTooLong, Edits, MOST_INSERTED, MOST_PATCHED, MOST_PATCHES};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
-pub use passes::{MOST_PASSES, Passes};
+pub use passes::{MOST_PASSES, Passes, Punts};
 pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntReason, Punted};
 pub use queue::{
     Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueState, QueueStatus, RxQueue, Tally,

@@ -170,14 +170,21 @@ impl Offload {
         self.gso() & ECN != 0
     }
 
-    /// The same work on a packet whose front grew by `n` bytes, or shrank where `n` is negative.
-    #[must_use]
-    pub const fn moved(self, n: isize) -> Self {
-        if !self.is_work() {
-            return self;
+    /// The same work on a packet whose front grew by `n` bytes, or shrank where `n` is negative, to `len` bytes in all. A
+    /// checksum that was in the part that is gone (the outer one of a tunnel) needs no work.
+    ///
+    /// # Errors
+    /// [`BadOffload`] if what is left to be done is not possible on this packet.
+    pub fn moved(self, n: isize, len: usize) -> Result<Self, BadOffload> {
+        let Some((start, offset)) = self.checksum() else { return Ok(self) };
+        let start = start.checked_add_signed(n).and_then(|start| u16::try_from(start).ok());
+        match start {
+            Some(start @ 1..) if usize::from(start) + offset + 2 <= len => {
+                Ok(Self(self.0 & !(0xffff << 48) | u64::from(start) << 48))
+            }
+            None if self.segmentation().is_none() => Ok(Self::NONE),
+            _ => Err(BadOffload),
         }
-        let start = self.word(48).wrapping_add(n as u16);
-        Self(self.0 & !(0xffff << 48) | (start as u64) << 48)
     }
 
     /// The header that says this, for a packet that begins with `head`.
@@ -295,11 +302,24 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_moves_the_checksum() {
+    fn an_edit_moves_the_checksum_and_what_does_not_fit_any_more_is_refused() {
         let offload = Offload::with_checksum(34, 16);
-        assert_eq!(offload.moved(4).checksum(), Some((38, 16)));
-        assert_eq!(offload.moved(4).moved(-4), offload);
-        assert_eq!(Offload::VALID.moved(4), Offload::VALID);
+        assert_eq!(offload.moved(4, 64).unwrap().checksum(), Some((38, 16)));
+        assert_eq!(offload.moved(4, 64).unwrap().moved(-4, 60), Ok(offload));
+        assert_eq!(Offload::VALID.moved(4, 64), Ok(Offload::VALID));
+        assert_eq!((offload.moved(0, 52), offload.moved(0, 51)), (Ok(offload), Err(BadOffload)));
+        assert_eq!(
+            offload.moved(-34, 60),
+            Err(BadOffload),
+            "a checksum from byte 0 on is no work that a header can say"
+        );
+        assert_eq!(
+            offload.moved(-50, 60),
+            Ok(Offload::NONE),
+            "the outer header is gone, and its checksum with it"
+        );
+        let cut = offload.with_segments(Segmentation::Tcp4, 1448, false);
+        assert_eq!(cut.moved(-50, 3000), Err(BadOffload));
     }
 
     proptest! {

@@ -6,7 +6,7 @@
 //! A packet passes [`MOST_PASSES`] times at most, and all packets of a burst together [`MOST_AGAIN`] times.
 
 use crate::verdicts::Recirculated;
-use crate::{BURST, Burst, Context, DropReason, Pipeline, PuntReason, Punted, Verdicts, work};
+use crate::{BURST, Burst, Context, DropReason, Pipeline, PortId, PuntReason, Punted, Verdicts, work};
 use mem::copy::Portable;
 
 /// Most passes of a packet through a pipeline, the first included.
@@ -25,11 +25,22 @@ pub struct Passes {
 struct Again {
     burst: Burst,
     verdicts: Verdicts,
+    /// The packets of this pass, and those of them that are in `burst`.
+    packets: Vec<Recirculated>,
+    origins: Vec<Recirculated>,
+}
+
+/// Takes punted packets to the control plane. A full one costs no copies.
+pub trait Punts {
+    /// Whether there is room for a packet that came in by port `from`.
+    fn have_room(&self, from: PortId) -> bool;
+
+    /// Hands a packet over. Returns `false` if there is no room for it any more.
+    fn push(&mut self, packet: Punted) -> bool;
 }
 
 impl Passes {
-    /// Has `pipeline` give verdicts on every packet of `burst`. `punt` hands a packet to the control plane, or returns `false`
-    /// if it takes no more.
+    /// Has `pipeline` give verdicts on every packet of `burst`.
     #[inline(always)]
     pub fn run(
         &mut self,
@@ -37,13 +48,13 @@ impl Passes {
         burst: &mut Burst,
         context: &Context,
         verdicts: &mut Verdicts,
-        mut punt: impl FnMut(Punted) -> bool,
+        punts: &mut dyn Punts,
     ) {
         verdicts.clear();
         pipeline.process(burst, context, verdicts);
         verdicts.finish(burst.len());
         if verdicts.has_more() {
-            self.run_again(pipeline, burst, context, verdicts, &mut punt);
+            self.run_again(pipeline, burst, context, verdicts, punts);
         }
     }
 
@@ -54,33 +65,35 @@ impl Passes {
         burst: &Burst,
         context: &Context,
         verdicts: &mut Verdicts,
-        punt: &mut dyn FnMut(Punted) -> bool,
+        punts: &mut dyn Punts,
     ) {
-        hand_over(burst, context, verdicts, punt);
-        let again = self.again.get_or_insert_with(|| {
-            Box::new(Again { burst: Burst::new(), verdicts: Verdicts::new(verdicts.ports()) })
-        });
-        let mut left = MOST_AGAIN;
+        hand_over(burst, context, verdicts, punts);
+        verdicts.take_notes(burst);
+        let again = self.again.get_or_insert_with(|| Again::new(verdicts.ports()));
+        let (mut packets, mut left) = (std::mem::take(&mut again.packets), MOST_AGAIN);
         for _ in 1..MOST_PASSES {
-            let packets = verdicts.take_recirculated();
+            verdicts.take_recirculated(&mut packets);
             let (taken, beyond) = packets.split_at(packets.len().min(left));
             left -= taken.len();
-            for _ in beyond {
-                verdicts.lose(DropReason::RecirculationLimit);
-            }
+            verdicts.lose(DropReason::RecirculationLimit, beyond.len());
             for alike in taken.chunk_by(|one, next| one.context == next.context) {
-                alike.chunks(BURST).for_each(|packets| again.pass(pipeline, burst, packets, verdicts, punt));
+                alike.chunks(BURST).for_each(|packets| again.pass(pipeline, burst, packets, verdicts, punts));
             }
         }
-        for _ in verdicts.take_recirculated() {
-            verdicts.lose(DropReason::RecirculationLimit);
-        }
+        verdicts.take_recirculated(&mut packets);
+        verdicts.lose(DropReason::RecirculationLimit, packets.len());
+        again.packets = packets;
         // No map stays mapped for a burst that is done with.
         again.burst.unpin();
     }
 }
 
 impl Again {
+    fn new(ports: usize) -> Box<Self> {
+        let (burst, verdicts) = (Burst::new(), Verdicts::new(ports));
+        Box::new(Self { burst, verdicts, packets: Vec::new(), origins: Vec::new() })
+    }
+
     /// One pass of up to a burst of packets that have the same context.
     fn pass(
         &mut self,
@@ -88,43 +101,51 @@ impl Again {
         source: &Burst,
         packets: &[Recirculated],
         verdicts: &mut Verdicts,
-        punt: &mut dyn FnMut(Punted) -> bool,
+        punts: &mut dyn Punts,
     ) {
-        let mut origins = Vec::with_capacity(packets.len());
+        self.fill(source, packets, verdicts);
+        let Self { burst, verdicts: pass, origins, .. } = self;
+        let Some(Recirculated { context, .. }) = origins.first() else { return };
+        pass.clear();
+        pipeline.process(burst, context, pass);
+        pass.finish(origins.len());
+        pass.charge(origins.len() as u64 * (work::RECEIVED + work::EDIT));
+        hand_over(burst, context, pass, punts);
+        pass.take_notes(burst);
+        verdicts.absorb(pass, origins);
+    }
+
+    /// Puts `packets` into the burst, as their edits leave them.
+    fn fill(&mut self, source: &Burst, packets: &[Recirculated], verdicts: &mut Verdicts) {
+        self.origins.clear();
         self.burst.begin_from(source);
         for again in packets {
-            let i = usize::from(again.packet);
-            if self.burst.push_edited(source, i, verdicts.edits(), again.edit) {
-                self.burst.set_notes(origins.len(), source.notes(i));
-                origins.push(*again);
-            } else {
-                verdicts.lose(DropReason::TooShort);
+            match self.burst.push_edited(source, again.packet.into(), verdicts.edits(), again.edit) {
+                Ok(()) => {
+                    self.burst.set_notes(self.origins.len(), again.notes);
+                    self.origins.push(*again);
+                }
+                Err(reason) => verdicts.lose(reason, 1),
             }
         }
-        let Some(Recirculated { context, .. }) = origins.first() else { return };
-        self.verdicts.clear();
-        pipeline.process(&mut self.burst, context, &mut self.verdicts);
-        self.verdicts.finish(origins.len());
-        self.verdicts.charge(origins.len() as u64 * (work::RECEIVED + work::EDIT));
-        hand_over(&self.burst, context, &mut self.verdicts, punt);
-        verdicts.absorb(&self.verdicts, &origins);
     }
 }
 
 /// Hands the punted packets of `burst` to the control plane.
-fn hand_over(
-    burst: &Burst,
-    context: &Context,
-    verdicts: &mut Verdicts,
-    punt: &mut dyn FnMut(Punted) -> bool,
-) {
-    for (i, reason) in verdicts.take_punts() {
-        let packet = punted(burst, i.into(), context, reason);
-        verdicts.charge(work::SENT + packet.frame.len() as u64 / work::BYTES);
-        if !punt(packet) {
-            verdicts.lose_punted();
+fn hand_over(burst: &Burst, context: &Context, verdicts: &mut Verdicts, punts: &mut dyn Punts) {
+    let (mut cost, mut lost) = (0, 0);
+    for &(i, reason) in verdicts.punts() {
+        cost += work::SENT;
+        if !punts.have_room(context.from) {
+            lost += 1;
+            continue;
         }
+        let packet = punted(burst, i.into(), context, reason);
+        cost += packet.frame.len() as u64 / work::BYTES;
+        lost += usize::from(!punts.push(packet));
     }
+    verdicts.charge(cost);
+    verdicts.lose_punted(lost);
 }
 
 fn punted(burst: &Burst, i: usize, context: &Context, reason: PuntReason) -> Punted {
@@ -136,12 +157,12 @@ fn punted(burst: &Burst, i: usize, context: &Context, reason: PuntReason) -> Pun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Edit, EditId, Edits, Now, PortId, Tally};
+    use crate::{Edit, EditId, Edits, Notes, Now, Tally};
 
     /// Packets are numbered by their last byte. At each stage a pipeline does something with every packet.
     struct Staged<F>(F);
 
-    impl<F: FnMut(&Burst, usize, &Context, &mut Verdicts) + Send> Pipeline for Staged<F> {
+    impl<F: FnMut(&mut Burst, usize, &Context, &mut Verdicts) + Send> Pipeline for Staged<F> {
         fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
             (0..burst.len()).for_each(|i| self.0(burst, i, context, verdicts));
         }
@@ -160,18 +181,30 @@ mod tests {
 
     const FROM: Context = Context { from: PortId(1), now: Now(7), injected: false, stage: 0 };
 
+    /// A control plane that takes so many packets.
+    struct Taker(Vec<Punted>, usize);
+
+    impl Punts for Taker {
+        fn have_room(&self, _: PortId) -> bool {
+            self.0.len() < self.1
+        }
+
+        fn push(&mut self, packet: Punted) -> bool {
+            self.0.push(packet);
+            true
+        }
+    }
+
     /// What leaves by each of four ports, and what is punted.
     fn run(
         packets: usize,
         most_punts: usize,
-        pipeline: impl FnMut(&Burst, usize, &Context, &mut Verdicts) + Send,
+        pipeline: impl FnMut(&mut Burst, usize, &Context, &mut Verdicts) + Send,
     ) -> (Vec<Vec<Vec<u8>>>, Vec<Punted>, Verdicts) {
-        let (mut burst, mut verdicts, mut punts) = (source(packets), Verdicts::new(4), vec![]);
-        Passes::default().run(&mut Staged(pipeline), &mut burst, &FROM, &mut verdicts, |packet| {
-            punts.push(packet);
-            punts.len() <= most_punts
-        });
-        punts.truncate(most_punts);
+        let (mut burst, mut verdicts) = (source(packets), Verdicts::new(4));
+        let mut punts = Taker(vec![], most_punts);
+        Passes::default().run(&mut Staged(pipeline), &mut burst, &FROM, &mut verdicts, &mut punts);
+        let Taker(punts, _) = punts;
         let mut leaving = vec![vec![]; 4];
         for batch in verdicts.batches() {
             for (place, &i) in batch.indices().as_slice().iter().enumerate() {
@@ -190,7 +223,7 @@ mod tests {
     fn edited(burst: &Burst, i: usize, edits: &Edits, edit: EditId) -> Vec<u8> {
         let mut made = Burst::new();
         made.begin_from(burst);
-        assert!(made.push_edited(burst, i, edits, edit));
+        made.push_edited(burst, i, edits, edit).unwrap();
         made.head(0).to_vec()
     }
 
@@ -216,6 +249,41 @@ mod tests {
         assert_eq!(leaving[0], (0..40).step_by(2).map(tagged).collect::<Vec<_>>());
         assert_eq!(leaving[1], (1..40).step_by(2).map(tagged).collect::<Vec<_>>());
         assert_eq!((leaving[3].len(), leaving[3][5].len(), verdicts.replicated()), (40, 60, 40));
+    }
+
+    #[test]
+    fn notes_go_round_with_a_packet() {
+        let mut classes = vec![];
+        run(2, 0, |burst, i, context, verdicts| {
+            let class = burst.notes(i).class;
+            classes.push((context.stage, i, class));
+            burst.set_notes(i, Notes { class: class + 1 + i as u8, ..Notes::default() });
+            let strip = verdicts.edit(&Edit::splice(0, 10, &[]).unwrap());
+            if context.stage < 3 {
+                verdicts.recirculate(
+                    i,
+                    again(context.stage + 1),
+                    if context.stage == 1 { strip } else { EditId::NONE },
+                );
+            }
+        });
+        assert_eq!(
+            classes,
+            [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 2), (2, 0, 2), (2, 1, 4), (3, 0, 3), (3, 1, 6)]
+        );
+    }
+
+    #[test]
+    fn copies_of_a_packet_with_one_edit_share_it_also_when_they_have_gone_round() {
+        let (leaving, _, verdicts) = run(64, 0, |_, i, context, verdicts| {
+            let strip = verdicts.edit(&Edit::splice(0, 4, &[]).unwrap());
+            if context.stage == 0 {
+                return verdicts.recirculate(i, again(1), strip);
+            }
+            (0..4).for_each(|port| verdicts.emit(i, PortId(port), strip));
+        });
+        assert!(leaving.iter().flatten().all(|frame| frame.len() == 52));
+        assert_eq!(verdicts.edits().len(), 64 + 64, "one of the first pass for each, and one behind it");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! packet without any verdict is dropped. Allocates only until it has seen the largest burst of verdicts.
 
 use crate::edit::{Edit, EditId, Edits};
-use crate::{BURST, Context, DropReason, PLACES, PortId, PuntReason, Tally};
+use crate::{BURST, Burst, Context, DropReason, Notes, PLACES, PortId, PuntReason, Tally};
 use std::ops::Range;
 
 /// Up to 64 indices into a burst, in order.
@@ -155,6 +155,7 @@ pub(crate) struct Recirculated {
     pub(crate) packet: u8,
     pub(crate) context: Context,
     pub(crate) edit: EditId,
+    pub(crate) notes: Notes,
 }
 
 impl Verdicts {
@@ -250,7 +251,14 @@ impl Verdicts {
     /// pipeline where to go on.
     pub fn recirculate(&mut self, i: usize, context: Context, edit: EditId) {
         self.decide(i);
-        self.recirculated.push(Recirculated { packet: i as u8, context, edit });
+        self.recirculated.push(Recirculated { packet: i as u8, context, edit, notes: Notes::default() });
+    }
+
+    /// What `burst`, which the pipeline has been given, says of the packets that it recirculates goes round with them.
+    pub(crate) fn take_notes(&mut self, burst: &Burst) {
+        for again in &mut self.recirculated {
+            again.notes = burst.notes(again.packet.into());
+        }
     }
 
     /// Packet `i` is handed to the control plane ([`crate::PortObserver::punted`]).
@@ -266,41 +274,48 @@ impl Verdicts {
         self.recirculated.len() as u64 | self.punted != 0
     }
 
-    /// Takes out what is recirculated.
-    pub(crate) fn take_recirculated(&mut self) -> Vec<Recirculated> {
-        std::mem::take(&mut self.recirculated)
+    /// Exchanges what is recirculated for an empty list.
+    pub(crate) fn take_recirculated(&mut self, list: &mut Vec<Recirculated>) {
+        list.clear();
+        std::mem::swap(list, &mut self.recirculated);
     }
 
-    /// Takes out what is punted.
-    pub(crate) fn take_punts(&mut self) -> Vec<(u8, PuntReason)> {
-        std::mem::take(&mut self.punts)
+    /// What is punted.
+    pub(crate) fn punts(&self) -> &[(u8, PuntReason)] {
+        &self.punts
     }
 
-    /// A packet that has a verdict already is dropped instead.
-    pub(crate) fn lose(&mut self, reason: DropReason) {
-        self.dropped.packets += 1;
-        self.dropped.drop(reason, 1);
+    /// So many packets that have a verdict already are dropped instead.
+    pub(crate) fn lose(&mut self, reason: DropReason, packets: usize) {
+        self.dropped.packets += packets as u64;
+        self.dropped.drop(reason, packets as u64);
     }
 
-    /// As [`Verdicts::lose`], of a packet that was punted.
-    pub(crate) fn lose_punted(&mut self) {
-        self.punted -= 1;
-        self.lose(DropReason::PuntFull);
+    /// Of the packets that were to be punted, so many are lost.
+    pub(crate) fn lose_punted(&mut self, packets: usize) {
+        self.punts.clear();
+        self.punted -= packets as u64;
+        self.lose(DropReason::PuntFull, packets);
     }
 
     /// Takes over the verdicts of a pass over recirculated packets: packet `k` of it is `origins[k]`.
     pub(crate) fn absorb(&mut self, pass: &Verdicts, origins: &[Recirculated]) {
+        // By packet: its last edit in the pass and what became of it. A packet that is flooded has one for all its copies.
+        let mut last = [(EditId::NONE, EditId::NONE); BURST];
+        for (last, origin) in last.iter_mut().zip(origins) {
+            last.1 = origin.edit;
+        }
         for batch in pass.batches() {
             for (place, &k) in batch.indices().as_slice().iter().enumerate() {
-                let Recirculated { packet, edit, .. } = origins[usize::from(k)];
-                let edit = self.edits.chain(edit, pass.edits.get(batch.edit(place)));
-                self.batch(batch.port(), 1).push(packet, edit);
+                let origin = &origins[usize::from(k)];
+                let edit = self.chain(pass, batch.edit(place), origin, &mut last[usize::from(k)]);
+                self.batch(batch.port(), 1).push(origin.packet, edit);
             }
         }
         for again in &pass.recirculated {
-            let Recirculated { packet, edit, .. } = origins[usize::from(again.packet)];
-            let edit = self.edits.chain(edit, pass.edits.get(again.edit));
-            self.recirculated.push(Recirculated { packet, edit, ..*again });
+            let origin = &origins[usize::from(again.packet)];
+            let edit = self.chain(pass, again.edit, origin, &mut last[usize::from(again.packet)]);
+            self.recirculated.push(Recirculated { packet: origin.packet, edit, ..*again });
         }
         for (sum, n) in self.dropped.drops.iter_mut().zip(&pass.dropped.drops) {
             *sum += n;
@@ -309,6 +324,20 @@ impl Verdicts {
         self.replicated += pass.replicated;
         self.punted += pass.punted;
         self.work += pass.work;
+    }
+
+    /// The edit of `origin`, and behind it `edit` of `pass`.
+    fn chain(
+        &mut self,
+        pass: &Verdicts,
+        edit: EditId,
+        origin: &Recirculated,
+        last: &mut (EditId, EditId),
+    ) -> EditId {
+        if last.0 != edit {
+            *last = (edit, self.edits.chain(origin.edit, pass.edits.get(edit)));
+        }
+        last.1
     }
 
     /// Packets that were handed to the control plane.

@@ -102,8 +102,8 @@ pub(super) struct Part {
 }
 
 impl Rest {
-    pub(super) fn new(batch: Batch) -> Self {
-        Self { batch, done: 0, cut: None }
+    pub(super) fn new(batch: &Batch) -> Self {
+        Self { batch: *batch, done: 0, cut: None }
     }
 
     /// The output.

@@ -41,7 +41,7 @@ impl Classifier {
             burst.leave_heads();
         }
         let Self { pipeline, verdicts, passes, link, .. } = self;
-        passes.run(&mut **pipeline, burst, context, verdicts, |packet| link.punt(packet));
+        passes.run(&mut **pipeline, burst, context, verdicts, &mut &**link);
     }
 
     /// Runs timers that are due at `now`.

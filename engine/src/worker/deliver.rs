@@ -31,15 +31,13 @@ impl Delivery {
     pub(super) fn waited(&self, now: Now) -> u64 {
         self.deadline.map_or(0, |deadline| (now.0 + WAIT).saturating_sub(deadline.0))
     }
-}
 
-impl Delivery {
     /// Keeps one packet as its edit leaves it, to be cut.
-    fn edit(&mut self, source: &Source<'_>, packet: u8, edit: EditId) -> Result<&Burst, BadOffload> {
+    fn edit(&mut self, source: &Source<'_>, packet: u8, edit: EditId) -> Result<&Burst, DropReason> {
         let made = self.edited.get_or_insert_default();
         made.begin_from(source.burst);
-        let is_made = made.push_edited(source.burst, usize::from(packet), source.edits, edit);
-        if is_made { Ok(made) } else { Err(BadOffload) }
+        made.push_edited(source.burst, usize::from(packet), source.edits, edit)?;
+        Ok(made)
     }
 }
 
@@ -181,20 +179,22 @@ impl Transmit {
         if taking == 0 {
             return;
         }
-        let started = if edited == EditId::NONE {
-            Finishing::start(source.burst, usize::from(packet))
+        let whole = if edited == EditId::NONE {
+            Ok((&*source.burst, usize::from(packet)))
         } else {
-            delivery.edit(source, packet, edited).and_then(|made| Finishing::start(made, 0))
+            delivery.edit(source, packet, edited).map(|made| (made, 0))
         };
+        let started = whole
+            .and_then(|(burst, i)| Finishing::start(burst, i).map_err(|BadOffload| DropReason::BadOffload));
         match started {
             Ok(segments) => {
                 let cut = Cut { packet, edited: edited != EditId::NONE, segments };
                 self.begin_segments(source.from, cut, delivery, taking);
             }
-            Err(_) => {
+            Err(reason) => {
                 for rest in delivery.rests.iter_mut().filter(|rest| rest.cut.is_some()) {
                     rest.cut = None;
-                    self.lose_first(rest, DropReason::BadOffload);
+                    self.lose_first(rest, reason);
                 }
             }
         }

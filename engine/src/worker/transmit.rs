@@ -111,9 +111,9 @@ impl Transmit {
             // What is left of an earlier batch for the same port goes first.
             let follows = self.rests.iter().any(|rest| rest.port() == to);
             if follows || self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
-                self.rests.push(Rest::new(*batch));
+                self.rests.push(Rest::new(batch));
             } else if !self.send_emissions(burst, from, Emissions::all(batch), verdicts.edits()) {
-                self.rests.push(Rest::new(self.leftover));
+                self.rests.push(Rest::new(&self.leftover));
             }
         }
         self.rests.is_empty()
@@ -135,7 +135,7 @@ impl Transmit {
         self.send(burst, from, emissions.port(), emissions.indices())
     }
 
-    /// Makes a burst of packets as their edits leave them, and sends it. A packet that is shorter than its edit is lost.
+    /// Makes a burst of packets as their edits leave them, and sends it. A packet that cannot be edited so is lost.
     #[inline(never)]
     fn send_edited(
         &mut self,
@@ -148,10 +148,9 @@ impl Transmit {
         made.begin_from(burst);
         let (mut places, mut lost) = ([0; BURST], Tally::default());
         for (place, &i) in emissions.indices().iter().enumerate() {
-            if made.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
-                places[made.len() - 1] = place as u8;
-            } else {
-                lost.drop(DropReason::TooShort, 1);
+            match made.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
+                Ok(()) => places[made.len() - 1] = place as u8,
+                Err(reason) => lost.drop(reason, 1),
             }
         }
         self.counters.ports[usize::from(to.0)].count_drops(&lost);

@@ -177,7 +177,7 @@ impl Lab {
         made.begin_from(&self.burst);
         for (place, &i) in indices.iter().enumerate() {
             let (edits, edit) = (self.out.edits(), batch.edit(place));
-            assert!(made.push_edited(&self.burst, i.into(), edits, edit), "an edit fits its packet");
+            made.push_edited(&self.burst, i.into(), edits, edit).expect("an edit fits its packet");
             let mut frame = vec![0; made.frame_len(place)];
             assert_eq!(made.frame(place).copy_to::<Portable>(&mut frame), frame.len());
             fate.sent[usize::from(i)].insert(batch.port().0, frame);

@@ -112,12 +112,15 @@ impl Burst {
 
     /// Has the private head of packet `i` hold at least `len` bytes, for headers that lie behind those of a tunnel. Returns
     /// `false` if the packet is shorter, or `len` is more than [`crate::LONGEST_HEAD`] allows. Heads are loaded.
+    ///
+    /// A packet that passes through a pipeline again has the head that was pulled before, and this returns `false` for more of
+    /// it: edits apply to the head that was received, and what is read from shared memory twice may read differently.
     pub fn pull_head<K: Kernel>(&mut self, i: usize, len: usize) -> bool {
         let (start, have) = (self.start[i] as usize, self.head[i] as usize);
         if have >= len {
             return true;
         }
-        if len > self.frame_len(i) || start + len > SLOT {
+        if self.is_made || len > self.frame_len(i) || start + len > SLOT {
             return false;
         }
         self.settle();
@@ -204,6 +207,10 @@ mod tests {
                 let mut all = vec![0; 400];
                 assert_eq!(burst.frame(0).copy_to::<Portable>(&mut all), 400);
                 assert_eq!(all, bytes, "{len} of {pieces:?}");
+                let mut again = Burst::new();
+                again.begin_from(&burst);
+                again.push_edited(&burst, 0, &crate::Edits::default(), crate::EditId::NONE).unwrap();
+                assert!(!again.pull_head::<Portable>(0, wanted + 1), "what is shared is read once");
             }
         }
     }
