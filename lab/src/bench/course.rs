@@ -5,7 +5,7 @@
 //! wire comes before, unless a ceiling was given. Which trial is next follows from the plan and the trials so far.
 
 use super::plan::{Plan, Test};
-use super::search::{self, Rules, Throughput, Tried};
+use super::search::{self, Bound, Rules, Throughput, Tried};
 use super::seen::Seen;
 use super::{burst, steps};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ const WIRE: f64 = 0.3;
 const PROBE: f64 = 0.2;
 /// Seconds of the longest burst at the ceiling (RFC 2544 section 26.4).
 const LONGEST: f64 = 2.0;
+/// What latency is measured at in place of the throughput where only the generator bounds that: at its very limit a generator
+/// does not catch up with what one stall leaves in the rings, and every frame waits behind that.
+const BELOW_LIMIT: f64 = 0.95;
 /// Loads that a search usually takes: for the first goal, for each further one, for a burst, and steps of loss.
 const USUAL: [usize; 4] = [8, 4, 12, 6];
 
@@ -218,12 +221,20 @@ impl<'a> Part<'a> {
         })
     }
 
+    /// Whether a load has its tries. Medians are taken over them, so that one disturbance does not decide here either. A try at
+    /// which the generator fell short says little of the switch and is repeated, as often as there are tries.
+    fn is_latency_known(&self, load: f64) -> bool {
+        let of_load = || self.latencies().filter(|(other, _)| other.total_cmp(&load).is_eq());
+        let tries = self.plan.tries as usize;
+        of_load().filter(|(_, trial)| !trial.seen.is_short()).count() >= tries
+            || of_load().count() >= 2 * tries
+    }
+
     fn latency(&self) -> Option<(Doing, Offer, f64)> {
-        // Medians are taken over them, so that one disturbance does not decide here either.
-        let done = self.latencies().count() / self.plan.tries as usize;
-        let load = *self.plan.loads.get(done).filter(|_| self.plan.has(Test::Latency))?;
-        let ndr = self.throughput(0.0)?.pps;
-        let rate = (ndr * load / 100.0).round();
+        let load = *self.plan.loads.iter().find(|load| !self.is_latency_known(**load))?;
+        let ndr = self.throughput(0.0).filter(|_| self.plan.has(Test::Latency))?;
+        let limit = if ndr.bound == Bound::Generator { BELOW_LIMIT } else { 1.0 };
+        let rate = (ndr.pps * limit * load / 100.0).round();
         (rate >= 1.0).then_some((Doing::Latency(load), Offer::Rate(rate), self.plan.trial))
     }
 

@@ -299,6 +299,18 @@ fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
                 "size {name}: without a rate that loses nothing there is no load to measure latency at"
             ));
         }
+        let bounded = |round: &Round| round.ndr.is_some_and(|ndr| ndr.bound == Bound::Generator);
+        if plan.has(Test::Latency) && size.rounds.iter().any(bounded) {
+            notes.push(format!(
+                "size {name}: the generator is the limit, so loads of latency are parts of 95 % of the throughput"
+            ));
+        }
+        for at in size.latency().iter().filter(|at| at.short) {
+            notes.push(format!(
+                "size {name}: the generator fell short at {} % in every trial, so latencies there are also its own",
+                at.load
+            ));
+        }
         notes.extend(unfinished(size));
     }
     let seen = course.trials().iter().map(|trial| &trial.seen);

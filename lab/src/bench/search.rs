@@ -69,7 +69,8 @@ pub(super) enum Verdict {
     Short(f64),
 }
 
-/// Judges a load or a burst by all its tries: each is good, short or bad, and short tries carry what they showed.
+/// Judges a load or a burst by all its tries: each is good, short or bad, and short tries carry what they showed. Short tries
+/// do not say that the load passed: one try that the generator just managed is no reason to ask it of the generator again.
 pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verdict {
     let (mut passed, mut failed, mut short) = (0, 0, Vec::new());
     for one in each {
@@ -82,10 +83,11 @@ pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verd
     let good = passed + short.len() as u32;
     // Too few are left for the others to be enough: a tie says that it does not pass.
     let hopeless = failed > tries.most - tries.enough;
-    match (hopeless, good >= tries.enough, passed > 0) {
+    let left = tries.most.saturating_sub(good + failed);
+    match (hopeless, passed >= tries.enough, good >= tries.enough && passed + left < tries.enough) {
         (true, ..) => Verdict::Failed,
-        (_, true, true) => Verdict::Passed,
-        (_, true, false) => Verdict::Short(short.into_iter().fold(0.0, f64::max)),
+        (_, true, _) => Verdict::Passed,
+        (_, _, true) => Verdict::Short(short.into_iter().fold(0.0, f64::max)),
         _ => Verdict::Open,
     }
 }

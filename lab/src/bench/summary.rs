@@ -95,8 +95,15 @@ impl SizeResults {
         self.rounds.iter().flat_map(|round| &round.latency)
     }
 
+    /// Those of a load; of trials that the generator fell short at none where there are others.
+    fn rows_at(&self, load: f64) -> impl Iterator<Item = &LatencyRow> {
+        let of_load = move |row: &&LatencyRow| row.load.total_cmp(&load).is_eq();
+        let has_others = self.rows().filter(of_load).any(|row| !row.short);
+        self.rows().filter(of_load).filter(move |row| !(row.short && has_others))
+    }
+
     fn latency_at(&self, load: f64) -> Latency {
-        let rows: Vec<&LatencyRow> = self.rows().filter(|row| row.load.total_cmp(&load).is_eq()).collect();
+        let rows: Vec<&LatencyRow> = self.rows_at(load).collect();
         let middle = |of: &dyn Fn(&LatencyRow) -> Option<f64>| {
             median(&mut rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>())
         };
@@ -126,7 +133,7 @@ impl SizeResults {
     /// had it.
     pub fn histogram(&self, load: f64) -> Vec<(u64, u64)> {
         let mut counts = std::collections::BTreeMap::<u64, u64>::new();
-        for row in self.rows().filter(|row| row.load.total_cmp(&load).is_eq()) {
+        for row in self.rows_at(load) {
             for (upper, count) in &row.delays.histogram {
                 *counts.entry(*upper).or_default() += count;
             }

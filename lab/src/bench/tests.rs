@@ -229,6 +229,51 @@ fn latency_is_taken_at_parts_of_the_throughput_without_loss() {
 }
 
 #[test]
+fn a_load_that_the_generator_just_managed_once_has_not_passed() {
+    let rules = search::Rules { ceiling: 1e6, of_generator: true, precision: 0.01, tries: Tries::of(3, 0.5) };
+    let seen = |late| Seen {
+        seconds: 1.0,
+        sent: 1_000_000 - late,
+        late,
+        received: 1_000_000 - late,
+        ..Seen::default()
+    };
+    let (whole, short) = (seen(0), seen(50_000));
+    let tries = |seen: &[&Seen]| {
+        let tried: Vec<_> = seen.iter().map(|seen| (1e6, *seen)).collect();
+        search::found(&rules, 0.0, &tried).map(|found| (found.pps, found.bound))
+    };
+    assert_eq!(tries(&[&whole, &short]), None, "the third decides");
+    assert_eq!(tries(&[&whole, &short, &whole]), Some((1e6, Bound::Generator)));
+    assert_eq!(tries(&[&whole, &short, &short]).map(|(pps, _)| pps), Some(950_000.0));
+}
+
+#[test]
+fn a_generator_at_its_limit_does_not_time_the_switch() {
+    let plan = Plan { tries: 3, ..plan(&ALL) };
+    let (mut course, mut model, mut stalls) = (Course::new(plan), Model::new(20e6, 10e6), 2);
+    while let Some(step) = course.next() {
+        let mut seen = model.answer(&step);
+        if step.doing == Doing::Latency(100.0) && stalls > 0 {
+            stalls -= 1;
+            seen.late = seen.sent / 10;
+        }
+        course.take(step, seen);
+    }
+    let results = results(&course);
+    let (size, ndr) = (&results.sizes[0], results.sizes[0].rounds[0].ndr.unwrap());
+    assert_eq!(ndr.bound, Bound::Generator);
+    let rows = &size.rounds[0].latency;
+    assert_eq!(
+        rows.iter().map(|row| row.load).collect::<Vec<_>>(),
+        [[50.0; 3].as_slice(), &[100.0; 5]].concat()
+    );
+    assert!(rows.iter().all(|row| (row.asked_pps / ndr.pps - row.load / 100.0 * 0.95).abs() < 1e-3));
+    assert!(size.latency().iter().all(|at| !at.short), "repeated");
+    assert!(results.notes.iter().any(|note| note.contains("parts of 95 %")));
+}
+
+#[test]
 fn a_size_that_never_comes_back_is_left_out_and_told() {
     let plan = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(1518)], ..plan(&ALL) };
     let (mut course, mut model) = (Course::new(plan), Model::new(1e6, 10e6));
