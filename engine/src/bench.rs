@@ -10,7 +10,7 @@ use crate::link::{Bell, Link};
 use crate::model::HopConfig;
 use crate::sleeper::Sleeper;
 use crate::stage::{Deliver, Spreader};
-use crate::worker::{Parts, Worker};
+use crate::worker::{Alone, Parts, Stage, Worker};
 use mem::copy::Choice;
 use mem::ticks;
 use port::{Pipeline, PortFault, PortId, RxQueue, Spread, TxQueue};
@@ -41,10 +41,16 @@ pub struct Counts {
 
 /// A worker without a thread.
 pub struct SteppedWorker {
-    /// One that does everything, or Rx, Worker and Tx.
-    stages: Vec<Worker>,
+    model: Stepped,
     counters: Vec<Arc<WorkerCounters>>,
     events: Receiver<Event>,
+}
+
+enum Stepped {
+    /// One that does everything.
+    Alone(Box<Worker>),
+    /// Rx, Worker and Tx.
+    Staged(Vec<Worker<Stage>>),
 }
 
 impl std::fmt::Debug for SteppedWorker {
@@ -57,8 +63,9 @@ impl SteppedWorker {
     /// A worker without queues.
     pub fn new(config: &StepConfig, pipeline: Box<dyn Pipeline>) -> std::io::Result<Self> {
         let (sender, events) = channel();
-        let (worker, counters) = worker(config, &sender, pipeline, (false, false), None)?;
-        Ok(Self { stages: vec![worker], counters: vec![counters], events })
+        let (parts, counters) = parts(config, &sender, pipeline, false)?;
+        let worker = Box::new(Worker::new(WorkerConfig::default(), parts, Alone));
+        Ok(Self { model: Stepped::Alone(worker), counters: vec![counters], events })
     }
 
     /// Three stages without queues, joined by hops; this thread has their buffers from now on.
@@ -67,42 +74,52 @@ impl SteppedWorker {
         let hops = HopConfig::default();
         let pool = hop::pool(&hops, 2, 1).map_err(std::io::Error::other)?;
         store::open(&pool);
-        let debts = Some(Arc::new(Debts::new(config.max_ports)));
-        let spreader: Box<dyn Pipeline> = Box::new(Spreader::new(hops.order, Spread::default(), 1));
+        let debts = Arc::new(Debts::new(config.max_ports));
+        let spreader: Box<dyn Pipeline> =
+            Box::new(Spreader::new(hops.order, Spread::default(), &[hop::port(config.max_ports, 1)]));
         let mut stages = Vec::new();
         let mut counters = Vec::new();
         let last: Box<dyn Pipeline> = Box::new(Deliver);
-        for (pipeline, roles) in [(spreader, (true, true)), (pipeline, (false, true)), (last, (false, false))]
-        {
-            let (stage, counted) = worker(config, &sender, pipeline, roles, debts.clone())?;
-            stages.push(stage);
+        for (pipeline, waits) in [(spreader, true), (pipeline, true), (last, false)] {
+            let (parts, counted) = parts(config, &sender, pipeline, waits)?;
+            stages.push(Worker::new(WorkerConfig::default(), parts, Stage::new(debts.clone())));
             counters.push(counted);
         }
-        let key = QueueKey { port: PortId(config.max_ports as u16), pair: 0 };
         for from in 0..2 {
+            let port = hop::port(config.max_ports, from + 1);
             let (sender, receiver) = hop::hop(&pool, &hops)?;
-            stages[from].handle(Command::AddHop(sender));
+            stages[from].handle(Command::AddHop(port, sender));
+            let key = QueueKey { port, pair: 0 };
             stages[from + 1].handle(Command::StartRx(key, Serial(0), Box::new(receiver)));
         }
-        Ok(Self { stages, counters, events })
+        Ok(Self { model: Stepped::Staged(stages), counters, events })
     }
 
     /// Takes from the receive queue and sends to the transmit queue of `port` from now on.
     pub fn start(&mut self, port: PortId, rx: Box<dyn RxQueue>, tx: Box<dyn TxQueue>) {
-        let (key, last) = (QueueKey { port, pair: 0 }, self.stages.len() - 1);
-        self.stages[0].handle(Command::StartRx(key, Serial(0), rx));
-        self.stages[last].handle(Command::StartTx(key, Serial(0), tx, [0].into()));
-        if last > 0 {
-            self.stages[1].handle(Command::Route(port, Some(0)));
+        let key = QueueKey { port, pair: 0 };
+        let (start_rx, start_tx) =
+            (Command::StartRx(key, Serial(0), rx), Command::StartTx(key, Serial(0), tx, [0].into()));
+        match &mut self.model {
+            Stepped::Alone(worker) => {
+                worker.handle(start_rx);
+                worker.handle(start_tx);
+            }
+            Stepped::Staged(stages) => {
+                let commands = [start_rx, Command::Route(port, Some(0)), start_tx];
+                for (stage, command) in stages.iter_mut().zip(commands) {
+                    stage.handle(command);
+                }
+            }
         }
     }
 
     /// Polls every queue once. The last burst of a round is judged and sent at the start of the next one.
     #[inline]
     pub fn round(&mut self) -> bool {
-        match self.stages.as_mut_slice() {
-            [worker] => worker.round(),
-            stages => stages.iter_mut().fold(false, |worked, stage| stage.round() | worked),
+        match &mut self.model {
+            Stepped::Alone(worker) => worker.round(),
+            Stepped::Staged(stages) => stages.iter_mut().fold(false, |worked, stage| stage.round() | worked),
         }
     }
 
@@ -125,16 +142,16 @@ impl SteppedWorker {
     }
 }
 
-/// A worker with this pipeline, and whether it hands packets to workers and waits for room behind it.
-fn worker(
+/// What a worker with this pipeline is made of; `waits`: it waits for room behind it.
+fn parts(
     config: &StepConfig,
     events: &Sender<Event>,
     pipeline: Box<dyn Pipeline>,
-    (spreads, waits): (bool, bool),
-    debts: Option<Arc<Debts>>,
-) -> std::io::Result<(Worker, Arc<WorkerCounters>)> {
+    waits: bool,
+) -> std::io::Result<(Parts, Arc<WorkerCounters>)> {
     let link = Arc::new(Link::new(events.clone(), Bell::new()?)?);
     let counters = Arc::new(WorkerCounters::new(config.max_ports));
+    let numbers = config.max_ports + 3;
     let parts = Parts {
         sleeper: Sleeper::new(link.bell.clone())?,
         link,
@@ -143,11 +160,10 @@ fn worker(
         kernel: config.kernel,
         ticks_per_ns: config.ticks_per_ns,
         start: ticks(),
-        max_ports: config.max_ports,
+        numbers,
         workers: 1,
         spread: Spread::default(),
-        hops: Hops::new(config.kernel, config.max_ports, spreads, waits),
-        debts,
+        hops: Hops::new(config.kernel, numbers, waits),
     };
-    Ok((Worker::new(WorkerConfig::default(), parts), counters))
+    Ok((parts, counters))
 }

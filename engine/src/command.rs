@@ -41,8 +41,8 @@ pub(crate) enum Command {
     LeaveAlone(Arc<[bool]>),
     /// Say how much each receive queue has brought.
     Weigh,
-    /// Another hop begins here, behind those that there are.
-    AddHop(Sender),
+    /// Another hop begins here, behind those that there are, and is this port.
+    AddHop(PortId, Sender),
     /// Packets for this port go by the hop at that place, or nowhere.
     Route(PortId, Option<u8>),
     /// Everything that is in hops to this stage is judged and sent before this is obeyed.

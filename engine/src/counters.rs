@@ -151,7 +151,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) pool_empty: Counter,
     pub(crate) pool_retries: Counter,
     pub(crate) sleeping: AtomicBool,
-    /// By port, and behind them what came by hops, which is no port's.
+    /// By port, and behind them what came by hops.
     pub(crate) ports: Vec<Padded<PortCounters>>,
 }
 
@@ -180,9 +180,15 @@ impl WorkerCounters {
         }
     }
 
-    /// Ports that can be counted for. This number itself is that of hops.
+    /// Ports that can be counted for. Hops have the numbers from this one on.
     pub(crate) fn max_ports(&self) -> usize {
         self.ports.len() - 1
+    }
+
+    /// Those of a port; all hops have one.
+    #[inline(always)]
+    pub(crate) fn port(&self, port: PortId) -> &PortCounters {
+        &self.ports[usize::from(port.0).min(self.max_ports())]
     }
 
     /// Takes over what a pool's cache did.

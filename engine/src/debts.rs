@@ -32,7 +32,7 @@ struct Debt {
 pub(crate) struct Debts(Box<[Padded<Debt>]>);
 
 impl Debts {
-    /// For ports with numbers below `ports`, and for the number of hops' own queues, which owe nothing.
+    /// For ports with numbers below `ports`, and for hops, which owe nothing.
     pub(crate) fn new(ports: usize) -> Self {
         Self((0..=ports).map(|_| Padded(Debt::default())).collect())
     }
@@ -59,6 +59,6 @@ impl Debts {
 
     #[inline(always)]
     fn at(&self, port: PortId) -> &Debt {
-        &self.0[usize::from(port.0)].0
+        &self.0[usize::from(port.0).min(self.0.len() - 1)].0
     }
 }

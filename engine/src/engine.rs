@@ -103,7 +103,7 @@ impl Engine {
             pool,
             hops,
             spread: config.spread,
-            hop_key: PortId(config.max_ports as u16),
+            max_ports: config.max_ports,
         });
         let founder = Founder {
             events: Mutex::new(event_tx),

@@ -5,14 +5,14 @@ use crate::command::Event;
 use crate::config::{EngineError, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
 use crate::debts::Debts;
-use crate::hop::{Hops, store};
+use crate::hop::{self, Hops, store};
 use crate::link::{Bell, Link};
 use crate::merged::{Merged, merge};
 use crate::model::{HopConfig, Order, Role};
 use crate::rounds;
 use crate::sleeper::Sleeper;
 use crate::stage::{Crew, Deliver, Spreader};
-use crate::worker::{Parts, Stealing, Worker};
+use crate::worker::{Alone, Parts, Sharing, Stage as Joined, Worker};
 use mem::copy::Choice;
 use mem::pool::Pool;
 use port::{Pipeline, Spread};
@@ -22,8 +22,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Numbers of workers that an Rx stage can name.
-const NAMES: usize = 256;
+/// Most stages that hops lead to.
+const MOST_STAGES: usize = 256;
 
 /// What all stages of an engine have in common.
 pub(crate) struct Founder {
@@ -87,23 +87,26 @@ impl Founder {
         let counters = Arc::new(WorkerCounters::new(self.max_ports));
         let pipeline: Box<dyn Pipeline> = match role {
             Role::All | Role::Work => judge(),
-            Role::Rx => Box::new(Spreader::new(Order::default(), self.spread, 1)),
+            // Until it is joined to others, packets are for a hop that is not there.
+            Role::Rx => {
+                Box::new(Spreader::new(Order::default(), self.spread, &[hop::port(self.max_ports, 0)]))
+            }
             Role::Tx => Box::new(Deliver),
         };
         let waits = role != Role::Tx && self.hops.is_some_and(|hops| hops.full == QueueFull::Wait);
+        let numbers = self.max_ports + if self.hops.is_some() { MOST_STAGES } else { 0 };
         let parts = Parts {
             sleeper: Sleeper::new(link.bell.clone())?,
-            hops: Hops::new(self.kernel, self.max_ports, role == Role::Rx, waits && role != Role::All),
+            hops: Hops::new(self.kernel, numbers, waits && role != Role::All),
             link: link.clone(),
             counters: counters.clone(),
             pipeline,
             kernel: self.kernel,
             ticks_per_ns: self.clock.ticks_per_ns,
             start: self.clock.start,
-            max_ports: if role == Role::Rx { self.max_ports.max(NAMES) } else { self.max_ports },
+            numbers,
             workers: self.lanes,
             spread: self.spread,
-            debts: self.debts.clone(),
         };
         Ok((Stage { counters, link, place: (config.cpu, role) }, parts))
     }
@@ -117,7 +120,7 @@ impl Founder {
     ) -> Result<JoinHandle<()>, EngineError> {
         let (pinned, is_pinned) = channel();
         let over: Vec<_> = stages.iter().map(|parts| Over(parts.link.clone())).collect();
-        let (pool, steals) = (self.pool.clone(), self.steals);
+        let (joints, steals) = (self.pool.clone().zip(self.debts.clone()), self.steals);
         let body = move || {
             let _over = over;
             let result = pin(index, config);
@@ -126,7 +129,7 @@ impl Founder {
             let _ = pinned.send(result);
             if runs {
                 port::prepare_thread();
-                run(config, stages, pool.as_ref(), steals);
+                run(config, stages, joints, steals);
             }
         };
         let thread = Builder::new().name(format!("worker-{index}")).spawn(body)?;
@@ -142,22 +145,25 @@ pub(crate) fn merge_all(
 ) -> Result<Vec<(Merged, JoinHandle<()>)>, EngineError> {
     let one = |parts: Parts| {
         let link = parts.link.clone();
-        merge(index, Worker::new(config, parts), link)
+        merge(index, Worker::new(config, parts, Alone), link)
     };
     stages.into_iter().map(one).collect()
 }
 
 /// Runs until every stage was told to quit.
-fn run(config: WorkerConfig, stages: Vec<Parts>, pool: Option<&Arc<Pool>>, steals: bool) {
-    let stages: Vec<_> = stages.into_iter().map(|parts| Worker::new(config, parts)).collect();
-    match pool {
-        Some(pool) => {
-            store::open(pool);
-            rounds::run(Crew(stages));
+fn run(config: WorkerConfig, stages: Vec<Parts>, joints: Option<(Arc<Pool>, Arc<Debts>)>, steals: bool) {
+    let stages = stages.into_iter();
+    match joints {
+        Some((pool, debts)) => {
+            store::open(&pool);
+            let staged = |parts| Worker::new(config, parts, Joined::new(debts.clone()));
+            rounds::run(Crew(stages.map(staged).collect()));
         }
         // Without hops there is one stage on a thread.
-        None if steals => stages.into_iter().map(Stealing).for_each(rounds::run),
-        None => stages.into_iter().for_each(rounds::run),
+        None if steals => {
+            stages.map(|parts| Worker::new(config, parts, Sharing::default())).for_each(rounds::run);
+        }
+        None => stages.map(|parts| Worker::new(config, parts, Alone)).for_each(rounds::run),
     }
 }
 

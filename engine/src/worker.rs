@@ -6,12 +6,14 @@
 //! nobody is waited for.
 //!
 //! A turn of a receive queue has a budget of work ([`port::work`]). What it does not suffice for is carried over to the
-//! queue's later turns (`turns`), and queues share the worker by what they cost it (`account`).
+//! queue's later turns (`turns`), and queues share the worker by what they cost it (`account`). What execution models add to
+//! that is in `execution`, `staged` and `stealing`.
 
 mod account;
 mod carried;
 mod classify;
 mod deliver;
+mod execution;
 mod orders;
 mod rest;
 mod staged;
@@ -22,23 +24,24 @@ mod transmit;
 mod turns;
 
 pub(crate) use account::Account;
-pub(crate) use stealing::{Peer, Stealing};
+pub(crate) use execution::Alone;
+pub(crate) use staged::Stage;
+pub(crate) use stealing::{Peer, Sharing};
 
 use crate::command::{Event, QueueKey, Retired, Serial, Weight};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
-use crate::debts::Debts;
 use crate::hop::{Hops, store};
 use crate::link::Link;
 use crate::sleeper::Sleeper;
 use account::Level;
 use carried::Carried;
 use classify::Classifier;
+use execution::Execution;
 use mem::copy::Choice;
 use mem::ticks;
 use orders::Orders;
-use port::{Burst, Context, Flush, Now, Pipeline, PortFault, PortId, RxQueue, Spread, Tally};
-use staged::Restraint;
+use port::{Burst, Context, Flush, Now, Pipeline, PortFault, RxQueue, Spread, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use transmit::{Transmit, TransmitParts};
@@ -63,7 +66,8 @@ impl RxSlot {
     }
 }
 
-pub(crate) struct Worker {
+/// A worker in the execution model `M`.
+pub(crate) struct Worker<M: Execution = Alone> {
     config: WorkerConfig,
     link: Arc<Link>,
     counters: Arc<WorkerCounters>,
@@ -80,15 +84,11 @@ pub(crate) struct Worker {
     next: usize,
     /// What queues' meters are compared with.
     level: Level,
-    /// Where there are hops: what ports owe for work behind them.
-    debts: Option<Arc<Debts>>,
     /// Bursts to carry over with, used before.
     spares: Vec<Box<Carried>>,
     sleeper: Sleeper,
     orders: Orders,
-    /// Where queues are shared: those, and with whom.
-    shared: stealing::Shared,
-    restraint: Restraint,
+    model: M,
 }
 
 /// What a worker is made of besides its configuration.
@@ -99,30 +99,30 @@ pub(crate) struct Parts {
     pub(crate) kernel: Choice,
     pub(crate) ticks_per_ns: f64,
     pub(crate) start: u64,
-    pub(crate) max_ports: usize,
+    /// Numbers of ports, hops included, are below this.
+    pub(crate) numbers: usize,
     pub(crate) workers: usize,
     pub(crate) spread: Spread,
     pub(crate) sleeper: Sleeper,
     pub(crate) hops: Hops,
-    pub(crate) debts: Option<Arc<Debts>>,
 }
 
-impl Worker {
-    pub(crate) fn new(config: WorkerConfig, parts: Parts) -> Self {
+impl<M: Execution> Worker<M> {
+    pub(crate) fn new(config: WorkerConfig, parts: Parts, model: M) -> Self {
         let transmit = TransmitParts {
             link: parts.link.clone(),
             counters: parts.counters.clone(),
             kernel: parts.kernel,
-            max_ports: parts.max_ports,
+            numbers: parts.numbers,
             workers: parts.workers,
             spread: parts.spread,
             hops: parts.hops,
-            staged: parts.debts.is_some(),
+            staged: M::STAGED,
         };
         Self {
             out: Transmit::new(&config, transmit),
             config,
-            classifier: Classifier::new(parts.pipeline, parts.kernel, parts.max_ports, parts.link.clone()),
+            classifier: Classifier::new(parts.pipeline, parts.kernel, parts.numbers, parts.link.clone()),
             link: parts.link,
             counters: parts.counters,
             ticks_per_ns: parts.ticks_per_ns,
@@ -133,23 +133,24 @@ impl Worker {
             pending: None,
             next: 0,
             level: Level::NEW,
-            debts: parts.debts,
             spares: Vec::new(),
             sleeper: parts.sleeper,
             orders: Orders::default(),
-            shared: stealing::Shared::default(),
-            restraint: Restraint::default(),
+            model,
         }
     }
 
-    /// Polls every queue once. Whether there was any packet.
-    #[inline]
+    /// One round of the model. Returns whether there was any packet.
+    #[inline(always)]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
         self.classifier.run_timers(self.now);
-        if self.out.hops.waits() || self.restraint.paused {
-            return self.restrained_round();
-        }
+        M::round(self)
+    }
+
+    /// Polls every queue once. Whether there was any packet.
+    #[inline(always)]
+    fn own_round(&mut self) -> bool {
         let mut worked = false;
         let mut at = 0;
         while at < self.rx.len() {
@@ -183,7 +184,7 @@ impl Worker {
     /// Takes a burst from the queue at `at`, then classifies and sends the burst before it.
     #[inline]
     fn poll(&mut self, at: usize) -> bool {
-        self.settle(at);
+        M::settle(self, at);
         if !self.rx[at].account.is_free(&self.level) && !self.begin_turn(at) {
             return true;
         }
@@ -202,7 +203,7 @@ impl Worker {
         let before = self.pending.is_some();
         self.finish();
         if got {
-            self.counters.ports[port.0 as usize].count_rx(&tally);
+            self.counters.port(port).count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
             let slot = &mut self.rx[at];
@@ -244,41 +245,8 @@ impl Worker {
         let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
         if slot.account.is_hop && beyond > 0 {
             let price = beyond / burst.len().max(1) as u64;
-            self.owe(from.port, beyond, price);
+            self.model.owe(from.port, beyond, price);
         }
-    }
-
-    /// The port that a burst came in by owes `units` for work that was done behind a hop; each of its packets costs `price`.
-    #[cold]
-    fn owe(&self, port: PortId, units: u64, price: u64) {
-        if let Some(debts) = self.debts.as_ref().filter(|_| units > 0 || price > 0) {
-            debts.charge(port, units, price);
-        }
-    }
-
-    /// Charges the queue at `at` with what its port has come to owe.
-    #[inline(always)]
-    fn settle(&mut self, at: usize) {
-        let Some(debts) = &self.debts else { return };
-        let owed = debts.of(self.rx[at].key.port);
-        if owed != self.rx[at].settled {
-            let price = debts.take_price(self.rx[at].key.port);
-            self.settle_for(at, owed, price);
-        }
-    }
-
-    /// The queues that the port has here pay in equal parts, and hear of the price.
-    #[cold]
-    fn settle_for(&mut self, at: usize, owed: u64, price: u64) {
-        let port = self.rx[at].key.port;
-        let mut queues = 0;
-        for slot in self.rx.iter_mut().filter(|slot| slot.key.port == port) {
-            slot.account.learn(price);
-            queues += 1;
-        }
-        let slot = &mut self.rx[at];
-        let debt = owed - std::mem::replace(&mut slot.settled, owed);
-        slot.account.add(debt / queues, &mut self.level);
     }
 
     /// Where a burst of the queue at `at` entered the switch.
@@ -313,7 +281,7 @@ impl Worker {
             self.link.report(Event { port, serial, fault: PortFault::WorkerFailed, retired });
         }
         self.counters.queues.set(0);
-        self.fail_shared();
+        M::fail(self);
         self.out.fail();
     }
 
@@ -350,7 +318,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl<M: Execution> Drop for Worker<M> {
     /// The end of a thread that panicked: no port ends without a reason.
     fn drop(&mut self) {
         if std::thread::panicking() {

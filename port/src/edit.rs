@@ -208,7 +208,17 @@ impl Burst {
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;
-        let Ok(offload) = source.offload(i).moved(edits.growth(id), self.frame_len(number)) else {
+        if source.has_offloads() { self.move_offload(number, (source, i), edits.growth(id)) } else { Ok(()) }
+    }
+
+    /// Packet `number`, the last one, is packet `i` of `source`, with a front that grew by `growth` bytes.
+    fn move_offload(
+        &mut self,
+        number: usize,
+        (source, i): (&Burst, usize),
+        growth: isize,
+    ) -> Result<(), DropReason> {
+        let Ok(offload) = source.offload(i).moved(growth, self.frame_len(number)) else {
             self.pop_made();
             return Err(DropReason::BadOffload);
         };

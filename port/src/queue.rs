@@ -9,7 +9,7 @@ use ring::Token;
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
-/// A port's number in the running switch.
+/// A port's number in the running switch. Behind those of ports are those of the hops between workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
 

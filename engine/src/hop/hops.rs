@@ -11,33 +11,27 @@ const NOWHERE: u8 = u8::MAX;
 pub(crate) struct Hops {
     senders: Vec<Sender>,
     kernel: Choice,
-    /// The hop to each port: its place among the senders.
+    /// By port, hops included, the hop to it: its place among the senders.
     routes: Vec<u8>,
-    /// Whether this stage hands packets to workers, and numbers of outputs are places of senders; otherwise they are ports.
-    spreads: bool,
     /// Whether nothing is taken while a hop is short of room.
     waits: bool,
     dirty: bool,
 }
 
 impl Hops {
-    pub(crate) fn new(kernel: Choice, ports: usize, spreads: bool, waits: bool) -> Self {
-        Self { senders: Vec::new(), kernel, routes: vec![NOWHERE; ports], spreads, waits, dirty: false }
+    pub(crate) fn new(kernel: Choice, ports: usize, waits: bool) -> Self {
+        Self { senders: Vec::new(), kernel, routes: vec![NOWHERE; ports], waits, dirty: false }
     }
 
-    /// One hop more, behind the others.
-    pub(crate) fn add(&mut self, sender: Sender) {
+    /// One hop more, behind the others, for packets that are for the hop itself.
+    pub(crate) fn add(&mut self, port: PortId, sender: Sender) {
+        self.route(port, Some(self.senders.len() as u8));
         self.senders.push(sender);
     }
 
     /// Packets for `port` go by hop `at` from now on, or nowhere.
     pub(crate) fn route(&mut self, port: PortId, at: Option<u8>) {
         self.routes[usize::from(port.0)] = at.unwrap_or(NOWHERE);
-    }
-
-    /// Whether losses of a hop are those of the port that packets came in by: where they go is not known yet.
-    pub(crate) fn spreads(&self) -> bool {
-        self.spreads
     }
 
     /// Sends packets on to where `to` is reached; `work` units are to be done there, beyond handing them on, as far as is
@@ -49,8 +43,8 @@ impl Hops {
         work: u64,
         tally: &mut Tally,
     ) -> bool {
-        let at = if self.spreads { route.to.0 as usize } else { self.routes[usize::from(route.to.0)].into() };
-        let Some(sender) = self.senders.get_mut(at) else { return false };
+        let at = self.routes[usize::from(route.to.0)];
+        let Some(sender) = self.senders.get_mut(usize::from(at)) else { return false };
         sender.send(self.kernel, (burst, picks), (route, alone), tally);
         if work > 0 && self.waits {
             sender.owes(work);

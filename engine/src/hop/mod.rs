@@ -33,6 +33,7 @@ use crate::config::{EngineError, QueueFull};
 use crate::model::HopConfig;
 use alarm::Alarm;
 use mem::pool::{Pages, Pool, PoolSpec};
+use port::PortId;
 use std::sync::Arc;
 
 /// Bytes in front of a packet for headers that pipelines add: a burst's head grows by no more.
@@ -44,6 +45,11 @@ const BUFFER: u16 = 17 * 128;
 const DATA: usize = BUFFER as usize - HEADROOM;
 /// Buffers that a thread may have beside those in rings: two bursts of two stages, and a cache of the pool.
 const BESIDE: usize = 512;
+
+/// The port that hops to stage number `stage` are for those in front of it: numbers from `max_ports` on.
+pub(crate) fn port(max_ports: usize, stage: usize) -> PortId {
+    PortId((max_ports + stage) as u16)
+}
 
 /// Both ends of a new hop.
 pub(crate) fn hop(pool: &Arc<Pool>, config: &HopConfig) -> std::io::Result<(Sender, Receiver)> {

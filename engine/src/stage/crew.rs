@@ -2,11 +2,11 @@
 
 use crate::rounds::Rounds;
 use crate::sleeper::timespec;
-use crate::worker::Worker;
+use crate::worker::{Stage, Worker};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// The stages of a thread. It ends when every one was told to quit.
-pub(crate) struct Crew(pub(crate) Vec<Worker>);
+pub(crate) struct Crew(pub(crate) Vec<Worker<Stage>>);
 
 impl Rounds for Crew {
     fn handle_commands(&mut self) -> bool {

@@ -8,11 +8,11 @@
 use super::{Layout, Spreader};
 use crate::attachment::Placement;
 use crate::command::{Command, QueueKey, Serial};
-use crate::hop::hop;
+use crate::hop;
 use crate::link::Link;
 use crate::model::{HopConfig, Role};
 use mem::pool::Pool;
-use port::{PortId, Spread};
+use port::Spread;
 use std::io;
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ pub(crate) struct Joiner {
     pub(crate) pool: Arc<Pool>,
     pub(crate) hops: HopConfig,
     pub(crate) spread: Spread,
-    /// The number that receive queues of hops have in place of a port's.
-    pub(crate) hop_key: PortId,
+    /// Ports have numbers below this, and hops those from it on.
+    pub(crate) max_ports: usize,
 }
 
 impl Joiner {
@@ -35,8 +35,9 @@ impl Joiner {
 
     /// Has every spreader spread over all judges.
     fn spread_over(&self, links: &[Arc<Link>], layout: &Layout) {
+        let judges: Vec<_> = layout.judges.iter().map(|&judge| hop::port(self.max_ports, judge)).collect();
         for &spreader in &layout.spreaders {
-            let pipeline = Spreader::new(self.hops.order, self.spread, layout.judges.len());
+            let pipeline = Spreader::new(self.hops.order, self.spread, &judges);
             links[spreader].post(Command::Judge(Box::new(pipeline)));
         }
     }
@@ -44,11 +45,12 @@ impl Joiner {
     /// A hop for each pair of stages, behind those that begin at the first one; or none at all.
     fn join(&self, links: &[Arc<Link>], pairs: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
         let pairs: Vec<_> = pairs.collect();
-        let hops = pairs.iter().map(|_| hop(&self.pool, &self.hops)).collect::<io::Result<Vec<_>>>()?;
+        let hops = pairs.iter().map(|_| hop::hop(&self.pool, &self.hops)).collect::<io::Result<Vec<_>>>()?;
         for ((from, to), (sender, receiver)) in pairs.into_iter().zip(hops) {
-            let key = QueueKey { port: self.hop_key, pair: from as u16 };
+            let port = hop::port(self.max_ports, to);
+            let key = QueueKey { port, pair: from as u16 };
             links[to].post(Command::StartRx(key, Serial(0), Box::new(receiver)));
-            links[from].post(Command::AddHop(sender));
+            links[from].post(Command::AddHop(port, sender));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! The pipeline of an Rx stage: which worker a packet is for.
+//! The pipeline of an Rx stage: which worker a packet is for, that is, by which hop it leaves.
 //!
-//! Ports in its verdicts are numbers of workers. A table of many more entries than there are workers stands between hash
+//! A table of many more entries than there are workers stands between hash
 //! and worker, as in a network card, so that workers' shares are even.
 
 use crate::model::Order;
@@ -13,24 +13,23 @@ const ENTRIES: usize = 128;
 pub(crate) struct Spreader {
     order: Order,
     steering: Steering,
-    workers: usize,
-    table: [u8; ENTRIES],
+    workers: Box<[PortId]>,
+    table: [PortId; ENTRIES],
     turn: usize,
 }
 
 impl Spreader {
-    /// For that many workers, at least one.
-    pub(crate) fn new(order: Order, spread: Spread, workers: usize) -> Self {
-        let workers = workers.clamp(1, usize::from(u8::MAX));
-        let table = std::array::from_fn(|i| (i % workers) as u8);
-        Self { order, steering: Steering::new(spread), workers, table, turn: 0 }
+    /// For the workers that these hops lead to, at least one.
+    pub(crate) fn new(order: Order, spread: Spread, workers: &[PortId]) -> Self {
+        let table = std::array::from_fn(|i| workers[i % workers.len()]);
+        Self { order, steering: Steering::new(spread), workers: workers.into(), table, turn: 0 }
     }
 
     /// The worker of a flow, or of the port where a packet belongs to no flow.
     #[inline]
     fn worker(&self, burst: &mut Burst, i: usize, from: PortId) -> PortId {
         let hash = burst.rss_hash(i, &self.steering).unwrap_or(u32::from(from.0));
-        PortId(self.table[entry(hash)].into())
+        self.table[entry(hash)]
     }
 }
 
@@ -45,24 +44,24 @@ impl Pipeline for Spreader {
     fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         let whole = match self.order {
             // One worker has every flow.
-            Order::Flow if self.workers == 1 => 0,
+            Order::Flow if self.workers.len() == 1 => 0,
             Order::Flow => {
                 for i in 0..burst.len() {
                     verdicts.emit(i, self.worker(burst, i, context.from), EditId::NONE);
                 }
                 return;
             }
-            Order::Port => usize::from(context.from.0) % self.workers,
+            Order::Port => usize::from(context.from.0) % self.workers.len(),
             Order::None => {
-                self.turn = (self.turn + 1) % self.workers;
+                self.turn = (self.turn + 1) % self.workers.len();
                 self.turn
             }
         };
-        verdicts.emit_run(0..burst.len(), PortId(whole as u16), EditId::NONE);
+        verdicts.emit_run(0..burst.len(), self.workers[whole], EditId::NONE);
     }
 
     fn needs_heads(&self) -> bool {
-        self.order == Order::Flow && self.workers > 1
+        self.order == Order::Flow && self.workers.len() > 1
     }
 }
 
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn flows_keep_their_worker_and_every_worker_has_some() {
-        let mut spreader = Spreader::new(Order::Flow, Spread::Symmetric, 3);
+        let mut spreader = Spreader::new(Order::Flow, Spread::Symmetric, &[0, 1, 2].map(PortId));
         let first = spread(&mut spreader, 0, (0..64).map(udp));
         assert_eq!(first, spread(&mut spreader, 5, (0..64).map(udp)), "whichever port they come by");
         assert!((0..3).all(|worker| first.iter().filter(|at| **at == worker).count() > 8), "{first:?}");
@@ -105,9 +104,9 @@ mod tests {
 
     #[test]
     fn a_port_or_a_burst_stays_together_where_flows_do_not_matter() {
-        let mut spreader = Spreader::new(Order::Port, Spread::Symmetric, 3);
+        let mut spreader = Spreader::new(Order::Port, Spread::Symmetric, &[0, 1, 2].map(PortId));
         assert_eq!(spread(&mut spreader, 4, (0..9).map(udp)), [1; 9]);
-        let mut spreader = Spreader::new(Order::None, Spread::Symmetric, 3);
+        let mut spreader = Spreader::new(Order::None, Spread::Symmetric, &[0, 1, 2].map(PortId));
         let turns = [(); 4].map(|()| spread(&mut spreader, 4, (0..3).map(udp))[0]);
         assert_eq!(turns, [1, 2, 0, 1]);
     }

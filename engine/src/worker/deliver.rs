@@ -94,7 +94,7 @@ impl Transmit {
             let mut rough = slots.rough;
             if slots.queues.is_empty() {
                 rough += self.cost_behind(source.burst, &rest.left()[..most]) / most as u64;
-                rough += self.price_behind();
+                rough += self.price_behind(rest.port());
             }
             let n = affordable(source.burst, &rest.left()[..most], (SLICE - self.spent, rough));
             let is_sent = self.send_emissions(source.burst, source.from, rest.next(n), source.edits);
@@ -206,7 +206,7 @@ impl Transmit {
         for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
             part.left = packets;
         }
-        self.counters.ports[usize::from(from.port.0)].replicated.add(taking * (packets as u64 - 1));
+        self.counters.port(from.port).replicated.add(taking * (packets as u64 - 1));
         delivery.made.begin(0);
         delivery.cut = Some(cut);
     }
@@ -275,7 +275,7 @@ impl Transmit {
     fn count_lost(&self, to: PortId, reason: DropReason, packets: u64) {
         let mut tally = Tally::default();
         tally.drop(reason, packets);
-        self.counters.ports[usize::from(to.0)].count_drops(&tally);
+        self.counters.port(to).count_drops(&tally);
     }
 
     /// Counts what is left for `port` as lost: the port is gone, and its number may soon be another's.

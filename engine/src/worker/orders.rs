@@ -1,5 +1,6 @@
 //! The control thread's commands, which a worker handles at its burst boundaries.
 
+use super::execution::Execution;
 use super::{Account, RxSlot, Worker};
 use crate::command::{Command, QueueKey, Retired, Serial, Weights};
 use crate::lanes::TxSlot;
@@ -8,7 +9,7 @@ use port::{Context, Flush, PortId, RxQueue, Tally};
 /// Commands taken from the mailbox.
 #[derive(Default)]
 pub(super) struct Orders {
-    /// The number of the last command that was handled.
+    /// The number of the last command that control was told of as obeyed.
     obeyed: u64,
     /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
     deferred: Vec<Command>,
@@ -16,13 +17,13 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Whether some wait for a hop to be drained.
+    /// Whether some wait for a hop, to be handled or to be reported.
     pub(super) fn wait(&self) -> bool {
-        !self.deferred.is_empty()
+        self.taken_upto != self.obeyed
     }
 }
 
-impl Worker {
+impl<M: Execution> Worker<M> {
     /// Handles pending commands. `false` ends the worker.
     #[inline(always)]
     pub(crate) fn handle_commands(&mut self) -> bool {
@@ -40,13 +41,13 @@ impl Worker {
             return true;
         }
         let mut commands = std::mem::take(&mut self.orders.deferred);
-        if commands.is_empty() {
+        if !self.orders.wait() {
             let Some(upto) = self.link.mailbox.take(&mut commands) else { return true };
             self.orders.taken_upto = upto;
         }
         let (mut stays, mut commands) = (true, commands.into_iter());
         while let Some(command) = commands.next() {
-            if matches!(command, Command::Drain) && !self.drain() {
+            if matches!(command, Command::Drain) && !M::drain(self) {
                 // The other stages on this thread have their turn before this one goes on.
                 self.orders.deferred = std::iter::once(command).chain(commands).collect();
                 return stays;
@@ -55,8 +56,7 @@ impl Worker {
         }
         self.notify();
         if stays && self.out.hops.are_dirty() {
-            // As above: nothing is reported before it can be found further on. The command changes nothing.
-            self.orders.deferred.push(Command::Pause(self.restraint.paused));
+            // As above: nothing is reported before it can be found further on.
             return true;
         }
         self.unpin();
@@ -89,29 +89,14 @@ impl Worker {
                 self.forget_output(key.port);
             }
             Command::MoveAnswers(port, answers) => self.out.move_answers(port, answers),
-            Command::Share(stall) => self.share(stall),
-            Command::Unshare(key) => self.unshare(key),
-            Command::Meet(me, peers) => self.meet(me, peers),
-            Command::LeaveAlone(alone) => self.leave_alone(alone),
             Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
-            Command::AddHop(sender) => self.out.hops.add(sender),
-            Command::Route(port, at) => {
-                self.out.hops.route(port, at);
-                if at.is_none() {
-                    self.forget_output(port);
-                }
-            }
             // Done before it comes here.
             Command::Drain => {}
-            Command::Pause(paused) => {
-                // What was decided goes by the hops of before, so that no flow overtakes itself.
-                (0..if paused { self.rx.len() } else { 0 }).for_each(|at| self.deliver_carried(at));
-                self.restraint.paused = paused;
-            }
             Command::Judge(pipeline) => self.classifier.replace(pipeline),
             Command::Quit => return false,
+            of_model => M::obey(self, of_model),
         }
         true
     }
@@ -124,12 +109,8 @@ impl Worker {
     fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
         self.sleeper.watch(queue.kick_fd());
         queue.disarm();
-        let is_hop = usize::from(key.port.0) == self.counters.max_ports();
-        // A debt under the port's number may be another's, from before.
-        let settled = self.debts.as_ref().map_or(0, |debts| {
-            debts.take_price(key.port);
-            debts.of(key.port)
-        });
+        let is_hop = usize::from(key.port.0) >= self.counters.max_ports();
+        let settled = self.model.owed(key.port);
         self.rx.push(RxSlot {
             key,
             serial,
@@ -143,14 +124,14 @@ impl Worker {
     }
 
     /// Nothing is left for a port without queues here: its number may soon be another's.
-    fn forget_output(&mut self, port: PortId) {
+    pub(super) fn forget_output(&mut self, port: PortId) {
         if !self.out.tx[usize::from(port.0)].queues.is_empty() {
             return;
         }
         for slot in &mut self.rx {
             slot.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
         }
-        self.forget_shared(port);
+        M::forget(self, port);
     }
 
     fn refresh(&mut self, port: PortId) {
@@ -166,7 +147,7 @@ impl Worker {
                 Err(fault) => self.lose_rx(at, fault),
             }
         }
-        self.refresh_shared(port);
+        M::refresh(self, port);
         self.out.refresh(port);
     }
 
@@ -179,7 +160,7 @@ impl Worker {
             return;
         }
         let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
-        self.counters.ports[port.0 as usize].count_rx(&tally);
+        self.counters.port(port).count_rx(&tally);
         self.now = self.clock();
         let burst = &mut self.bursts[index];
         self.classifier.classify(burst, &Context { injected: true, ..Context::received(port, self.now) });

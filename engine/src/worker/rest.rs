@@ -2,6 +2,7 @@
 //! queues keep back; one that never sleeps has what waits without a limit sent at the moment at which others would sleep.
 
 use super::Worker;
+use super::execution::Execution;
 use crate::config::Polling;
 use crate::rounds::Rounds;
 use mem::ticks;
@@ -15,8 +16,7 @@ const IDLE_ROUNDS: u32 = 256;
 /// (`BENCHMARKING.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
 const IDLE_TIME: u64 = 50_000;
 
-/// A worker that has its queues and its thread to itself.
-impl Rounds for Worker {
+impl<M: Execution> Rounds for Worker<M> {
     #[inline(always)]
     fn handle_commands(&mut self) -> bool {
         Worker::handle_commands(self)
@@ -34,18 +34,11 @@ impl Rounds for Worker {
 
     #[cold]
     fn sleep(&mut self) -> bool {
-        if !self.prepare_sleep() {
-            self.disarm_all();
-            return false;
-        }
-        self.sleeper.sleep(self.until_timers());
-        self.wakes();
-        self.disarm_all();
-        true
+        M::sleep(self)
     }
 }
 
-impl Worker {
+impl<M: Execution> Worker<M> {
     /// Whether it has had nothing to do for so long, in rounds and ticks, that it sleeps if it ever does. What is kept back
     /// is sent by then, also where other stages on its thread have the last word about sleep, or a queue without kicks.
     pub(crate) fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool {
@@ -57,6 +50,43 @@ impl Worker {
             self.out.flush(self.now, if sleeps { Flush::All } else { Flush::Idle });
             self.notify();
         }
+        sleeps
+    }
+
+    /// A round that leaves no burst behind that fits into a turn, for a caller that may not come back soon. Returns whether it
+    /// should come back at once.
+    pub(crate) fn whole_round(&mut self) -> bool {
+        let worked = self.round();
+        self.finish();
+        if !worked {
+            self.out.flush(self.now, Flush::Idle);
+        }
+        self.notify();
+        worked
+    }
+
+    /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
+    pub(crate) fn prepare_sleep(&mut self) -> bool {
+        self.notify();
+        // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
+        let sleeps = !self.orders.wait()
+            && !self.out.hops.are_dirty()
+            && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
+            && self.arm_all();
+        if sleeps {
+            self.falls_asleep();
+        }
+        sleeps
+    }
+
+    /// Sleeps with its queues and its thread to itself. Returns whether it slept.
+    pub(super) fn sleep_alone(&mut self) -> bool {
+        let sleeps = self.prepare_sleep();
+        if sleeps {
+            self.sleeper.sleep(self.until_timers());
+            self.wakes();
+        }
+        self.disarm_all();
         sleeps
     }
 

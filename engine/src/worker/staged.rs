@@ -1,17 +1,22 @@
-//! What a worker does as one stage of several: sending on by hops, holding back where they are full, and taking turns with
-//! other stages on its thread. A worker that runs to completion comes here only with packets for ports that are down.
+//! A worker as one stage of several: sending on by hops, holding back where they are full, and taking turns with other stages on
+//! its thread.
 
-use super::Worker;
+use super::execution::Execution;
+use super::{RxSlot, Worker};
+use crate::command::Command;
+use crate::debts::Debts;
 use crate::hop::store;
 use crate::model::HopConfig;
-use port::Flush;
+use port::PortId;
 use rustix::fd::BorrowedFd;
+use std::sync::Arc;
 
-/// What keeps a stage from taking packets.
-#[derive(Default)]
-pub(super) struct Restraint {
+/// What a stage has besides, and what keeps it from taking packets.
+pub(crate) struct Stage {
+    /// What ports owe for work behind hops.
+    debts: Arc<Debts>,
     /// Whether nothing is taken for now.
-    pub(super) paused: bool,
+    paused: bool,
     /// While hops to this stage are drained: by receive queue, packets that may still be in it.
     draining: Option<Vec<u64>>,
     /// Where the last round stopped short because a hop was full, and queues that had their turns since a round was whole.
@@ -19,46 +24,122 @@ pub(super) struct Restraint {
     passed: usize,
 }
 
-impl Worker {
+impl Stage {
+    pub(crate) fn new(debts: Arc<Debts>) -> Self {
+        Self { debts, paused: false, draining: None, stopped_at: 0, passed: 0 }
+    }
+}
+
+impl Execution for Stage {
+    const STAGED: bool = true;
+
+    #[inline(always)]
+    fn round(worker: &mut Worker<Self>) -> bool {
+        if worker.out.hops.waits() || worker.model.paused {
+            worker.restrained_round()
+        } else {
+            worker.own_round()
+        }
+    }
+
+    fn obey(worker: &mut Worker<Self>, command: Command) {
+        match command {
+            Command::AddHop(to, sender) => worker.out.hops.add(to, sender),
+            Command::Route(port, at) => {
+                worker.out.hops.route(port, at);
+                if at.is_none() {
+                    worker.forget_output(port);
+                }
+            }
+            Command::Pause(paused) => {
+                // What was decided goes by the hops of before, so that no flow overtakes itself.
+                (0..if paused { worker.rx.len() } else { 0 }).for_each(|at| worker.deliver_carried(at));
+                worker.model.paused = paused;
+            }
+            _ => debug_assert!(false, "stages share no queues"),
+        }
+    }
+
+    #[inline(always)]
+    fn settle(worker: &mut Worker<Self>, at: usize) {
+        let RxSlot { key, settled, .. } = &worker.rx[at];
+        let owed = worker.model.debts.of(key.port);
+        if owed != *settled {
+            let price = worker.model.debts.take_price(key.port);
+            worker.settle_for(at, owed, price);
+        }
+    }
+
+    #[cold]
+    fn owe(&self, port: PortId, units: u64, price: u64) {
+        if units > 0 || price > 0 {
+            self.debts.charge(port, units, price);
+        }
+    }
+
+    fn owed(&self, port: PortId) -> u64 {
+        self.debts.take_price(port);
+        self.debts.of(port)
+    }
+
+    fn drain(worker: &mut Worker<Self>) -> bool {
+        worker.drain_hops()
+    }
+}
+
+impl Worker<Stage> {
+    /// The queues that the port has here pay in equal parts, and hear of the price.
+    #[cold]
+    fn settle_for(&mut self, at: usize, owed: u64, price: u64) {
+        let port = self.rx[at].key.port;
+        let mut queues = 0;
+        for slot in self.rx.iter_mut().filter(|slot| slot.key.port == port) {
+            slot.account.learn(price);
+            queues += 1;
+        }
+        let slot = &mut self.rx[at];
+        let debt = owed - std::mem::replace(&mut slot.settled, owed);
+        slot.account.add(debt / queues, &mut self.level);
+    }
+
     /// A round that takes nothing while paused, and no more than the hops behind have room for. The next round goes on where
     /// this one stopped, so that no queue is forgotten.
-    pub(super) fn restrained_round(&mut self) -> bool {
+    fn restrained_round(&mut self) -> bool {
         let mut worked = false;
-        let queues = if self.restraint.paused { 0 } else { self.rx.len() };
+        let queues = if self.model.paused { 0 } else { self.rx.len() };
         for _ in 0..queues {
             if self.out.hops.waits() && !self.out.hops.have_room() {
                 break;
             }
-            let stopped_at = self.restraint.stopped_at;
+            let stopped_at = self.model.stopped_at;
             let at = if stopped_at < self.rx.len() { stopped_at } else { 0 };
             worked |= self.poll(at);
-            self.restraint.stopped_at = at + 1;
-            self.restraint.passed += 1;
+            self.model.stopped_at = at + 1;
+            self.model.passed += 1;
         }
-        let is_whole = self.restraint.passed >= self.rx.len();
+        let is_whole = self.model.passed >= self.rx.len();
         if is_whole {
-            self.restraint.passed = 0;
+            self.model.passed = 0;
         }
         self.end_round(worked, is_whole)
     }
 
     /// Judges and sends all that is in hops to this stage now, and not what comes meanwhile without end. `false` where the
     /// hops behind are full, and it has to be asked again: they may end on this very thread.
-    pub(super) fn drain(&mut self) -> bool {
+    fn drain_hops(&mut self) -> bool {
         let whole = || vec![HopConfig::MOST as u64; self.rx.len()];
-        let mut left = self.restraint.draining.take().unwrap_or_else(whole);
+        let mut left = self.model.draining.take().unwrap_or_else(whole);
         let hops = (0..self.rx.len()).filter(|&at| self.rx[at].account.is_hop).collect::<Vec<_>>();
         let is_empty = hops.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
         self.finish();
         self.notify();
         let is_done = is_empty && !self.out.hops.are_dirty();
-        self.restraint.draining = (!is_done).then_some(left);
+        self.model.draining = (!is_done).then_some(left);
         is_done
     }
 
     /// Takes up to `left` packets out of one hop. Whether that was all that was in it.
     fn drain_hop(&mut self, at: usize, left: &mut u64) -> bool {
-        let hop = self.counters.max_ports();
         while *left > 0 {
             if self.out.hops.waits() && !self.out.hops.have_room() {
                 return false;
@@ -69,9 +150,10 @@ impl Worker {
                 self.begin_turn(at);
                 self.level.end_round();
             }
-            let before = self.counters.ports[hop].rx_packets.get();
+            let of_hop = self.rx[at].key.port;
+            let before = self.counters.port(of_hop).rx_packets.get();
             self.poll(at);
-            let taken = self.counters.ports[hop].rx_packets.get() - before;
+            let taken = self.counters.port(of_hop).rx_packets.get() - before;
             *left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
             self.finish();
             self.deliver_carried(at);
@@ -81,7 +163,7 @@ impl Worker {
     }
 
     /// Goes on with what the queue at `at` carries over until it is sent. Full queues are waited for no longer than ever.
-    pub(super) fn deliver_carried(&mut self, at: usize) {
+    fn deliver_carried(&mut self, at: usize) {
         while self.rx[at].account.carries() {
             self.now = self.clock();
             self.begin_turn(at);
@@ -96,32 +178,6 @@ impl Worker {
             self.counters.count_pool(&store::news());
         }
         self.spend(worked, last)
-    }
-
-    /// A round that leaves no burst behind that fits into a turn, for a caller that may not come back soon. Returns whether it
-    /// should come back at once.
-    pub(crate) fn whole_round(&mut self) -> bool {
-        let worked = self.round();
-        self.finish();
-        if !worked {
-            self.out.flush(self.now, Flush::Idle);
-        }
-        self.notify();
-        worked
-    }
-
-    /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
-    pub(crate) fn prepare_sleep(&mut self) -> bool {
-        self.notify();
-        // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
-        let sleeps = !self.orders.wait()
-            && !self.out.hops.are_dirty()
-            && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
-            && self.arm_all();
-        if sleeps {
-            self.falls_asleep();
-        }
-        sleeps
     }
 
     /// What becomes readable when this worker has to wake.

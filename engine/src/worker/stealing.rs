@@ -8,13 +8,12 @@
 //! nothing of others: that is what the rules promise.
 
 use super::carried::Carried;
+use super::execution::Execution;
 use super::turns::Turn;
 use super::{Worker, received};
-use crate::command::Event;
-use crate::command::Retired;
+use crate::command::{Command, Event, Retired};
 use crate::counters::WorkerCounters;
 use crate::link::Link;
-use crate::rounds::Rounds;
 use crate::stall::{Served, Stall};
 use mem::ticks;
 use port::{BURST, Burst, Flush, PortFault, PortId, Tally};
@@ -39,7 +38,7 @@ pub(crate) struct Peer {
 
 /// What a worker knows of queues that are shared.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(crate) struct Sharing {
     /// Its place among the workers.
     me: usize,
     peers: Arc<[Peer]>,
@@ -50,60 +49,71 @@ pub(super) struct Shared {
     rang: u64,
 }
 
-impl Shared {
+impl Sharing {
     /// Whether the worker at that place takes bursts of others.
     fn steals(&self, at: usize) -> bool {
         !self.alone.get(at).copied().unwrap_or(false)
     }
 }
 
-/// A worker that steals.
-pub(crate) struct Stealing(pub(crate) Worker);
-
-impl Rounds for Stealing {
-    fn handle_commands(&mut self) -> bool {
-        self.0.handle_commands()
+impl Execution for Sharing {
+    fn round(worker: &mut Worker<Self>) -> bool {
+        worker.stealing_round()
     }
 
-    fn round(&mut self, last: &mut u64) -> bool {
-        let worked = self.0.stealing_round();
-        self.0.spend(worked, last)
+    fn sleep(worker: &mut Worker<Self>) -> bool {
+        worker.sleep_among_others()
     }
 
-    fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool {
-        self.0.may_sleep(rounds, idle)
+    fn obey(worker: &mut Worker<Self>, command: Command) {
+        match command {
+            Command::Share(stall) => worker.share(stall),
+            Command::Unshare(key) => worker.unshare(key),
+            Command::Meet(me, peers) => (worker.model.me, worker.model.peers) = (me, peers),
+            Command::LeaveAlone(alone) => worker.model.alone = alone,
+            _ => debug_assert!(false, "no hops begin or end here"),
+        }
     }
 
-    fn sleep(&mut self) -> bool {
-        self.0.sleep_among_others()
+    fn refresh(worker: &mut Worker<Self>, port: PortId) {
+        worker.refresh_shared(port);
+    }
+
+    fn forget(worker: &mut Worker<Self>, port: PortId) {
+        worker.forget_shared(port);
+    }
+
+    /// Of shared queues only the one that this worker had just then is lost.
+    fn fail(worker: &Worker<Self>) {
+        for stall in &worker.model.stalls {
+            worker.note_failure(stall);
+        }
     }
 }
 
 /// A worker's queues while it serves them. They are the worker's again afterwards, also if that panics.
 struct Lent<'a> {
     stalls: Vec<Arc<Stall>>,
-    worker: &'a mut Worker,
+    worker: &'a mut Worker<Sharing>,
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.worker.shared.stalls = std::mem::take(&mut self.stalls);
+        self.worker.model.stalls = std::mem::take(&mut self.stalls);
     }
 }
 
-impl Worker {
+impl Worker<Sharing> {
     /// Serves each queue of its own once, or one of somebody else's. Whether there was any packet.
-    pub(crate) fn stealing_round(&mut self) -> bool {
-        self.now = self.clock();
-        self.classifier.run_timers(self.now);
-        let mut lent = Lent { stalls: std::mem::take(&mut self.shared.stalls), worker: self };
+    fn stealing_round(&mut self) -> bool {
+        let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
-        let (me, mut worked) = (worker.shared.me, false);
+        let (me, mut worked) = (worker.model.me, false);
         for (at, stall) in stalls.iter().enumerate().filter(|(_, stall)| stall.home == me) {
             worked |= worker.serve(at, stall);
         }
         if !worked
-            && worker.shared.steals(me)
+            && worker.model.steals(me)
             && let Some(at) = fullest(stalls, me)
         {
             worked = worker.serve(at, &stalls[at]);
@@ -123,7 +133,7 @@ impl Worker {
     fn serve(&mut self, at: usize, stall: &Stall) -> bool {
         let Some(mut held) = stall.try_hold() else { return self.note_failure(stall) };
         let Some(served) = held.as_mut() else { return false };
-        served.account.served_by(self.shared.me, &self.level);
+        served.account.served_by(self.model.me, &self.level);
         if !served.account.is_free(&self.level) {
             match self.odd_turn(&mut served.account) {
                 Turn::Free => {}
@@ -144,7 +154,7 @@ impl Worker {
         self.counters.polls.add(1);
         stall.served(packets, tally.packets);
         if got {
-            self.counters.ports[stall.key.port.0 as usize].count_rx(&tally);
+            self.counters.port(stall.key.port).count_rx(&tally);
             self.counters.packets.add(tally.packets);
             self.counters.bursts.add(1);
             served.account.begin(&self.level);
@@ -164,13 +174,6 @@ impl Worker {
             self.wake_another();
         }
         got
-    }
-
-    /// As [`Worker::fail`]: of shared queues only the one that this worker had just then is lost.
-    pub(super) fn fail_shared(&self) {
-        for stall in &self.shared.stalls {
-            self.note_failure(stall);
-        }
     }
 
     /// The lock was not to be had: if a worker panicked with it, the port is told.
@@ -212,8 +215,8 @@ impl Worker {
 
     /// A port's shared queues take over its changed map, after whatever they carry over: the old memory must not stay in use.
     /// Every worker does this, so a queue that another one serves for long is left to that one.
-    pub(super) fn refresh_shared(&mut self, port: PortId) {
-        let mut lent = Lent { stalls: std::mem::take(&mut self.shared.stalls), worker: self };
+    fn refresh_shared(&mut self, port: PortId) {
+        let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
         for stall in stalls.iter().filter(|stall| stall.key.port == port) {
             let Some(mut held) = stall.hold(TURN_TIME) else { continue };
@@ -226,8 +229,8 @@ impl Worker {
     }
 
     /// As [`Worker::forget_output`], for shared queues.
-    pub(super) fn forget_shared(&mut self, port: PortId) {
-        for stall in &self.shared.stalls {
+    fn forget_shared(&mut self, port: PortId) {
+        for stall in &self.model.stalls {
             if let Some(served) = stall.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
                 served.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
             }
@@ -250,45 +253,35 @@ impl Worker {
     fn wake_another(&mut self) {
         let apart = (RING_APART as f64 * self.ticks_per_ns) as u64;
         let asleep = |(at, peer): &(usize, &Peer)| {
-            self.shared.steals(*at) && peer.counters.sleeping.load(Ordering::Relaxed)
+            self.model.steals(*at) && peer.counters.sleeping.load(Ordering::Relaxed)
         };
-        let Some((_, peer)) = self.shared.peers.iter().enumerate().find(asleep) else { return };
+        let Some((_, peer)) = self.model.peers.iter().enumerate().find(asleep) else { return };
         let now = ticks();
-        if now - self.shared.rang > apart {
+        if now - self.model.rang > apart {
             peer.link.bell.ring();
-            self.shared.rang = now;
+            self.model.rang = now;
         }
     }
 
-    /// Who it is, and who else there is.
-    pub(super) fn meet(&mut self, me: usize, peers: Arc<[Peer]>) {
-        (self.shared.me, self.shared.peers) = (me, peers);
-    }
-
-    /// Which workers have nothing to do with others' queues.
-    pub(super) fn leave_alone(&mut self, alone: Arc<[bool]>) {
-        self.shared.alone = alone;
-    }
-
     /// A queue that it may serve from now on.
-    pub(super) fn share(&mut self, stall: Arc<Stall>) {
-        if stall.home == self.shared.me {
+    fn share(&mut self, stall: Arc<Stall>) {
+        if stall.home == self.model.me {
             self.sleeper.watch(stall.kick());
             if let Some(served) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
                 served.queue.disarm();
             }
         }
-        self.shared.stalls.push(stall);
+        self.model.stalls.push(stall);
         self.count_own();
     }
 
     /// A queue that it must not touch any more.
-    pub(super) fn unshare(&mut self, key: crate::command::QueueKey) {
-        let gone: Vec<_> = self.shared.stalls.extract_if(.., |stall| stall.key == key).collect();
+    fn unshare(&mut self, key: crate::command::QueueKey) {
+        let gone: Vec<_> = self.model.stalls.extract_if(.., |stall| stall.key == key).collect();
         for stall in gone {
             // The last worker that forgets the queue leaves nothing carried over in it.
             self.end_stall(&stall);
-            if stall.home == self.shared.me {
+            if stall.home == self.model.me {
                 self.sleeper.forget(stall.kick());
             }
         }
@@ -301,7 +294,7 @@ impl Worker {
     }
 
     fn own(&self) -> impl Iterator<Item = &Arc<Stall>> {
-        self.shared.stalls.iter().filter(|stall| stall.home == self.shared.me)
+        self.model.stalls.iter().filter(|stall| stall.home == self.model.me)
     }
 
     /// Sleeps until a kick, a command or somebody who has too much to do. Whether it slept.

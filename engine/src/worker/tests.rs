@@ -9,7 +9,8 @@ use crate::link::Bell;
 use mem::{Map, Region};
 use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
 use port::{
-    Capabilities, Context, DropReason, EditId, Offload, Pipeline, Segmentation, Token, TxQueue, Verdicts,
+    Capabilities, Context, DropReason, EditId, Offload, Pipeline, PortId, Segmentation, Token, TxQueue,
+    Verdicts,
 };
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
@@ -202,14 +203,13 @@ impl Bench {
             kernel: Choice::Portable,
             ticks_per_ns: TICKS,
             start: ticks(),
-            max_ports: PORTS,
+            numbers: PORTS,
             workers: 1,
             spread: Spread::default(),
-            hops: Hops::new(Choice::Portable, PORTS, false, false),
-            debts: None,
+            hops: Hops::new(Choice::Portable, PORTS, false),
         };
         let config = WorkerConfig { queue_full: full, ..WorkerConfig::default() };
-        let mut bench = Self { worker: Worker::new(config, parts), outputs: Vec::new() };
+        let mut bench = Self { worker: Worker::new(config, parts, Alone), outputs: Vec::new() };
         (0..outputs + 2).for_each(|port| bench.output(port, capabilities));
         bench
     }

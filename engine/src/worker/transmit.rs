@@ -61,8 +61,8 @@ impl Transmit {
     pub(super) fn new(config: &WorkerConfig, parts: TransmitParts) -> Self {
         let may_wait = config.queue_full == QueueFull::Wait;
         Self {
-            tx: (0..parts.max_ports).map(|_| TxSlots::default()).collect(),
-            dirty: Vec::with_capacity(parts.max_ports),
+            tx: (0..parts.numbers).map(|_| TxSlots::default()).collect(),
+            dirty: Vec::with_capacity(parts.numbers),
             keeping: Vec::new(),
             hops: parts.hops,
             counters: parts.counters,
@@ -86,7 +86,7 @@ impl Transmit {
     /// Sends what `verdicts` say of `burst`. Returns whether nothing is left; otherwise `rests` has it.
     #[inline]
     pub(super) fn send_all(&mut self, burst: &mut Burst, verdicts: &Verdicts, from: QueueKey) -> bool {
-        let counters = &self.counters.ports[usize::from(from.port.0)];
+        let counters = &self.counters.port(from.port);
         if verdicts.replicated() > 0 {
             counters.replicated.add(verdicts.replicated());
         }
@@ -153,7 +153,7 @@ impl Transmit {
                 Err(reason) => lost.drop(reason, 1),
             }
         }
-        self.counters.ports[usize::from(to.0)].count_drops(&lost);
+        self.counters.port(to).count_drops(&lost);
         self.spent += made.len() as u64 * work::EDIT;
         let n = made.len();
         let is_done = self.send(&mut made, from, to, &PLACES[..n]);
@@ -189,9 +189,13 @@ impl Transmit {
 
     /// What each packet has to be expected to cost behind the first hop beyond that. It is not charged, because it will be
     /// as a debt, but keeps the hop short.
-    #[inline(always)]
-    pub(super) fn price_behind(&self) -> u64 {
-        if self.hops.spreads() { self.price } else { 0 }
+    pub(super) fn price_behind(&self, to: PortId) -> u64 {
+        if self.is_hop(to) { self.price } else { 0 }
+    }
+
+    /// Whether packets leave by a hop that is all that is known of their way.
+    fn is_hop(&self, to: PortId) -> bool {
+        usize::from(to.0) >= self.counters.max_ports()
     }
 
     /// Whether every queue of an output takes packets that leave so much to be done.
@@ -230,13 +234,14 @@ impl Transmit {
         let route = Route { from: from.port, pair: from.pair, to };
         let mut tally = Tally::default();
         let segments = self.cost_behind(burst, picks);
-        let work = segments + self.price_behind() * picks.len() as u64;
+        let work = segments + self.price_behind(to) * picks.len() as u64;
         if !self.hops.send((burst, picks), (route, self.alone), work, &mut tally) {
             tally.drop(DropReason::PortDown, picks.len() as u64);
         }
         self.spent += cost_of(burst, picks) + segments;
-        let pays = if self.hops.spreads() { from.port } else { to };
-        self.counters.ports[usize::from(pays.0)].count_drops(&tally);
+        // The port that packets came in by pays where their way is not known yet.
+        let pays = if self.is_hop(to) { from.port } else { to };
+        self.counters.port(pays).count_drops(&tally);
         true
     }
 
@@ -297,7 +302,7 @@ impl Transmit {
             }
         };
         self.spent += work::sending(tally.packets, tally.bytes) + tally.work;
-        self.counters.ports[usize::from(to.0)].count_tx(&tally);
+        self.counters.port(to).count_tx(&tally);
         is_done
     }
 
@@ -377,7 +382,7 @@ impl Transmit {
             while let Some(slot) = self.tx[usize::from(to.0)].queues.get_mut(at) {
                 let mut tally = Tally::default();
                 let sent = slot.queue.flush(now, due, &mut tally);
-                self.counters.ports[usize::from(to.0)].count_tx(&tally);
+                self.counters.port(to).count_tx(&tally);
                 match sent {
                     Ok(sent) => {
                         self.mark(to, sent);
@@ -403,7 +408,7 @@ impl Transmit {
         // A queue that breaks now has counted its packets and is on its way out as it is.
         let sent = queue.flush(now, Flush::All, &mut tally).unwrap_or(false);
         queue.abandon(&mut tally);
-        self.counters.ports[usize::from(port.0)].count_tx(&tally);
+        self.counters.port(port).count_tx(&tally);
         if sent {
             fence(Ordering::SeqCst);
             queue.notify();
@@ -452,7 +457,7 @@ pub(super) struct TransmitParts {
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<WorkerCounters>,
     pub(super) kernel: Choice,
-    pub(super) max_ports: usize,
+    pub(super) numbers: usize,
     pub(super) workers: usize,
     pub(super) spread: port::Spread,
     pub(super) hops: Hops,

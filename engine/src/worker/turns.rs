@@ -6,6 +6,7 @@
 
 use super::account::Account;
 use super::carried::{Carried, Rest};
+use super::execution::Execution;
 use super::{Worker, complete, received};
 use crate::command::QueueKey;
 use crate::config::QueueFull;
@@ -21,7 +22,7 @@ pub(super) enum Turn {
     Sent(Box<Carried>),
 }
 
-impl Worker {
+impl<M: Execution> Worker<M> {
     /// The turn of a queue that is ahead of others, or has something carried over.
     #[cold]
     pub(super) fn odd_turn(&mut self, account: &mut Account) -> Turn {
@@ -97,7 +98,7 @@ impl Worker {
             if is_done {
                 carried.price = (carried.owed + waited) / packets;
             }
-            self.owe(carried.from.port, units, carried.price);
+            self.model.owe(carried.from.port, units, carried.price);
         }
         if is_done {
             account.finished(carried.burst.len(), carried.cost);
@@ -156,7 +157,7 @@ impl Worker {
 }
 
 /// The same for a queue that this worker has to itself, by its place.
-impl Worker {
+impl<M: Execution> Worker<M> {
     /// The same for the queue at `at`. Whether it may take a burst.
     #[cold]
     pub(super) fn begin_turn(&mut self, at: usize) -> bool {
