@@ -1,7 +1,7 @@
 //! Packets that outlive their burst.
 //!
 //! A program that works on packets after their burst was completed (a TCP stack, reassembly, a scheduler) retains them
-//! ([`Burst::retain`]). Where the memory is the port's own (virtio-user, AF_XDP, TAP), the packet stays where it lies and its
+//! ([`Burst::retain`]). Where the memory is the port's own (virtio-user, AF_XDP, TAP, a memif client), the packet stays where it lies and its
 //! buffers go back to their queue when the last handle is dropped, on whichever thread. Memory of a guest or a peer is copied
 //! into buffers of a pool, so that a slow program never holds a guest's buffers. At most half of a queue's buffers are lent;
 //! packets beyond are copied as well. The head is always copied.

@@ -5,11 +5,13 @@
 mod hand;
 
 use hand::{burst_of, frame, receive, send};
+use mem::copy::Portable;
 use port::memif::{Memif, Options, Secret};
 use port::vhost_user::fake::FakeEngine;
-use port::{DropReason, PortControl, PortFault, PortState, RxQueue, TxQueue};
+use port::{DropReason, PortControl, PortFault, PortState, Retainer, RxQueue, TxQueue};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -359,4 +361,42 @@ fn a_worker_that_hangs_keeps_a_connection_from_running() {
     (0..3).for_each(|_| joined.settle());
     assert_eq!(joined.sides[0].port.status().last_fault, Some(PortFault::WorkerHung(0)));
     assert!(joined.sides[1].engine.rx.is_empty(), "nobody was told that its rings are served");
+}
+
+/// A program that holds packets keeps the ring going: of a client's buffers half stay, and a server's port holds none of the
+/// client's.
+#[test]
+fn retained_packets_outlive_their_burst_and_a_client_lends_its_other_buffers() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut joined = Joined::alike(&dir.path().join("s"), options());
+    let (mut retainer, mut kept, mut lent) = (Retainer::new(4096).unwrap(), VecDeque::new(), [0, 0]);
+    for lap in 0..400 {
+        // Short ones, and one in several buffers.
+        let frames: Vec<_> =
+            (0..8).map(|k| frame(if k == 5 { 6000 } else { 200 + 100 * k }, lap + k)).collect();
+        for to in [0, 1] {
+            let [server, client] = &mut joined.sides;
+            let (tx, rx) = if to == 1 { (server.tx(0), client.rx(0)) } else { (client.tx(0), server.rx(0)) };
+            assert_eq!(send(tx, &burst_of(&frames)).unwrap().0, 8, "lap {lap}");
+            let mut taken = 0;
+            while taken < 8 {
+                let (mut burst, _) = receive(rx).unwrap();
+                for i in 0..burst.len() {
+                    let packet = burst.retain::<Portable>(i, &mut retainer).unwrap();
+                    lent[to] += usize::from(packet.is_lent());
+                    kept.push_back((packet, frames[taken].clone()));
+                    taken += 1;
+                }
+                rx.complete(burst.tokens());
+            }
+        }
+        // Not in the order in which they came.
+        while kept.len() > 100 {
+            let (packet, frame) = kept.swap_remove_back(lap * 7 % 50).unwrap();
+            let mut bytes = vec![0; packet.len()];
+            packet.copy_to(&mut bytes);
+            assert!(bytes == frame, "lap {lap}");
+        }
+    }
+    assert!(lent[0] == 0 && lent[1] > 1000, "{lent:?}");
 }

@@ -1,12 +1,16 @@
 //! Where frames lie, as either end finds it.
 //!
 //! A server reads from each descriptor where the client's buffer is, and every such place is judged. A client made the
-//! buffers: each belongs to its entry for ever, so only lengths and flags are read. In both cases a buffer is a segment
+//! buffers and knows which one is in each entry, so only lengths and flags are read: to send each belongs to its entry for ever,
+//! and a receiver puts those that came back first into the entries that it lends next. In both cases a buffer is a segment
 //! of one map that stays as it is for as long as the connection does.
 
 use super::RingFault;
 use super::ring::{Client, End, Ring, Server, Word};
+use crate::retain::Lender;
+use crate::{BURST, Burst};
 use mem::{Map, Seg, Translator};
+use ring::Token;
 use std::sync::Arc;
 
 /// Addresses of a map that each region has for itself: offsets have 32 bits.
@@ -43,8 +47,11 @@ pub(super) trait Buffers: Send + 'static {
     /// Which end this is.
     type End: End;
 
-    /// The map that every buffer lies in.
-    fn map(&self) -> &Arc<Map>;
+    /// Most buffers of one frame that is received.
+    const MOST_PIECES: usize;
+
+    /// Keeps the memory of received frames mapped for `burst`.
+    fn pin(&self, burst: &mut Burst);
 
     /// Whether the file behind a buffer was cut.
     fn is_lost(&mut self) -> bool;
@@ -55,8 +62,15 @@ pub(super) trait Buffers: Send + 'static {
     /// The buffer of entry `at`, to be filled.
     fn to_fill(&mut self, ring: &Ring, at: u16) -> Result<Place, RingFault>;
 
-    /// Makes entry `at` ready to be lent again.
-    fn lend(&self, ring: &Ring, at: u16);
+    /// What gives back the buffer of entry `at`.
+    fn token(&self, ring: &Ring, at: u16) -> Token;
+
+    /// The same for the buffers of a frame in `slots` entries, which `burst` has room for; those that a token cannot name
+    /// are `burst`'s already.
+    fn chain_token(&self, ring: &Ring, at: u16, slots: u16, burst: &mut Burst) -> Token;
+
+    /// Makes entries from `done` on ready with buffers that came back. Returns the first entry that is not.
+    fn give_back(&mut self, ring: &Ring, done: u16, buffers: &[Token]) -> u16;
 
     /// Says what is in entry `at`.
     fn describe(ring: &Ring, at: u16, word: Word);
@@ -83,9 +97,11 @@ impl Borrowed {
 impl Buffers for Borrowed {
     type End = Server;
 
+    const MOST_PIECES: usize = 128;
+
     #[inline(always)]
-    fn map(&self) -> &Arc<Map> {
-        self.0.map()
+    fn pin(&self, burst: &mut Burst) {
+        burst.pin(self.0.map());
     }
 
     #[inline(always)]
@@ -104,9 +120,21 @@ impl Buffers for Borrowed {
         Ok(Place { room, region: word.region() })
     }
 
+    /// Buffers go back in order, so their number is all that counts.
+    #[inline(always)]
+    fn token(&self, _: &Ring, _: u16) -> Token {
+        Token { id: 0, slots: 1 }
+    }
+
+    fn chain_token(&self, _: &Ring, _: u16, slots: u16, _: &mut Burst) -> Token {
+        Token { id: 0, slots }
+    }
+
     /// The client says where its next frame is.
     #[inline(always)]
-    fn lend(&self, _: &Ring, _: u16) {}
+    fn give_back(&mut self, _: &Ring, done: u16, buffers: &[Token]) -> u16 {
+        buffers.iter().fold(done, |done, token| done.wrapping_add(token.slots))
+    }
 
     /// The client wrote the room into this word, so it never says already what it must.
     #[inline(always)]
@@ -115,13 +143,43 @@ impl Buffers for Borrowed {
     }
 }
 
+/// How buffers of our own lie: the first one's place in its region, bytes to the next one, and bytes of each.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    first: u32,
+    stride: u32,
+    room: u32,
+}
+
+impl Row {
+    /// Says that buffer `id` is in entry `at`, with all of its room.
+    fn describe(self, ring: &Ring, at: u16, id: u16) {
+        ring.set_offset(at, self.first + u32::from(id) * self.stride);
+        ring.set_word(at, Word::new(0, self.room));
+    }
+
+    /// Lends buffer `id` in entry `at`.
+    #[inline(always)]
+    fn lend(self, held: &mut [u16], ring: &Ring, at: u16, id: u16) {
+        let held = &mut held[usize::from(ring.slot(at))];
+        if *held == id {
+            // The server wrote a frame's length where it looks for the room.
+            return ring.set_word(at, Word::new(0, self.room));
+        }
+        *held = id;
+        self.describe(ring, at, id);
+    }
+}
+
 /// Buffers of our own, in a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     whole: Seg,
-    stride: u32,
-    room: u32,
+    row: Row,
     map: Arc<Map>,
+    /// By entry, the buffer that is in it. Private: the peer can write descriptors.
+    held: Box<[u16]>,
+    lender: Lender,
 }
 
 impl Own {
@@ -130,26 +188,40 @@ impl Own {
         room.next_multiple_of(64) + 128
     }
 
-    /// As many buffers as `whole` has room for.
-    pub(super) fn new(map: &Arc<Map>, whole: Option<Seg>, room: u32) -> Result<Self, RingFault> {
-        Ok(Self { whole: whole.ok_or(RingFault::Place)?, stride: Self::stride(room), room, map: map.clone() })
+    /// As many buffers as `whole` has room for, up to one for each of `ring`'s entries. `whole` begins at byte `first` of its
+    /// region.
+    pub(super) fn new(
+        map: &Arc<Map>,
+        ring: &Ring,
+        (whole, first): (Option<Seg>, u32),
+        room: u32,
+    ) -> Result<Self, RingFault> {
+        let (whole, row) = (whole.ok_or(RingFault::Place)?, Row { first, stride: Self::stride(room), room });
+        let lender = Lender::new(whole, row.stride as usize, ring.size().into());
+        (0..ring.size()).for_each(|slot| row.describe(ring, slot, slot));
+        Ok(Self { whole, row, map: map.clone(), held: (0..ring.size()).collect(), lender })
+    }
+
+    #[inline(always)]
+    fn held(&self, ring: &Ring, at: u16) -> u16 {
+        self.held[usize::from(ring.slot(at))]
     }
 
     /// Bytes of one buffer.
     pub(super) fn room(&self) -> u32 {
-        self.room
+        self.row.room
     }
 
     /// All of the buffer of entry `at`.
     pub(super) fn whole(&self, ring: &Ring, at: u16) -> Seg {
-        self.part(ring.slot(at), self.room)
+        self.part(self.held(ring, at), self.row.room)
     }
 
-    /// The first `len` bytes of buffer `slot`; nothing where they lie outside, which slots of the ring and lengths up to
-    /// the room never do.
+    /// The first `len` bytes of buffer `id`; nothing where they lie outside, which our buffers and lengths up to the room never
+    /// do.
     #[inline(always)]
-    fn part(&self, slot: u16, len: u32) -> Seg {
-        let at = usize::from(slot) * self.stride as usize;
+    fn part(&self, id: u16, len: u32) -> Seg {
+        let at = usize::from(id) * self.row.stride as usize;
         self.whole.slice(at, len as usize).unwrap_or(Seg::EMPTY)
     }
 }
@@ -157,9 +229,12 @@ impl Own {
 impl Buffers for Own {
     type End = Client;
 
+    /// Each buffer has a token.
+    const MOST_PIECES: usize = BURST;
+
     #[inline(always)]
-    fn map(&self) -> &Arc<Map> {
-        &self.map
+    fn pin(&self, burst: &mut Burst) {
+        burst.pin_own(&self.map, &self.lender);
     }
 
     /// Nobody can cut a sealed file.
@@ -171,21 +246,39 @@ impl Buffers for Own {
     #[inline(always)]
     fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, Seg), RingFault> {
         let word = ring.word(at);
-        if word.len() > self.room {
-            return Err(RingFault::Length { len: word.len(), room: self.room });
+        if word.len() > self.row.room {
+            return Err(RingFault::Length { len: word.len(), room: self.row.room });
         }
-        Ok((word, self.part(ring.slot(at), word.len())))
+        Ok((word, self.part(self.held(ring, at), word.len())))
     }
 
     #[inline(always)]
     fn to_fill(&mut self, ring: &Ring, at: u16) -> Result<Place, RingFault> {
-        Ok(Place { room: self.part(ring.slot(at), self.room), region: 0 })
+        Ok(Place { room: self.whole(ring, at), region: 0 })
     }
 
-    /// The server wrote a frame's length where it looks for the room.
     #[inline(always)]
-    fn lend(&self, ring: &Ring, at: u16) {
-        ring.set_word(at, Word::new(0, self.room));
+    fn token(&self, ring: &Ring, at: u16) -> Token {
+        Token { id: self.held(ring, at), slots: 1 }
+    }
+
+    fn chain_token(&self, ring: &Ring, at: u16, slots: u16, burst: &mut Burst) -> Token {
+        (1..slots).for_each(|k| burst.give_back(self.token(ring, at.wrapping_add(k))));
+        self.token(ring, at)
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, ring: &Ring, mut done: u16, buffers: &[Token]) -> u16 {
+        let Self { row, held, lender, .. } = self;
+        let mut lend = |id| {
+            row.lend(held, ring, done, id);
+            done = done.wrapping_add(1);
+        };
+        for token in buffers {
+            lend(token.id);
+        }
+        lender.collect(lend);
+        done
     }
 
     /// Nobody but us writes these descriptors, so one that says already what it must stays where it is, in both caches.

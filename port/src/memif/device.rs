@@ -5,7 +5,7 @@ use super::RingFault;
 use super::buffers::Own;
 use super::message::AddRing;
 use super::queue::Queue;
-use super::ring::{Ring, Word};
+use super::ring::Ring;
 use crate::PortFault;
 use crate::memory::Memory;
 use rustix::event::{EventfdFlags, eventfd};
@@ -102,12 +102,8 @@ fn queue(memory: &Memory, shape: Shape, number: u32) -> Result<Queue<Own>, PortF
     let part = |at: u64, len: u32| memory.map.by_user(Memory::user(at), len);
     let ring = Ring::new(&memory.map, part(ring_at, Ring::bytes(shape.log2)), shape.log2)?;
     let whole = u32::try_from(shape.buffer_bytes()).ok().and_then(|len| part(buffers_at, len));
-    let buffers = Own::new(&memory.map, whole, shape.buffer_size)?;
     let first = u32::try_from(buffers_at).map_err(|_| RingFault::Place)?;
-    for slot in 0..ring.size() {
-        ring.set_word(slot, Word::new(0, buffers.room()));
-        ring.set_offset(slot, first + u32::from(slot) * Own::stride(shape.buffer_size));
-    }
+    let buffers = Own::new(&memory.map, &ring, (whole, first), shape.buffer_size)?;
     ring.lay_out();
     Ok(Queue { ring, buffers, wake: event()? })
 }
@@ -119,7 +115,7 @@ fn event() -> Result<Arc<OwnedFd>, PortFault> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::buffers::Buffers;
+    use super::super::ring::Word;
     use super::*;
 
     #[test]
@@ -138,7 +134,6 @@ mod tests {
                 places.push((u64::from(queue.ring.offset(slot)), 200));
             }
             assert!(queue.ring.has_cookie());
-            assert!(Arc::ptr_eq(queue.ring.map(), queue.buffers.map()));
         }
         places.sort_unstable();
         assert!(places.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));

@@ -1,11 +1,12 @@
 //! A memif port's receive ring, as the switch receives from it.
 //!
 //! A frame stays in the buffer in which it came until its burst is completed; then one store of our index gives all of
-//! the burst's buffers back. Descriptors are read once, judged, and found to lie inside the memory. Only the sender is
+//! the burst's buffers back. Of a client's own buffers those of retained packets stay out longer: the others go into the entries
+//! that are next, so fewer entries are lent meanwhile. Descriptors are read once, judged, and found to lie inside the memory. Only the sender is
 //! ever woken for frames; nobody is told of buffers that came back, because the protocol has no way to.
 
 use super::RingFault;
-use super::buffers::Buffers;
+use super::buffers::{Borrowed, Buffers};
 use super::queue::Queue;
 use super::ring::{End, Ring};
 use crate::eventfd;
@@ -19,8 +20,6 @@ use std::sync::Arc;
 const SHORTEST: usize = 14;
 /// Longest frame: 64 KiB, the largest that any offload makes.
 const LONGEST: usize = 65_550;
-/// Most buffers of one frame.
-const MOST_PIECES: usize = 128;
 /// Descriptors of a line.
 const LINE: u16 = 4;
 
@@ -75,7 +74,7 @@ impl<B: Buffers> Rx<B> {
         if waiting == 0 {
             return Ok(());
         }
-        burst.pin(self.buffers.map());
+        self.buffers.pin(burst);
         let mut at = self.at;
         let end = at.wrapping_add(waiting.min(burst.room() as u16));
         while at != end {
@@ -87,14 +86,14 @@ impl<B: Buffers> Rx<B> {
                 return self.take_chain(at, burst, tally);
             }
             frame.prefetch_read(0);
+            let (token, len) = (self.buffers.token(&self.ring, at), frame.len());
             at = at.wrapping_add(1);
-            let len = frame.len();
             tally.packets += 1;
             tally.bytes += len as u64;
             if (SHORTEST..=LONGEST).contains(&len) {
-                burst.push(ONE, frame);
+                burst.push(token, frame);
             } else {
-                lose(len, ONE, burst, tally);
+                lose(len, token, burst, tally);
             }
         }
         self.at = at;
@@ -115,14 +114,14 @@ impl<B: Buffers> Rx<B> {
         if !burst.has_chain_room() {
             return Ok(());
         }
-        let (mut pieces, mut n, mut len) = ([Seg::EMPTY; MOST_PIECES], 0, 0);
+        let (mut pieces, mut n, mut len) = ([Seg::EMPTY; Borrowed::MOST_PIECES], 0, 0);
         let mut slots = 0;
         loop {
             if at.wrapping_add(slots) == self.seen {
                 return Err(RingFault::Unfinished);
             }
-            if usize::from(slots) == MOST_PIECES {
-                return Err(RingFault::ChainTooLong(MOST_PIECES));
+            if usize::from(slots) == B::MOST_PIECES {
+                return Err(RingFault::ChainTooLong(B::MOST_PIECES));
             }
             let (word, piece) = self.buffers.received(&self.ring, at.wrapping_add(slots))?;
             slots += 1;
@@ -135,8 +134,11 @@ impl<B: Buffers> Rx<B> {
                 break;
             }
         }
+        if B::End::LENDS && usize::from(slots) > burst.buffer_room() {
+            return Ok(());
+        }
         self.at = at.wrapping_add(slots);
-        let token = Token { id: 0, slots };
+        let token = self.buffers.chain_token(&self.ring, at, slots, burst);
         tally.work += u64::from(slots) * work::DESCRIPTOR;
         tally.packets += 1;
         tally.bytes += len as u64;
@@ -148,9 +150,6 @@ impl<B: Buffers> Rx<B> {
         Ok(())
     }
 }
-
-/// What gives one entry back: buffers go back in order, so their number is all that counts.
-const ONE: Token = Token { id: 0, slots: 1 };
 
 /// Counts a frame that cannot be carried; its buffers go back with the burst.
 #[cold]
@@ -182,12 +181,7 @@ impl<B: Buffers> RxQueue for Rx<B> {
     }
 
     fn complete(&mut self, buffers: &[Token]) {
-        let slots = buffers.iter().fold(0u16, |sum, token| sum.wrapping_add(token.slots));
-        let end = self.done.wrapping_add(slots);
-        while self.done != end {
-            self.buffers.lend(&self.ring, self.done);
-            self.done = self.done.wrapping_add(1);
-        }
+        self.done = self.buffers.give_back(&self.ring, self.done, buffers);
         self.publish();
     }
 
