@@ -61,6 +61,23 @@ fn a_packet_leaves_by_one_port_in_every_form_and_order_whatever_room_there_is() 
 }
 
 #[test]
+fn no_memory_stays_mapped_for_packets_that_were_edited() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    bench.worker.handle(Command::Judge(Box::new(Tagged)));
+    let source = Source::new(&tcp(), (1000, 200), Offload::NONE);
+    let (memory, given) = (Arc::downgrade(&source.memory), source.state.clone());
+    bench.worker.handle(Command::StartRx(key(0), Serial(0), Box::new(source)));
+    while given.lock().unwrap().completed < 200 {
+        bench.worker.round();
+    }
+    assert!(bench.outputs[1].lock().unwrap().packets == 200 && memory.strong_count() > 0);
+    bench.worker.handle(Command::StopRx(key(0)));
+    // Control drops the queue; no burst of the worker holds its memory.
+    drop(bench.worker.link.retired());
+    assert_eq!(memory.strong_count(), 0);
+}
+
+#[test]
 fn segments_are_made_of_the_packet_as_it_was_edited() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     bench.worker.handle(Command::Judge(Box::new(Tagged)));
