@@ -15,7 +15,8 @@ use crate::retain::Lender;
 use crate::work::{self, RECEIVE_PIECES};
 use crate::{Capabilities, Offload};
 use cargo::Cargo;
-use mem::copy::{Kernel, heads};
+use mem::copy::{Kernel, Lines, heads};
+use mem::line::LINE;
 use mem::pool::Buffer;
 use mem::{Map, Seg, Wide};
 use meta::Meta;
@@ -173,6 +174,17 @@ impl std::fmt::Debug for Burst {
             .field("source", &self.source)
             .finish_non_exhaustive()
     }
+}
+
+/// Zero just where the two are equal. Without a branch, as several are asked for at once.
+#[inline(always)]
+fn difference<const N: usize>(a: &[u8; N], b: &[u8; N]) -> u64 {
+    let word = |bytes: &[u8; N], at: usize| {
+        bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_ne_bytes(*word))
+    };
+    let part = |at: usize| word(a, at) ^ word(b, at);
+    const { assert!(N >= 8 && N <= 24) };
+    part(0) | part(N - 8) | if N > 16 { part(8) } else { 0 }
 }
 
 impl Default for Burst {
@@ -610,15 +622,24 @@ impl Burst {
             (0..n).for_each(|i| self.load_head::<K>(i));
             return self.judge_heads();
         }
+        let lens = &self.len[..n];
+        // Maximum and minimum take several instructions of the oldest vector sets, these one or two..
+        let fit = |longest: u32| lens.iter().fold(0, |all, len| all | len.wrapping_sub(1)) < longest;
+        let exceed = |most: i32| lens.iter().fold(-1, |all, len| all & (most - len.cast_signed())) < 0;
+        let lines = match fit(LINE as u32) {
+            true => Lines::One,
+            false if exceed(LINE as i32) => Lines::Two,
+            false => Lines::Own,
+        };
         // SAFETY: the segments belong to the map pinned for this source, and all of them were wide.
-        unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n]) };
+        unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n], lines) };
         self.start[..n].fill(HEADROOM as u16);
         self.heads = Heads::InPlace;
-        if self.len[..n].iter().fold(0, |all, len| all | len) < HEAD as u32 {
+        if lines == Lines::One || fit(HEAD as u32 - 1) {
             self.heads = Heads::Whole;
-            return self.head[..n].iter_mut().zip(&self.len).for_each(|(head, len)| *head = *len as u16);
+            return self.head[..n].iter_mut().zip(lens).for_each(|(head, len)| *head = *len as u16);
         }
-        if self.len[..n].iter().fold(u32::MAX, |min, len| min.min(*len)) >= HEAD as u32 {
+        if lines == Lines::Two && exceed(HEAD as i32 - 1) {
             self.head[..n].fill(HEAD as u16);
             for rest in &mut self.rest[..n] {
                 // SAFETY: each packet lies in this one segment, and the shortest has so many bytes.
@@ -731,8 +752,13 @@ impl Burst {
             return (0..self.n).take_while(|i| self.first(*i) == Some(bytes)).count();
         }
         // Every frame has an Ethernet header, and all heads are where they were loaded.
-        let is_alike = |slot: &[u8; SLOT]| slot[HEADROOM..].first_chunk() == Some(bytes);
-        self.slots.0[..self.n].iter().position(|slot| !is_alike(slot)).unwrap_or(self.n)
+        let slots = &self.slots.0[..self.n];
+        let differ =
+            |slot: &[u8; SLOT]| slot[HEADROOM..].first_chunk().map_or(1, |head| difference(head, bytes));
+        let (fours, _) = slots.as_chunks::<4>();
+        let are_alike = |four: &&[[u8; SLOT]; 4]| four.iter().fold(0, |all, slot| all | differ(slot)) == 0;
+        let sure = 4 * fours.iter().take_while(are_alike).count();
+        sure + slots[sure..].iter().take_while(|slot| differ(slot) == 0).count()
     }
 
     /// The private first bytes of packet `i`, to be changed for every output.

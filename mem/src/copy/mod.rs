@@ -37,6 +37,18 @@ pub trait Kernel: Copy + Default + Send + Sync + 'static {
     /// needs: [`supported`] names this kernel.
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize);
 
+    /// Copies the first `LINES` lines, one or two, of each of `n` segments to `dst` and every `stride` bytes behind it.
+    ///
+    /// # Safety
+    /// As [`Kernel::heads`].
+    #[inline(always)]
+    unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+        for i in 0..n {
+            // SAFETY: by contract.
+            unsafe { Self::copy(dst.add(i * stride), (*from.add(i)).as_ptr(), LINES * LINE) };
+        }
+    }
+
     /// Copies the first bytes of each of `n` segments to `dst` and every `stride` bytes behind it: 64 bytes of a segment
     /// of up to 64, else 128. What lies behind the end of a shorter segment is copied with it.
     ///
@@ -55,18 +67,36 @@ pub trait Kernel: Copy + Default + Send + Sync + 'static {
     }
 }
 
+/// Which lines of segments are heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// The first of each.
+    One,
+    /// The first two of each.
+    Two,
+    /// The first of a segment of up to 64 bytes, the first two of a longer one.
+    Own,
+}
+
 const _: () = assert!(MARGIN >= 2 * LINE);
 
-/// Copies the first bytes of every segment to the array of its number, from byte `at` on: 64 bytes of a segment of up to
-/// 64 bytes, else 128. What lies behind the end of a shorter segment is copied with it.
+/// Copies the first `lines` of every segment to the array of its number, from byte `at` on. What lies behind the end of a
+/// shorter segment is copied with it.
 ///
 /// # Safety
 /// The maps that made the segments are alive, and each segment comes from a [`crate::Wide`] one.
 #[inline(always)]
-pub unsafe fn heads<K: Kernel, const N: usize>(to: &mut [[u8; N]], at: usize, from: &[Seg]) {
+pub unsafe fn heads<K: Kernel, const N: usize>(to: &mut [[u8; N]], at: usize, from: &[Seg], lines: Lines) {
     assert!(at + 2 * LINE <= N && from.len() <= to.len());
     // SAFETY: the sources by contract, the destinations because 128 bytes from `at` on are inside each array.
-    unsafe { K::heads(to.as_mut_ptr().cast::<u8>().add(at), N, from.as_ptr(), from.len()) }
+    unsafe {
+        let dst = to.as_mut_ptr().cast::<u8>().add(at);
+        match lines {
+            Lines::One => K::lines::<1>(dst, N, from.as_ptr(), from.len()),
+            Lines::Two => K::lines::<2>(dst, N, from.as_ptr(), from.len()),
+            Lines::Own => K::heads(dst, N, from.as_ptr(), from.len()),
+        }
+    }
 }
 
 #[cfg(test)]

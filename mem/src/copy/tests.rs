@@ -44,13 +44,25 @@ fn every_kernel_copies_between_all_offsets_of_a_line() {
 fn every_kernel_copies_the_first_lines_of_all_segments() {
     let memory: Vec<u8> = (0..4096_u32).map(|i| (i * 7 + i / 251) as u8).collect();
     let region = crate::Region::of_bytes(memory.clone().into()).unwrap();
-    let lens = [14, 60, 64, 65, 128, 1514];
+    for lens in [[14, 60, 64, 65, 128, 1514], [14, 20, 59, 60, 63, 64], [65, 66, 100, 128, 1000, 1514]] {
+        copies_the_first_lines(&memory, &region, lens);
+    }
+}
+
+fn copies_the_first_lines(memory: &[u8], region: &crate::Region, lens: [u32; 6]) {
     let segs: Vec<Seg> = lens.iter().map(|&len| region.seg(u64::from(len) % 50, len).unwrap()).collect();
     for choice in supported() {
-        for n in 0..=segs.len() {
+        let cases = [
+            (Lines::Own, true),
+            (Lines::One, lens.iter().all(|len| *len <= 64)),
+            (Lines::Two, lens.iter().all(|len| *len > 64)),
+        ];
+        for (n, (lines, _)) in
+            (0..=segs.len()).flat_map(|n| cases.iter().filter(|case| case.1).map(move |case| (n, case)))
+        {
             let mut to = [[0xee; 150]; 6];
             // SAFETY: the region is alive and has 128 bytes behind the longest segment.
-            with_kernel!(choice, K => unsafe { heads::<K, 150>(&mut to, 3, &segs[..n]) });
+            with_kernel!(choice, K => unsafe { heads::<K, 150>(&mut to, 3, &segs[..n], *lines) });
             for (i, to) in to.iter().enumerate() {
                 let copied = if i >= n {
                     0

@@ -7,6 +7,7 @@
 use super::{Lines, by_lines, sse2};
 use crate::Seg;
 use crate::copy::{Kernel, small};
+use crate::line::LINE;
 use core::arch::asm;
 
 /// The registers that `vzeroupper` changes, and the options that all blocks here share.
@@ -48,6 +49,22 @@ impl Kernel for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+        // SAFETY: by contract; pairs begin at an even number from the end.
+        unsafe {
+            if !n.is_multiple_of(2) {
+                Self::copy(dst, (*from).as_ptr(), LINES * LINE);
+            }
+            let (dst, from) = (dst.add(n % 2 * stride), from.add(n % 2));
+            if n > 1 && LINES == 1 {
+                one_line(dst, stride, from, n / 2);
+            } else if n > 1 {
+                two_lines(dst, stride, from, n / 2);
+            }
+        }
+    }
+
+    #[inline(always)]
     unsafe fn heads(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
         if n == 0 {
             return;
@@ -77,6 +94,76 @@ impl Kernel for Avx2 {
                 stride = in(reg) stride, src = out(reg) _,
             );
         }
+    }
+}
+
+/// Copies the first line of each of `pairs` times two segments, at least one pair.
+///
+/// # Safety
+/// As [`Kernel::lines`].
+#[inline(always)]
+unsafe fn one_line(dst: *mut u8, stride: usize, from: *const Seg, pairs: usize) {
+    // SAFETY: by contract. A segment is its address and, behind 8 of its 16 bytes, its length.
+    unsafe {
+        wide_asm!(
+            "2:",
+            "mov {src}, [{from}]",
+            "mov {other}, [{from} + 16]",
+            "vmovdqu ymm0, [{src}]",
+            "vmovdqu ymm1, [{src} + 32]",
+            "vmovdqu ymm2, [{other}]",
+            "vmovdqu ymm3, [{other} + 32]",
+            "vmovdqu [{dst}], ymm0",
+            "vmovdqu [{dst} + 32], ymm1",
+            "vmovdqu [{dst} + {stride}], ymm2",
+            "vmovdqu [{dst} + {stride} + 32], ymm3",
+            "add {from}, 32",
+            "lea {dst}, [{dst} + 2 * {stride}]",
+            "cmp {from}, {end}",
+            "jne 2b",
+            "vzeroupper",
+            ; from = inout(reg) from => _, dst = inout(reg) dst => _, end = in(reg) from.add(2 * pairs),
+            stride = in(reg) stride, src = out(reg) _, other = out(reg) _,
+        );
+    }
+}
+
+/// The same for the first two lines of each.
+///
+/// # Safety
+/// As [`Kernel::lines`].
+#[inline(always)]
+unsafe fn two_lines(dst: *mut u8, stride: usize, from: *const Seg, pairs: usize) {
+    // SAFETY: as in `one_line`.
+    unsafe {
+        wide_asm!(
+            "2:",
+            "mov {src}, [{from}]",
+            "mov {other}, [{from} + 16]",
+            "vmovdqu ymm0, [{src}]",
+            "vmovdqu ymm1, [{src} + 32]",
+            "vmovdqu ymm2, [{src} + 64]",
+            "vmovdqu ymm3, [{src} + 96]",
+            "vmovdqu ymm4, [{other}]",
+            "vmovdqu ymm5, [{other} + 32]",
+            "vmovdqu ymm6, [{other} + 64]",
+            "vmovdqu ymm7, [{other} + 96]",
+            "vmovdqu [{dst}], ymm0",
+            "vmovdqu [{dst} + 32], ymm1",
+            "vmovdqu [{dst} + 64], ymm2",
+            "vmovdqu [{dst} + 96], ymm3",
+            "vmovdqu [{dst} + {stride}], ymm4",
+            "vmovdqu [{dst} + {stride} + 32], ymm5",
+            "vmovdqu [{dst} + {stride} + 64], ymm6",
+            "vmovdqu [{dst} + {stride} + 96], ymm7",
+            "add {from}, 32",
+            "lea {dst}, [{dst} + 2 * {stride}]",
+            "cmp {from}, {end}",
+            "jne 2b",
+            "vzeroupper",
+            ; from = inout(reg) from => _, dst = inout(reg) dst => _, end = in(reg) from.add(2 * pairs),
+            stride = in(reg) stride, src = out(reg) _, other = out(reg) _,
+        );
     }
 }
 
