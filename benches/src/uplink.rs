@@ -84,10 +84,10 @@ impl Uplink {
         let Self { near, far, sent, received, .. } = self;
         let (from, to) = if outwards { (near, far) } else { (far, near) };
         let (mut out, mut back) = (Tally::default(), Tally::default());
-        ensure!(send(from, sent, &mut out)? == BURST && out.dropped() == 0, "the ring is full");
+        ensure!(send(from, sent, &mut out)? == BURST && out.lost == 0, "the ring is full");
         received.begin(0);
         receive(to, received, &mut back)?;
-        ensure!(back.packets == BURST as u64 && back.dropped() == 0, "not every packet arrived");
+        ensure!(back.packets == BURST as u64 && back.lost == 0, "not every packet arrived");
         Ok(back.packets)
     }
 }

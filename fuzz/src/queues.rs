@@ -237,7 +237,7 @@ impl Play {
         let mut tally = Tally::default();
         self.burst.begin(0);
         let taken = self.rx[0].rx(&mut self.burst, &mut tally);
-        let (n, lost) = (self.burst.len(), tally.dropped() as usize);
+        let (n, lost) = (self.burst.len(), tally.lost as usize);
         assert_eq!(tally.packets as usize, n + lost, "what was taken is in the burst or counted as lost");
         self.burst.load_heads::<Portable>();
         self.send(script, n);
@@ -273,13 +273,13 @@ impl Play {
         let (n, mut tally) = (picks.len(), Tally::default());
         match tx.tx(burst, picks, &mut tally) {
             Ok(done) => {
-                let counted = tally.packets + tally.dropped();
+                let counted = tally.packets + tally.lost;
                 assert!(done <= n && counted == done as u64, "each pick that is done with is counted once");
                 true
             }
             Err(fault) => {
                 assert!(!fault.to_string().is_empty());
-                assert!(tally.packets + tally.dropped() <= n as u64, "the rest is the caller's to count");
+                assert!(tally.packets + tally.lost <= n as u64, "the rest is the caller's to count");
                 false
             }
         }

@@ -623,23 +623,26 @@ impl Burst {
             return self.judge_heads();
         }
         let lens = &self.len[..n];
-        // Maximum and minimum take several instructions of the oldest vector sets, these one or two..
-        let fit = |longest: u32| lens.iter().fold(0, |all, len| all | len.wrapping_sub(1)) < longest;
-        let exceed = |most: i32| lens.iter().fold(-1, |all, len| all & (most - len.cast_signed())) < 0;
-        let lines = match fit(LINE as u32) {
+        // Maximum and minimum take several instructions of the oldest vector sets, these one or two. `longest` is
+        // a power of two.
+        let fit = |longest: usize| lens.iter().fold(0, |all, len| all | len.wrapping_sub(1)) < longest as u32;
+        let exceed = |most: usize| {
+            lens.iter().fold(-1, |all, len| all & (most as u32).wrapping_sub(*len).cast_signed()) < 0
+        };
+        let lines = match fit(LINE) {
             true => Lines::One,
-            false if exceed(LINE as i32) => Lines::Two,
+            false if exceed(LINE) => Lines::Two,
             false => Lines::Own,
         };
         // SAFETY: the segments belong to the map pinned for this source, and all of them were wide.
         unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n], lines) };
         self.start[..n].fill(HEADROOM as u16);
         self.heads = Heads::InPlace;
-        if lines == Lines::One || fit(HEAD as u32 - 1) {
+        if lines == Lines::One || fit(HEAD) {
             self.heads = Heads::Whole;
             return self.head[..n].iter_mut().zip(lens).for_each(|(head, len)| *head = *len as u16);
         }
-        if lines == Lines::Two && exceed(HEAD as i32 - 1) {
+        if lines == Lines::Two && exceed(HEAD - 1) {
             self.head[..n].fill(HEAD as u16);
             for rest in &mut self.rest[..n] {
                 // SAFETY: each packet lies in this one segment, and the shortest has so many bytes.

@@ -157,7 +157,7 @@ fn punted(burst: &Burst, i: usize, context: &Context, reason: PuntReason) -> Pun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Edit, EditId, Edits, Notes, Now, Tally};
+    use crate::{Edit, EditId, Edits, Notes, Now};
 
     /// Packets are numbered by their last byte. At each stage a pipeline does something with every packet.
     struct Staged<F>(F);
@@ -213,7 +213,7 @@ mod tests {
             }
         }
         let left: usize = leaving.iter().map(Vec::len).sum();
-        let dropped = verdicts.dropped().map_or(0, Tally::dropped);
+        let dropped = verdicts.dropped().map_or(0, |dropped| dropped.lost);
         let out = left as u64 + dropped + verdicts.punted();
         assert_eq!(packets as u64 + verdicts.replicated(), out, "the sums agree");
         assert_eq!(verdicts.punted(), punts.len() as u64);

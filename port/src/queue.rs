@@ -23,6 +23,8 @@ pub struct Tally {
     /// Units of work beyond what packets and bytes cost ([`crate::work`]): descriptors, pieces, copies into the port's own
     /// memory.
     pub work: u64,
+    /// Packets lost, whatever the reason: most calls lose none, and need not look at each.
+    pub lost: u64,
     /// Packets lost, by [`DropReason`].
     pub drops: [u64; DropReason::COUNT],
 }
@@ -32,6 +34,7 @@ impl Tally {
     #[inline]
     pub fn drop(&mut self, reason: DropReason, n: u64) {
         self.drops[reason as usize] += n;
+        self.lost += n;
     }
 
     /// Units of work of a receive call that kept `kept` packets. Packets that it dropped cost as much as others do to be
@@ -39,11 +42,6 @@ impl Tally {
     #[inline(always)]
     pub fn work_of_receiving(&self, kept: usize) -> u64 {
         self.work + self.packets.saturating_sub(kept as u64) * work::RECEIVED
-    }
-
-    /// Packets lost, whatever the reason.
-    pub fn dropped(&self) -> u64 {
-        self.drops.iter().sum()
     }
 }
 

@@ -321,6 +321,7 @@ impl Verdicts {
             *sum += n;
         }
         self.dropped.packets += pass.dropped.packets;
+        self.dropped.lost += pass.dropped.lost;
         self.replicated += pass.replicated;
         self.punted += pass.punted;
         self.work += pass.work;
@@ -491,7 +492,7 @@ mod tests {
                 verdicts.finish(BURST);
                 prop_assert_eq!(leaving(&verdicts), wanted.clone());
                 let left: usize = wanted.iter().map(Vec::len).sum();
-                let dropped = verdicts.dropped().map_or(0, Tally::dropped);
+                let dropped = verdicts.dropped().map_or(0, |dropped| dropped.lost);
                 prop_assert_eq!(BURST as u64 + verdicts.replicated(), left as u64 + dropped);
             }
         }

@@ -138,7 +138,7 @@ proptest! {
         let mut got = 0;
         while got < frames.len() {
             let (burst, tally) = receive(rx.as_mut()).unwrap();
-            prop_assert_eq!((tally.packets as usize, tally.dropped()), (burst.len(), 0));
+            prop_assert_eq!((tally.packets as usize, tally.lost), (burst.len(), 0));
             prop_assert_ne!(burst.len(), 0);
             got += burst.len();
             prop_assert_eq!(send(tx.as_mut(), &burst).unwrap().0, burst.len());

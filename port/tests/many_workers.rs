@@ -36,7 +36,7 @@ fn work(who: usize, tx: &mut dyn TxQueue, left: &AtomicUsize) {
             done += tx.tx(&burst, &picks[done..], &mut tally).unwrap();
             std::thread::yield_now();
         }
-        assert_eq!((tally.packets, tally.dropped()), (n as u64, 0));
+        assert_eq!((tally.packets, tally.lost), (n as u64, 0));
         at += n;
     }
     left.fetch_sub(1, Ordering::SeqCst);

@@ -331,7 +331,7 @@ fn received(do_it: impl FnOnce(&Bench)) -> Result<Vec<usize>, PortFault> {
     bench.run();
     do_it(&bench);
     let (burst, tally) = receive(bench.engine.rx.get_mut(&0).unwrap().as_mut())?;
-    assert_eq!(tally.packets, burst.len() as u64 + tally.dropped());
+    assert_eq!(tally.packets, burst.len() as u64 + tally.lost);
     Ok((0..burst.len()).map(|i| burst.frame_len(i)).collect())
 }
 
@@ -460,7 +460,7 @@ fn looking_for_room_in_small_buffers_is_charged_and_a_ring_without_buffers_has_n
         assert!(tx.room(0) > 0);
         let (done, tally) =
             send(tx.as_mut(), &burst_of(&[frame(65, 0), frame(60, 0), frame(65, 0)])).unwrap();
-        assert_eq!((done, tally.packets, tally.dropped()), (3, 1, 2));
+        assert_eq!((done, tally.packets, tally.lost), (3, 1, 2));
         assert_eq!(tally.work, (63 + 59 + 63) * PIECE, "forked: {forked}");
     }
 }

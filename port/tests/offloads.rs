@@ -48,7 +48,7 @@ fn what_a_guest_leaves_to_be_done_comes_with_its_packet_however_it_lies() {
             offer(&mut guest, &layout, n as u64 * 8192, &bytes);
         }
         let (burst, tally) = receive(guest.rx().as_mut()).unwrap();
-        assert_eq!((burst.len(), tally.packets, tally.dropped()), (4, 4, 0));
+        assert_eq!((burst.len(), tally.packets, tally.lost), (4, 4, 0));
         let offloads: Vec<_> = (0..4).map(|i| burst.offload(i)).collect();
         assert_eq!(offloads, [Offload::NONE, cut(), Offload::with_checksum(20, 8), Offload::NONE]);
         assert_eq!(hand::read(&burst, 1), frame(LEN, 1), "the packet is as it was");

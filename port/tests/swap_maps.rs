@@ -112,7 +112,7 @@ fn what_one_worker_could_not_take_over_no_other_one_writes_to() {
             assert_eq!(send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap().0, 1);
             if features == Features::VERSION_1 {
                 let (_, tally) = send(tx.as_mut(), &burst_of(&[frame(60, 1)])).unwrap();
-                assert_eq!(tally.dropped(), 1, "the buffer is too small, and stays for a smaller frame");
+                assert_eq!(tally.lost, 1, "the buffer is too small, and stays for a smaller frame");
             }
             remove(&guest, NEW);
             assert_eq!(tx.refresh().unwrap_err(), outside);

@@ -49,7 +49,7 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Packet> {
     let mut all = vec![];
     loop {
         let (mut burst, tally) = receive(rx).unwrap();
-        assert_eq!((tally.packets, tally.dropped()), (burst.len() as u64, 0));
+        assert_eq!((tally.packets, tally.lost), (burst.len() as u64, 0));
         if burst.is_empty() {
             return all;
         }
@@ -64,7 +64,7 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Packet> {
 /// Sends each packet as a burst of its own or all of them as one, and receives them.
 fn pass(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue, packets: &[Packet]) -> Vec<Packet> {
     let (done, tally) = send(tx, &burst(packets)).unwrap();
-    assert_eq!((done, tally.packets, tally.dropped()), (packets.len(), packets.len() as u64, 0));
+    assert_eq!((done, tally.packets, tally.lost), (packets.len(), packets.len() as u64, 0));
     drain(rx)
 }
 

@@ -115,7 +115,7 @@ impl Rig {
         let before = self.expected.len();
         self.sender.send(kernel(), (&self.source.burst, &PLACES[..n]), (route, false), &mut tally);
         self.lost += tally.drops[DropReason::StageFull as usize];
-        assert_eq!((tally.packets, tally.dropped()), (0, tally.drops[DropReason::StageFull as usize]));
+        assert_eq!((tally.packets, tally.lost), (0, tally.drops[DropReason::StageFull as usize]));
         assert!(before <= self.expected.len());
         self.next += n;
     }

@@ -295,7 +295,7 @@ impl Transmit {
             Ok(done) => self.full(to, &picks[done..], &mut tally),
             Err(fault) => {
                 // A queue that keeps packets back has counted older ones, too, and all of them.
-                let told = tally.packets + tally.dropped();
+                let told = tally.packets + tally.lost;
                 tally.drop(DropReason::PortFault, (picks.len() as u64).saturating_sub(told));
                 self.lose(to, at, fault);
                 true

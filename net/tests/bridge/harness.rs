@@ -188,7 +188,10 @@ impl Lab {
     fn check_sums(&self, fate: &Fate) {
         let copies: usize = fate.sent.iter().map(BTreeMap::len).sum();
         let forwarded = fate.sent.iter().filter(|ports| !ports.is_empty()).count();
-        assert_eq!(self.out.dropped().map_or(0, port::Tally::dropped) as usize, fate.sent.len() - forwarded);
+        assert_eq!(
+            self.out.dropped().map_or(0, |dropped| dropped.lost) as usize,
+            fate.sent.len() - forwarded
+        );
         assert_eq!(self.out.replicated() as usize, copies - forwarded);
     }
 }

@@ -31,7 +31,7 @@ fn forward(switch: &Switch, worker: usize, from: u16, stop: &AtomicBool, bursts:
         let leaving =
             out.batches().iter().map(|batch| (batch.port(), batch.indices().as_slice().len() as u64));
         let sent: u64 = leaving.clone().map(|(_, n)| n).sum();
-        assert_eq!(sent + out.dropped().map_or(0, port::Tally::dropped), 32 + out.replicated());
+        assert_eq!(sent + out.dropped().map_or(0, |dropped| dropped.lost), 32 + out.replicated());
         leaving.for_each(|(port, n)| left[port.0 as usize] += n);
         round += 1;
         bursts.fetch_add(1, Ordering::Relaxed);

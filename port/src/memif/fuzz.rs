@@ -114,7 +114,7 @@ impl Bench {
         let mut tally = Tally::default();
         self.burst.begin(0);
         let taken = queue.rx(&mut self.burst, &mut tally);
-        assert_eq!(tally.packets, self.burst.len() as u64 + tally.dropped());
+        assert_eq!(tally.packets, self.burst.len() as u64 + tally.lost);
         assert!(self.burst.tokens().len() <= BURST);
         self.burst.load_heads::<mem::copy::Portable>();
         let mut copy = vec![0; 65_550];
@@ -129,7 +129,7 @@ impl Bench {
     fn send(&mut self, queue: &mut dyn TxQueue, n: usize) -> bool {
         let mut tally = Tally::default();
         let Ok(done) = queue.tx(&self.own, &self.picks[..n], &mut tally) else { return false };
-        assert_eq!(tally.packets + tally.dropped(), done as u64);
+        assert_eq!(tally.packets + tally.lost, done as u64);
         assert!(done <= n);
         queue.notify();
         true

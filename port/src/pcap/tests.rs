@@ -313,7 +313,7 @@ fn copied(packets: &[Timed], path: &Path) -> Recording {
         let (burst, _) = from.enter(now);
         now += 1_000_000;
         let tally = to.leave(&burst);
-        assert_eq!((tally.packets, tally.dropped()), (burst.len() as u64, 0));
+        assert_eq!((tally.packets, tally.lost), (burst.len() as u64, 0));
         let knows = to.port.deadline().is_some() || is_readable(to.port.poll_fd().unwrap(), 0);
         assert!(burst.is_empty() || knows, "control is told, or comes by itself");
         to.port.handle(to.now, &mut to.engine);

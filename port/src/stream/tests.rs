@@ -118,7 +118,7 @@ fn frames_pass_both_ways_and_a_peer_that_left_may_come_back() {
         assert_eq!((frames, tally.packets, tally.bytes), (vec![vec![1; 60], vec![2; 1514]], 2, 1574));
         let (tx, mut tally) = (room.engine.tx.get_mut(&0).unwrap(), Tally::default());
         assert_eq!(tx.tx(&burst(&[60, 128]), &[1, 0], &mut tally), Ok(2));
-        assert_eq!((tally.packets, tally.bytes, tally.dropped()), (2, 188, 0));
+        assert_eq!((tally.packets, tally.bytes, tally.lost), (2, 188, 0));
         assert_eq!([read_frame(&mut peer), read_frame(&mut peer)], [vec![1; 128], vec![0; 60]]);
         drop(peer);
         room.until(|state| *state == PortState::Waiting);
@@ -141,7 +141,7 @@ fn a_frame_may_come_in_any_pieces_and_what_a_peer_sent_last_still_arrives() {
         }
     });
     let (frames, tally) = room.receive(4);
-    assert!(frames == sent && tally.dropped() == 0, "{tally:?}");
+    assert!(frames == sent && tally.lost == 0, "{tally:?}");
     writer.join().unwrap();
     room.until(|state| *state == PortState::Waiting);
 }
@@ -186,7 +186,7 @@ fn a_full_socket_is_a_full_queue_and_no_frame_is_torn() {
         done = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &picks, &mut tally).unwrap();
     }
     let refused = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &picks, &mut tally).unwrap();
-    assert_eq!((refused, tally.dropped()), (0, 0), "the engine waits or drops");
+    assert_eq!((refused, tally.lost), (0, 0), "the engine waits or drops");
     assert_eq!(tally.bytes, tally.packets * (HEAD as u64 - 1));
     // Only control is left to send what is missing of the last frame.
     peer.set_nonblocking(true).unwrap();

@@ -150,7 +150,7 @@ fn a_burst_goes_out_in_order_with_headers_whatever_its_pieces() {
             let (burst, mut tally) = (burst(&map, BURST, pieces), Tally::default());
             let picks: Vec<u8> = (0..BURST as u8).rev().collect();
             assert_eq!(queue.tx(&burst, &picks, &mut tally).unwrap(), BURST);
-            assert_eq!((tally.packets, tally.bytes, tally.dropped()), (64, 64 * 300, 0));
+            assert_eq!((tally.packets, tally.bytes, tally.lost), (64, 64 * 300, 0));
             for pick in picks {
                 let mut got = [0; 1000];
                 let len = rustix::io::read(&other, &mut got).unwrap();
@@ -169,12 +169,12 @@ fn a_full_queue_loses_what_does_not_fit_and_says_so() {
         let mut queue = senders(&queues).swap_remove(n);
         let (burst, mut tally, mut offered, mut done) = (burst(&map, BURST, 1), Tally::default(), 0, 0);
         let picks: Vec<u8> = (0..BURST as u8).collect();
-        while tally.dropped() == 0 && done == offered {
+        while tally.lost == 0 && done == offered {
             offered += BURST;
             done += queue.tx(&burst, &picks, &mut tally).unwrap();
         }
-        assert_eq!(tally.packets + tally.dropped(), done as u64);
-        assert_eq!(tally.dropped(), tally.drops[DropReason::QueueFull as usize]);
+        assert_eq!(tally.packets + tally.lost, done as u64);
+        assert_eq!(tally.lost, tally.drops[DropReason::QueueFull as usize]);
     }
 }
 

@@ -134,7 +134,7 @@ impl Rings<'_> {
                     let mut tally = Tally::default();
                     burst.begin(0);
                     let taken = self.rx.rx(&mut burst, &mut tally);
-                    assert_eq!(tally.packets, burst.len() as u64 + tally.dropped());
+                    assert_eq!(tally.packets, burst.len() as u64 + tally.lost);
                     assert!(burst.tokens().len() <= BURST);
                     burst.load_heads::<mem::copy::Portable>();
                     self.judge(&burst);
@@ -148,7 +148,7 @@ impl Rings<'_> {
                     let which = script.byte();
                     let picks: Vec<u8> = (0..n).map(|k| which >> (2 * (k % 4)) & 3).collect();
                     let Ok(done) = self.tx.tx(&self.own, &picks, &mut tally) else { return };
-                    assert_eq!((tally.packets, tally.dropped()), (done as u64, 0));
+                    assert_eq!((tally.packets, tally.lost), (done as u64, 0));
                 }
             }
         }

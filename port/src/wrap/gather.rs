@@ -139,10 +139,10 @@ impl<K: Kernel> GatherTx<K> {
     /// The same, with `others` that are to come. Where the inner queue turns out to be broken, none of them leaves by it.
     fn send_or_lose(&mut self, now: Now, others: usize, tally: &mut Tally) -> Result<(), PortFault> {
         let all = (self.kept.len() + others) as u64;
-        let before = tally.packets + tally.dropped();
+        let before = tally.packets + tally.lost;
         let sent = self.send(now, tally);
         if sent.is_err() {
-            let told = tally.packets + tally.dropped() - before;
+            let told = tally.packets + tally.lost - before;
             tally.drop(DropReason::PortFault, all - told);
             self.kept.clear();
         }

@@ -204,7 +204,7 @@ pub(crate) fn burst_of(frames: &[Vec<u8>]) -> Burst {
         at += (12 + frame.len() as u64).next_multiple_of(64) + 64;
     }
     let (burst, tally) = receive(guest.rx().as_mut()).unwrap();
-    assert_eq!((burst.len(), tally.dropped()), (frames.len(), 0));
+    assert_eq!((burst.len(), tally.lost), (frames.len(), 0));
     burst
 }
 

@@ -165,6 +165,14 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// Writes one used entry with `len` bytes written by the device. Entries come in the order of the sweeps.
     fn put_used(&self, cursor: &mut Self::Cursor, token: Token, len: u32);
 
+    /// The same for buffers that the device only read.
+    #[inline(always)]
+    fn put_read(&self, cursor: &mut Self::Cursor, tokens: &[Token]) {
+        for &token in tokens {
+            self.put_used(cursor, token, 0);
+        }
+    }
+
     /// Takes note of what was written from [`DeviceRing::cursor`] to here.
     fn advance(&mut self, cursor: Self::Cursor);
 
@@ -191,9 +199,7 @@ pub trait DeviceRing: Send + Sized + 'static {
             return;
         }
         let mut cursor = self.cursor();
-        for &token in tokens {
-            self.put_used(&mut cursor, token, 0);
-        }
+        self.put_read(&mut cursor, tokens);
         self.advance(cursor);
     }
 

@@ -108,12 +108,15 @@ pub struct Packed {
 
 /// Descriptors on one cache line.
 const LINE: usize = 64 / DESC;
+/// Where a descriptor's length, number and flags stand.
+const SECOND_WORD: usize = 8;
 
 /// Where used descriptors are written next; the fields are the ring's.
 #[derive(Debug)]
 pub struct Cursor {
-    at: u32,
-    size: u32,
+    /// Offsets of the descriptor and of the end of the ring, in bytes.
+    at: usize,
+    end: usize,
     /// The flags of used descriptors on this lap, as in their second word.
     flags: u64,
     /// The offset and word of the first used descriptor since the last publish; of no meaning before `holds`.
@@ -121,10 +124,10 @@ pub struct Cursor {
     holds: bool,
 }
 
-/// A place behind the end of a ring of `size`, and the flags of the lap before. Values, so that a cursor stays in registers.
+/// An offset behind the `end` of a ring, and the flags of the lap before. Values, so that a cursor stays in registers.
 #[cold]
-fn next_lap(at: u32, size: u32, flags: u64) -> (u32, u64) {
-    (at - size, flags ^ USED_FLAGS)
+fn next_lap(at: usize, end: usize, flags: u64) -> (usize, u64) {
+    (at - end, flags ^ USED_FLAGS)
 }
 
 /// The flags of used descriptors on a lap whose wrap counter is 1.
@@ -217,6 +220,20 @@ impl Packed {
         }
         // The buffer ID is in the last descriptor of the list (section 2.8.6).
         Ok(Token { id: d.link, slots })
+    }
+
+    /// Writes used descriptors of a slot each for buffers that were only read. No lap ends before the last one.
+    #[inline(always)]
+    fn put_run(&self, cursor: &mut Cursor, tokens: &[Token]) {
+        let mut offset = cursor.at + SECOND_WORD;
+        for token in tokens {
+            self.descriptors.store64(offset, u64::from(token.id) << 32 | cursor.flags, Ordering::Relaxed);
+            offset += DESC;
+        }
+        cursor.at = offset - SECOND_WORD;
+        if cursor.at == cursor.end {
+            (cursor.at, cursor.flags) = next_lap(cursor.at, cursor.end, cursor.flags);
+        }
     }
 }
 
@@ -323,8 +340,8 @@ impl DeviceRing for Packed {
     #[inline(always)]
     fn cursor(&self) -> Cursor {
         Cursor {
-            at: self.used.at() as u32,
-            size: self.size(),
+            at: self.used.at() * DESC,
+            end: self.size() as usize * DESC,
             flags: if self.used.wrap() { USED_FLAGS } else { 0 },
             held: self.held.unwrap_or_default(),
             holds: self.held.is_some(),
@@ -334,22 +351,37 @@ impl DeviceRing for Packed {
     #[inline(always)]
     fn put_used(&self, cursor: &mut Cursor, token: Token, len: u32) {
         let word = u64::from(len) | u64::from(token.id) << 32 | cursor.flags;
-        let offset = cursor.at as usize * DESC + 8;
+        let offset = cursor.at + SECOND_WORD;
         if cursor.holds {
             self.descriptors.store64(offset, word, Ordering::Relaxed);
         } else {
             (cursor.held, cursor.holds) = ((offset, word), true);
         }
-        cursor.at += u32::from(token.slots);
-        if cursor.at >= cursor.size {
-            (cursor.at, cursor.flags) = next_lap(cursor.at, cursor.size, cursor.flags);
+        cursor.at += usize::from(token.slots) * DESC;
+        if cursor.at >= cursor.end {
+            (cursor.at, cursor.flags) = next_lap(cursor.at, cursor.end, cursor.flags);
         }
+    }
+
+    #[inline(always)]
+    fn put_read(&self, cursor: &mut Cursor, tokens: &[Token]) {
+        let Some((first, tokens)) = tokens.split_first() else { return };
+        self.put_used(cursor, *first, 0);
+        let slots = tokens.iter().fold(0, |all, token| all | token.slots);
+        if slots != 1 {
+            return tokens.iter().for_each(|&token| self.put_used(cursor, token, 0));
+        }
+        // One descriptor each, so it is known where the lap ends.
+        let (before, behind) = tokens.split_at(tokens.len().min((cursor.end - cursor.at) / DESC));
+        self.put_run(cursor, before);
+        self.put_run(cursor, behind);
     }
 
     #[inline(always)]
     fn advance(&mut self, cursor: Cursor) {
         let wrap = if cursor.flags == 0 { 0 } else { WRAP };
-        (self.used, self.held) = (Place(cursor.at | wrap), cursor.holds.then_some(cursor.held));
+        let at = (cursor.at / DESC) as u32;
+        (self.used, self.held) = (Place(at | wrap), cursor.holds.then_some(cursor.held));
     }
 
     #[inline(always)]

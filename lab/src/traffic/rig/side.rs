@@ -134,7 +134,7 @@ impl Side {
 
     /// Frames that the port was given and lost.
     pub fn dropped(&self) -> u64 {
-        self.tally.dropped()
+        self.tally.lost
     }
 
     /// Forgets what was counted.
