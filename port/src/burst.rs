@@ -629,26 +629,28 @@ impl Burst {
         let exceed = |most: usize| {
             lens.iter().fold(-1, |all, len| all & (most as u32).wrapping_sub(*len).cast_signed()) < 0
         };
-        let lines = match fit(LINE) {
+        let are_short = fit(LINE);
+        let are_long = !are_short && exceed(HEAD - 1);
+        let lines = match are_short {
             true => Lines::One,
-            false if exceed(LINE) => Lines::Two,
+            false if are_long || exceed(LINE) => Lines::Two,
             false => Lines::Own,
         };
         // SAFETY: the segments belong to the map pinned for this source, and all of them were wide.
         unsafe { heads::<K, SLOT>(&mut self.slots.0[..n], HEADROOM, &self.rest[..n], lines) };
         self.start[..n].fill(HEADROOM as u16);
         self.heads = Heads::InPlace;
-        if lines == Lines::One || fit(HEAD) {
-            self.heads = Heads::Whole;
-            return self.head[..n].iter_mut().zip(lens).for_each(|(head, len)| *head = *len as u16);
-        }
-        if lines == Lines::Two && exceed(HEAD - 1) {
+        if are_long {
             self.head[..n].fill(HEAD as u16);
             for rest in &mut self.rest[..n] {
                 // SAFETY: each packet lies in this one segment, and the shortest has so many bytes.
                 *rest = unsafe { rest.skip(HEAD as u32) };
             }
             return;
+        }
+        if are_short || fit(HEAD) {
+            self.heads = Heads::Whole;
+            return self.head[..n].iter_mut().zip(lens).for_each(|(head, len)| *head = *len as u16);
         }
         for ((rest, head), len) in self.rest[..n].iter_mut().zip(&mut self.head).zip(&self.len) {
             let first = (*len as usize).min(HEAD);
@@ -817,13 +819,14 @@ impl Burst {
         let has_long_rest = self.heads == Heads::InPlace
             && self.shape != Shape::Chained
             && self.head[i] as usize == HEAD
-            && rest.len() > 2 * MOST_SHORT;
+            && rest.len() > 4 * MOST_SHORT;
         // SAFETY: by contract.
         unsafe {
             if !SHORT && has_long_rest {
                 // Long frames: lengths that the kernel knows beforehand.
                 to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + HEAD]);
-                return to.split_at(HEAD).1.copy_from::<K>(rest, rest.len());
+                // Head and rest are the packet, so `to` is longer than a head.
+                return to.skip(HEAD as u32).copy_from::<K>(rest, rest.len());
             }
             if !SHORT && self.heads == Heads::Absent && self.shape != Shape::Chained {
                 // Wholly where it lies.
