@@ -8,7 +8,7 @@
 mod cargo;
 mod meta;
 
-pub use cargo::{Route, Whole};
+pub use cargo::{Route, TakeRun};
 pub use meta::{ConnectionState, Notes};
 
 use crate::retain::Lender;

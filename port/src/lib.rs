@@ -41,7 +41,9 @@ pub mod work;
 pub mod wrap;
 pub mod xdp;
 
-pub use burst::{BURST, Burst, ConnectionState, Frame, HEAD, LONGEST_HEAD, Notes, Now, PLACES, Route, Whole};
+pub use burst::{
+    BURST, Burst, ConnectionState, Frame, HEAD, LONGEST_HEAD, Notes, Now, PLACES, Route, TakeRun,
+};
 pub use edit::{Edit, EditId, EditTooLong, Edits, MOST_INSERTED, MOST_PATCHED, MOST_PATCHES};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};

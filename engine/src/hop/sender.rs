@@ -11,7 +11,7 @@ use super::parcel::Parcel;
 use super::{DATA, HEADROOM, store};
 use mem::copy::{Choice, Kernel};
 use mem::pool::{Buffer, Cache};
-use port::{Burst, DropReason, Route, Tally, Whole};
+use port::{Burst, DropReason, Route, Tally};
 use ring::spsc::Producer;
 use std::collections::VecDeque;
 use std::iter::from_fn;
@@ -125,15 +125,11 @@ impl Sender {
         }
         let mut left = picks;
         let sent = if alone && burst.has_cargo() {
-            self.ring.push_all(
-                &mut from_fn(|| next_of(&mut left, |i| burst.take_whole(i)))
-                    .map(|(i, buffer)| Parcel::new(buffer, burst.offload(i), route, 0)),
-            )
+            let run = burst.take_run(&mut left);
+            self.ring.push_all(&mut run.map(|(i, buffer)| Parcel::new(buffer, burst.offload(i), route, 0)))
         } else {
-            self.ring.push_all(
-                &mut from_fn(|| next_of(&mut left, |i| copy::<K>(cache, burst, i)))
-                    .map(|(i, buffer)| Parcel::new(buffer, burst.offload(i), route, 0)),
-            )
+            let copies = from_fn(|| next_copy::<K>(cache, burst, &mut left));
+            self.ring.push_all(&mut copies.map(|(i, buffer)| Parcel::new(buffer, burst.offload(i), route, 0)))
         };
         self.rings |= sent > 0;
         (sent, left)
@@ -202,7 +198,7 @@ impl Sender {
         if parcels > 1 {
             return self.load_long::<K>(cache, burst, i, route, parcels);
         }
-        let Whole::There(buffer) = copy::<K>(cache, burst, i) else { return false };
+        let Some(buffer) = copy::<K>(cache, burst, i) else { return false };
         self.staged.push_back(Parcel::new(buffer, burst.offload(i), route, 0));
         true
     }
@@ -262,34 +258,29 @@ impl Sender {
     }
 }
 
-/// The next packet of those that are left which gives a buffer; none at one that is not whole in one. What has nothing to
-/// give is passed over.
+/// A copy of the next packet of those that are left in one buffer; none at one that does not fit. Packets for which the pool has
+/// no buffer are passed over.
 #[inline(always)]
-fn next_of(left: &mut &[u8], mut of: impl FnMut(usize) -> Whole) -> Option<(usize, Buffer)> {
+fn next_copy<K: Kernel>(cache: &mut Cache, burst: &Burst, left: &mut &[u8]) -> Option<(usize, Buffer)> {
     while let Some((&pick, behind)) = left.split_first() {
         let i = usize::from(pick);
-        match of(i) {
-            Whole::There(buffer) => {
-                *left = behind;
-                return Some((i, buffer));
-            }
-            Whole::Gone => *left = behind,
-            Whole::Not => return None,
+        if burst.frame_len(i) > DATA {
+            return None;
+        }
+        *left = behind;
+        if let Some(buffer) = copy::<K>(cache, burst, i) {
+            return Some((i, buffer));
         }
     }
     None
 }
 
-/// A copy of packet `i` in one buffer, where it fits and the pool has one.
+/// A copy of packet `i`, which fits into one buffer.
 #[inline(always)]
-fn copy<K: Kernel>(cache: &mut Cache, burst: &Burst, i: usize) -> Whole {
-    if burst.frame_len(i) > DATA {
-        return Whole::Not;
-    }
-    let Some(mut buffer) = cache.alloc() else { return Whole::Gone };
-    buffer.reset(HEADROOM);
-    burst.copy_to_buffer::<K>(i, &mut buffer);
-    Whole::There(buffer)
+fn copy<K: Kernel>(cache: &mut Cache, burst: &Burst, i: usize) -> Option<Buffer> {
+    let mut buffer = cache.alloc()?;
+    burst.copy_to_buffer::<K>(i, &mut buffer, HEADROOM as u16);
+    Some(buffer)
 }
 
 impl Drop for Sender {

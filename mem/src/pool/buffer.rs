@@ -145,6 +145,17 @@ impl Buffer {
         self.about.len = 0;
     }
 
+    /// Has the buffer hold `len` bytes, `headroom` bytes in: they hold what some packet left there. Returns `false` if there are
+    /// not so many; then nothing changes.
+    #[inline(always)]
+    pub fn lay_out(&mut self, headroom: u16, len: usize) -> bool {
+        let fits = usize::from(headroom) + len <= self.capacity();
+        if fits {
+            (self.about.offset, self.about.len) = (headroom, len as u16);
+        }
+        fits
+    }
+
     /// Adds `len` bytes after the data and returns them for overwriting: they hold what some packet left there.
     /// `None` when the tailroom is shorter; then nothing changes.
     #[inline]

@@ -1,8 +1,8 @@
 //! One worker's share of a pool.
 //!
-//! A stack with room for two magazines. A magazine is taken from the depot when the stack is empty and put there when it
+//! A stack with room for four magazines. A magazine is taken from the depot when the stack is empty and put there when it
 //! is full, so a worker that allocates and frees around an edge does not go back and forth to the depot, as with the two
-//! magazines of Bonwick's slab allocator. What was freed last, and is still in this core's cache, comes out first; what
+//! magazines of Bonwick's slab allocator. A worker that takes a burst of 64 and gives one back, in turn, finds room for both. What was freed last, and is still in this core's cache, comes out first; what
 //! has been here longest goes to the depot.
 
 use super::buffer::About;
@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 /// Buffers in a cache at most.
-const MOST: usize = 2 * MAGAZINE;
+const MOST: usize = 4 * MAGAZINE;
 
 /// What a cache did so far, in operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -38,6 +38,8 @@ pub(super) struct Cargo {
     /// By packet, if they are listed: the first buffer and how many there are. Otherwise each packet has the buffer of its number.
     of: Vec<(u32, u32)>,
     is_listed: bool,
+    /// How many buffers nobody has taken.
+    left: Cell<usize>,
 }
 
 impl Cargo {
@@ -46,6 +48,7 @@ impl Cargo {
         self.buffers.clear();
         self.of.clear();
         self.is_listed = false;
+        self.left.set(0);
     }
 
     /// Exchanges packets `i` and `k`.
@@ -62,6 +65,12 @@ impl Cargo {
             self.list();
             self.of.truncate(n);
         }
+    }
+
+    /// So many buffers were taken.
+    #[inline(always)]
+    fn took(&self, n: usize) {
+        self.left.set(self.left.get() - n);
     }
 
     /// From here on packets need not have the buffers of their numbers.
@@ -81,15 +90,48 @@ impl Cargo {
     }
 }
 
-/// A packet as [`Burst::take_whole`] finds it.
-#[derive(Debug)]
-pub enum Whole {
-    /// In this buffer, which is the caller's now.
+/// A packet to be taken.
+enum Whole {
     There(Buffer),
-    /// Nowhere: it was taken before, or can be put nowhere.
+    /// It was taken before.
     Gone,
-    /// Not in one buffer.
+    /// It does not lie in one buffer.
     Not,
+}
+
+/// Packets that are taken out of a burst, each with its number.
+#[derive(Debug)]
+pub struct TakeRun<'a, 'b> {
+    burst: &'a Burst,
+    left: &'a mut &'b [u8],
+    taken: usize,
+}
+
+impl Iterator for TakeRun<'_, '_> {
+    type Item = (usize, Buffer);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, Buffer)> {
+        while let Some((&pick, behind)) = self.left.split_first() {
+            match self.burst.take_whole(pick.into()) {
+                Whole::There(buffer) => {
+                    self.taken += 1;
+                    *self.left = behind;
+                    return Some((pick.into(), buffer));
+                }
+                Whole::Gone => *self.left = behind,
+                Whole::Not => return None,
+            }
+        }
+        None
+    }
+}
+
+impl Drop for TakeRun<'_, '_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.burst.cargo.took(self.taken);
+    }
 }
 
 impl Burst {
@@ -123,7 +165,9 @@ impl Burst {
             self.spill.push(buffer.seg());
             self.cargo.buffers.push(Cell::new(Some(buffer)));
         }
-        self.cargo.of.push((at as u32, (self.cargo.buffers.len() - at) as u32));
+        let n = self.cargo.buffers.len() - at;
+        self.cargo.of.push((at as u32, n as u32));
+        *self.cargo.left.get_mut() += n;
         self.rest[i] = seg;
         if !is_wide {
             self.is_at_least(Shape::Single);
@@ -163,6 +207,7 @@ impl Burst {
             });
         // SAFETY: so many places behind the first `held` have just been written.
         unsafe { cargo.buffers.set_len(held + taken) };
+        *cargo.left.get_mut() += taken;
         let n = taken;
         self.n += n;
         if !wide {
@@ -178,10 +223,10 @@ impl Burst {
         }
     }
 
-    /// Copies packet `i` into an empty buffer. Returns `false` if it is too long for it.
+    /// Copies packet `i` into a buffer, `headroom` bytes in. Returns `false` if it is too long for it.
     #[inline(always)]
-    pub fn copy_to_buffer<K: Kernel>(&self, i: usize, buffer: &mut Buffer) -> bool {
-        if buffer.append(self.frame_len(i)).is_none() {
+    pub fn copy_to_buffer<K: Kernel>(&self, i: usize, buffer: &mut Buffer, headroom: u16) -> bool {
+        if !buffer.lay_out(headroom, self.frame_len(i)) {
             return false;
         }
         // SAFETY: the buffer is the caller's, and its data has the packet's length.
@@ -195,16 +240,22 @@ impl Burst {
         true
     }
 
-    /// Whether packets lie in buffers of a pool.
+    /// Whether any packet lies in buffers of a pool that nobody took.
     #[inline(always)]
     pub fn has_cargo(&self) -> bool {
-        !self.cargo.buffers.is_empty()
+        self.cargo.left.get() > 0
     }
 
-    /// Takes packet `i` if it lies in one buffer; otherwise nothing changes. The burst must not be asked for a packet that was
-    /// taken.
+    /// Takes the packets `left` out, up to the first that does not lie in one buffer; those that were taken before are passed
+    /// over. The burst must not be asked for a packet that was taken.
     #[inline(always)]
-    pub fn take_whole(&self, i: usize) -> Whole {
+    pub fn take_run<'a, 'b>(&'a self, left: &'a mut &'b [u8]) -> TakeRun<'a, 'b> {
+        TakeRun { burst: self, left, taken: 0 }
+    }
+
+    /// The buffer of packet `i`, which lies in one, and which the caller counts as taken.
+    #[inline(always)]
+    fn take_whole(&self, i: usize) -> Whole {
         let Some((at, 1)) = self.cargo.of(i) else { return Whole::Not };
         self.cargo.buffers[at as usize].take().map_or(Whole::Gone, Whole::There)
     }
@@ -226,12 +277,16 @@ impl Burst {
     pub fn take_cargo(&self, i: usize, mut each: impl FnMut(Buffer)) {
         let Some((at, n)) = self.cargo.of(i) else { return };
         let buffers = &self.cargo.buffers[at as usize..(at + n) as usize];
-        buffers.iter().filter_map(Cell::take).for_each(&mut each);
+        for buffer in buffers.iter().filter_map(Cell::take) {
+            self.cargo.took(1);
+            each(buffer);
+        }
     }
 
     /// Takes every buffer that nobody took, to be given back.
     #[inline]
     pub fn unload(&self) -> impl Iterator<Item = Buffer> {
+        self.cargo.left.set(0);
         self.cargo.buffers.iter().filter_map(Cell::take)
     }
 }
@@ -333,7 +388,7 @@ mod tests {
         burst.load_heads::<Portable>();
         burst.filter(0, |_, _, _| false);
         assert!(burst.push_own(&bytes(61)));
-        assert!(matches!((burst.cargo(0), burst.take_whole(0)), (Some(0), Whole::Not)));
+        assert_eq!((burst.cargo(0), burst.take_run(&mut [0].as_slice()).count()), (Some(0), 0));
         assert_eq!(burst.unload().map(|buffer| cache.free(buffer)).count(), 1);
     }
 

@@ -158,5 +158,5 @@ impl Places {
     }
 }
 
-/// Two magazines of 32 addresses and their counts.
-const CACHE: u64 = 5 * PAIR;
+/// Four magazines of 32 addresses and their counts.
+const CACHE: u64 = 9 * PAIR;

@@ -1,4 +1,4 @@
-//! The pool of the simulated switch: `mem/src/pool`, access by access. Caches, stacks of two magazines, are their threads' own; what they share
+//! The pool of the simulated switch: `mem/src/pool`, access by access. Caches, stacks of four magazines, are their threads' own; what they share
 //! is a stack of magazines whose top is exchanged, and whose links lie in a table beside the buffers.
 
 use crate::cache::memory::{Address, Memory, Width::Eight, Width::Four};
@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Buffers that a cache exchanges at once.
 pub(super) const MAGAZINE: usize = 32;
+/// Of those, what a cache has room for.
+pub(super) const MAGAZINES: usize = 4;
 /// No buffer.
 const NONE: u64 = u32::MAX as u64;
 
@@ -183,7 +185,7 @@ impl Cache {
     }
 
     pub(super) fn free(&mut self, memory: &mut Simulated<'_>, buffer: u64) {
-        if self.stack.len() == 2 * MAGAZINE {
+        if self.stack.len() == MAGAZINES * MAGAZINE {
             self.spill(memory);
         }
         self.touch(memory, true);
@@ -191,14 +193,14 @@ impl Cache {
         self.counted.frees += 1;
     }
 
-    /// The magazine at the bottom goes to the depot, and the one above comes down.
+    /// The magazine at the bottom goes to the depot, and those above come down.
     fn spill(&mut self, memory: &mut Simulated<'_>) {
-        let bytes = MAGAZINE as u64 * 8;
+        let (bytes, above) = (MAGAZINE as u64 * 8, (MAGAZINES as u64 - 1) * MAGAZINE as u64 * 8);
         memory.read(self.at + 64, bytes);
         self.counted.retries += self.depot.push(memory, &self.stack[..MAGAZINE]);
         self.counted.spills += 1;
-        memory.read(self.at + 64 + bytes, bytes);
-        memory.write(self.at + 64, bytes);
+        memory.read(self.at + 64 + bytes, above);
+        memory.write(self.at + 64, above);
         self.stack.drain(..MAGAZINE);
     }
 }
@@ -209,14 +211,14 @@ mod tests {
     use crate::cache::program::Program;
     use crate::cache::simulated::Profile;
 
-    const DEPOT: Depot = Depot { top: 0, entries: 128, buffers: 512 };
+    const DEPOT: Depot = Depot { top: 0, entries: 128, buffers: 1024 };
 
     /// Takes and gives back, one thread more than another, until all have done so many rounds; then everything.
     fn churn(memory: &mut Simulated<'_>, core: u64) -> (Counted, Vec<u64>) {
-        let mut cache = Cache::new(DEPOT, 8192 + core * 1024);
+        let mut cache = Cache::new(DEPOT, 32768 + core * 2048);
         let mut held = Vec::new();
         for round in 0..6_u64 {
-            let many = 40 + 17 * ((round + core) % 4);
+            let many = 60 + 30 * ((round + core) % 4);
             held.extend((0..many).filter_map(|_| cache.alloc(memory)));
             let keep = held.len() / 3;
             held.drain(keep..).for_each(|buffer| cache.free(memory, buffer));
@@ -244,7 +246,7 @@ mod tests {
         let held = ran.said.iter().flat_map(|((_, held), rest)| held.iter().chain(rest).copied());
         let mut all: Vec<u64> = held.collect();
         all.sort_unstable();
-        assert_eq!(all, (0..512).collect::<Vec<_>>());
+        assert_eq!(all, (0..1024).collect::<Vec<_>>());
         let sum = ran.said.iter().fold(Counted::default(), |sum, ((counted, _), _)| sum.and(counted));
         assert!(sum.refills > 3 && sum.spills > 3 && sum.empty == 0, "{sum:?}");
     }
