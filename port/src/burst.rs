@@ -803,13 +803,13 @@ impl Burst {
         Frame { head: self.head(i), offload: self.offload(i), rest: self.rest(i), more }
     }
 
-    /// Writes packet `i` to the front of `to`, as [`Frame::write_to`] does. `SHORT`: [`Burst::is_short`].
+    /// Writes packet `i`, which has `len` bytes, to the front of `to`, as [`Frame::write_to`] does. `SHORT`: [`Burst::is_short`].
     ///
     /// # Safety
-    /// The map that made `to` is alive and `to.len()` is at least the packet's length.
+    /// The map that made `to` is alive, `len` is the packet's length, and `to.len()` is at least that.
     #[inline(always)]
-    pub(crate) unsafe fn write_to<K: Kernel, const SHORT: bool>(&self, i: usize, to: Seg) {
-        let len = self.len[i] as usize;
+    pub(crate) unsafe fn write_to<K: Kernel, const SHORT: bool>(&self, (i, len): (usize, usize), to: Seg) {
+        debug_assert_eq!(len, self.frame_len(i));
         // The shortest frames of Ethernet, which fill a line at most, without a call.
         if SHORT && (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) {
             // SAFETY: by contract.

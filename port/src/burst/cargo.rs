@@ -232,9 +232,9 @@ impl Burst {
         // SAFETY: the buffer is the caller's, and its data has the packet's length.
         unsafe {
             if self.is_short() {
-                self.write_to::<K, true>(i, buffer.seg());
+                self.write_to::<K, true>((i, self.frame_len(i)), buffer.seg());
             } else {
-                self.write_to::<K, false>(i, buffer.seg());
+                self.write_to::<K, false>((i, self.frame_len(i)), buffer.seg());
             }
         }
         true

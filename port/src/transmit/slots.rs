@@ -266,7 +266,7 @@ impl Slots {
             // SAFETY: the piece lies in the map that `self` pins; the body has room for the packet.
             unsafe {
                 write_header(first, &header[..self.form.header_len]);
-                burst.write_to::<K, false>(i, body.split_at(burst.frame_len(i)).0);
+                burst.write_to::<K, false>((i, burst.frame_len(i)), body.split_at(burst.frame_len(i)).0);
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const 
     _map: &Map,
     form: Form,
     to: Seg,
-    (burst, i): (&Burst, usize),
+    (burst, i, len): (&Burst, usize, usize),
 ) {
     let words = if OFFLOADS { form.words(burst.offload(i), burst.head(i)) } else { [0; OFFLOAD_HEADER] };
     let header = header(words);
@@ -40,6 +40,6 @@ pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const 
         } else {
             to.put_if_different(8, u16::from_ne_bytes([header[8], header[9]]));
         }
-        burst.write_to::<K, SHORT>(i, to.split_at(HEADER).1);
+        burst.write_to::<K, SHORT>((i, len), to.split_at(HEADER).1);
     }
 }

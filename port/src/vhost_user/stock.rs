@@ -520,7 +520,7 @@ fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: boo
         if to.len() < HEADER + len {
             return None;
         }
-        fill::plain::<K, HEADER, OFFLOADS, SHORT>(map, form, to, (burst, i));
+        fill::plain::<K, HEADER, OFFLOADS, SHORT>(map, form, to, (burst, i, len));
         bytes += len as u64;
         Some((HEADER + len) as u32)
     });

@@ -228,6 +228,6 @@ impl Buffers {
         debug_assert_eq!(to.len(), len);
         // SAFETY: the map is held by `self`; the place has the frame's length, which its caller compared with the
         // room of every buffer.
-        unsafe { burst.write_to::<K, SHORT>(i, to) };
+        unsafe { burst.write_to::<K, SHORT>((i, len), to) };
     }
 }

@@ -126,6 +126,7 @@ pub struct Cursor {
 
 /// An offset behind the `end` of a ring, and the flags of the lap before. Values, so that a cursor stays in registers.
 #[cold]
+#[inline(never)]
 fn next_lap(at: usize, end: usize, flags: u64) -> (usize, u64) {
     (at - end, flags ^ USED_FLAGS)
 }
