@@ -2,7 +2,7 @@
 //!
 //! A socket belongs to the namespace in which it was made, for ever, and so does every question that is asked by it.
 //! So a thread enters a namespace for the moment in which sockets are made and programs are attached, and goes back
-//! before anything else happens: [`Namespace::within`] is the only way in, and it ends in the namespace in which it
+//! before anything else happens: `Namespace::within` is the only way in, and it ends in the namespace in which it
 //! began. Never called on a worker.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -170,7 +170,7 @@ pub(crate) struct Wishes {
     /// CPU of our switch
     #[arg(long, value_name = "CPU")]
     pub(crate) switch_cpu: Option<usize>,
-    /// File with the [worker], [[worker]] and [placement] sections of our switch [default: one worker on `--switch-cpu`]
+    /// File with the `[worker]`, `[[worker]]` and `[placement]` sections of our switch [default: one worker on `--switch-cpu`]
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) switch_workers: Option<PathBuf>,
     /// CPU of our guest

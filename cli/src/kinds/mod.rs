@@ -4,7 +4,7 @@
 //! the tables for its place, `snippet` for its other end, the switch for the port that runs. Nothing here knows
 //! another kind's keys, and no packet passes through.
 //!
-//! A new kind is a file here that implements [`Kind`], its `mod` line and its line in [`kinds!`].
+//! A new kind is a file here that implements [`Kind`], its `mod` line and its line in `kinds!`.
 
 mod claim;
 mod interface;

@@ -4,7 +4,7 @@
 //! of them then takes several times as long. So whoever sets rounds side by side has to know this of each.
 //!
 //! Protocol: the leader stores an odd number, the follower the even one behind it, each into the same line when it has seen the
-//! other's. [`OVER`] ends both, whoever stores it. Neither waits longer than the patience says.
+//! other's. `OVER` ends both, whoever stores it. Neither waits longer than the patience says.
 
 use crate::cache::real::seats::pin;
 use std::hint::spin_loop;

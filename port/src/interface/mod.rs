@@ -1,7 +1,7 @@
 //! What ports over Linux interfaces have in common: a name in a namespace, facts about it, and a life.
 //!
-//! `sys` asks the kernel, `bell` is what a worker sleeps on, [`Watch`] notices when the interface goes, `life` opens a port, runs it and tries again when
-//! it was lost. What a kind of port puts on the interface is its own: it implements [`Kind`].
+//! `sys` asks the kernel, `bell` is what a worker sleeps on, `Watch` notices when the interface goes, `life` opens a port, runs it and tries again when
+//! it was lost. What a kind of port puts on the interface is its own: it implements `Kind`.
 
 mod bell;
 mod life;

@@ -1,9 +1,9 @@
 //! linerate's own path under the simulator, beside DPDK's: one guest with two ports, and a switch between them.
 //!
-//! Two threads, as the measured comparison has them (`cargo xtask bench peers`): the [`guest`] is DPDK's, which returns
-//! what comes in at one port by the other, and the switch forwards what comes from each port to the other: [`linerate`] or
-//! [`dpdk`]. Guest and rings ([`virtqueue`]) are the same for both; each thread executes as many instructions for a packet as were
-//! counted of the real program ([`instructions`]). Frames circulate, so nothing is ever lost. [`study`] runs the four cases that were
+//! Two threads, as the measured comparison has them (`cargo xtask bench peers`): the `guest` is DPDK's, which returns
+//! what comes in at one port by the other, and the switch forwards what comes from each port to the other: `linerate` or
+//! `dpdk`. Guest and rings (`virtqueue`) are the same for both; each thread executes as many instructions for a packet as were
+//! counted of the real program (`instructions`). Frames circulate, so nothing is ever lost. [`study`] runs the four cases that were
 //! measured, and [`measured`] has what came out there: it stands beside the simulated figures and enters none of them.
 //!
 //! No sleeping, no notifications, no second worker: the steady state under load is what is modelled.

@@ -1,6 +1,6 @@
 //! The machine: cores over shared caches and memory, and what each access of a core does.
 //!
-//! Two kinds of events exist: a core issues its next instruction, and the head of a core's store buffer becomes visible. [`Machine::next`]
+//! Two kinds of events exist: a core issues its next instruction, and the head of a core's store buffer becomes visible. `Machine::next`
 //! says which is earliest; whoever drives the machine must take them in that order and no other.
 
 use super::core::{Core, State};

@@ -1,6 +1,6 @@
 //! Simulated memory: a multi-core cache and coherence simulator with a virtual clock.
 //!
-//! Threads are ordinary code over [`crate::cache::memory::Memory`], each on a core and a stack of its own ([`run`]). At any moment the core whose
+//! Threads are ordinary code over [`crate::cache::memory::Memory`], each on a core and a stack of its own ([`run()`]). At any moment the core whose
 //! clock is earliest acts, so accesses happen in the order of virtual time and a run is the same each time. The
 //! [`machine`] keeps who has which line (`transaction`), each core's caches (`tags`), the window of instructions in
 //! flight and the stores on their way out (`core`, `stores`), and what was stored (`values`). Constants come from a

@@ -209,7 +209,7 @@ impl Side {
         sent
     }
 
-    /// Takes what has come, and has the meter look at it. Returns how many frames. Of each queue up to [`MOST_BURSTS`] bursts:
+    /// Takes what has come, and has the meter look at it. Returns how many frames. Of each queue up to `MOST_BURSTS` bursts:
     /// with one for each that is sent, a backlog that a stall has left would stand for as long as the load is the highest.
     #[inline]
     pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {

@@ -1,7 +1,7 @@
 //! The same models with as many cores as they want, under the simulator of caches: what two CPUs cannot show.
 //!
 //! Guests are cores of their own: one writes frames, another takes them. What a packet costs in instructions was counted on our
-//! own path (`cargo xtask callgrind`, 64 bytes), as [`INSTRUCTIONS`] says; what a line costs that moves from core to core
+//! own path (`cargo xtask callgrind`, 64 bytes), as `INSTRUCTIONS` says; what a line costs that moves from core to core
 //! is the simulator's. A ring has its two positions on lines of their own, four descriptors or two parcels on a line, and
 //! both sides look at a position again only when what they saw last is used up, as ours do. Buffers of a pipeline's pool go back from its last
 //! stage to its first by a ring of their own, in place of a depot of magazines.
