@@ -373,9 +373,12 @@ impl DeviceRing for Packed {
             return tokens.iter().for_each(|&token| self.put_used(cursor, token, 0));
         }
         // One descriptor each, so it is known where the lap ends.
-        let (before, behind) = tokens.split_at(tokens.len().min((cursor.end - cursor.at) / DESC));
-        self.put_run(cursor, before);
-        self.put_run(cursor, behind);
+        let mut left = tokens;
+        while !left.is_empty() {
+            let (run, behind) = left.split_at(left.len().min((cursor.end - cursor.at) / DESC));
+            self.put_run(cursor, run);
+            left = behind;
+        }
     }
 
     #[inline(always)]
