@@ -177,12 +177,12 @@ impl Offload {
     /// [`BadOffload`] if what is left to be done is not possible on this packet.
     pub fn moved(self, n: isize, len: usize) -> Result<Self, BadOffload> {
         let Some((start, offset)) = self.checksum() else { return Ok(self) };
-        let start = start.checked_add_signed(n).and_then(|start| u16::try_from(start).ok());
-        match start {
-            Some(start @ 1..) if usize::from(start) + offset + 2 <= len => {
+        let is_gone = (start + offset + 2).cast_signed() + n <= 0;
+        match start.checked_add_signed(n).map(u16::try_from) {
+            Some(Ok(start @ 1..)) if usize::from(start) + offset + 2 <= len => {
                 Ok(Self(self.0 & !(0xffff << 48) | u64::from(start) << 48))
             }
-            None if self.segmentation().is_none() => Ok(Self::NONE),
+            _ if is_gone && self.segmentation().is_none() => Ok(Self::NONE),
             _ => Err(BadOffload),
         }
     }
@@ -313,13 +313,15 @@ mod tests {
             Err(BadOffload),
             "a checksum from byte 0 on is no work that a header can say"
         );
+        assert_eq!(offload.moved(-50, 60), Err(BadOffload), "the checksum stays, and what it sums is gone");
         assert_eq!(
-            offload.moved(-50, 60),
+            offload.moved(-52, 60),
             Ok(Offload::NONE),
             "the outer header is gone, and its checksum with it"
         );
+        assert_eq!(Offload::with_checksum(65_500, 16).moved(50, 65_568), Err(BadOffload), "no number for it");
         let cut = offload.with_segments(Segmentation::Tcp4, 1448, false);
-        assert_eq!(cut.moved(-50, 3000), Err(BadOffload));
+        assert_eq!(cut.moved(-52, 3000), Err(BadOffload));
     }
 
     proptest! {
