@@ -114,6 +114,16 @@ impl SteppedWorker {
         }
     }
 
+    /// Takes from the receive queue of `port` no more.
+    #[cfg(test)]
+    pub(crate) fn stop(&mut self, port: PortId) {
+        let stop = Command::StopRx(QueueKey { port, pair: 0 });
+        match &mut self.model {
+            Stepped::Alone(worker) => worker.handle(stop),
+            Stepped::Staged(stages) => stages[0].handle(stop),
+        };
+    }
+
     /// Polls every queue once. The last burst of a round is judged and sent at the start of the next one.
     #[inline]
     pub fn round(&mut self) -> bool {

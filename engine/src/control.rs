@@ -123,7 +123,10 @@ impl Control {
 
     /// Ports that were removed while a stuck worker held something of them, and that it has let go of.
     fn released(&mut self) {
-        for port in self.placement.released() {
+        let released = self.placement.released();
+        // What their workers handed over belongs to the ports that had the numbers before.
+        self.punted();
+        for port in released {
             if !self.ports.contains_key(&port) {
                 self.registry.remove(port);
             }

@@ -8,7 +8,7 @@ use crate::config::{EngineConfig, EngineError, WorkerConfig};
 use crate::control::{Control, Latest, Request};
 use crate::debts::Debts;
 use crate::founder::{Founder, Staff, Stage, merge_all};
-use crate::hop;
+use crate::hop::{self, MOST_STAGES};
 use crate::link::{Bell, Link};
 use crate::merged::Merged;
 use crate::model::{Model, Role};
@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Most stages of a pipeline.
-const MOST_STAGES: usize = 128;
+/// Numbers of ports, and of hops, which have those from the most ports on.
+const NUMBERS: usize = 1 << 16;
 /// How long the ticks are compared with the clock at the start.
 const CALIBRATION: Duration = Duration::from_millis(5);
 
@@ -86,7 +86,7 @@ impl Engine {
             return Err(EngineError::NoWorkers);
         }
         let roles = model.roles(config.workers.len());
-        check(&model, &roles)?;
+        check(&model, &roles, config.max_ports)?;
         let layout = Layout::new(&model, &roles.concat());
         let kernel = mem::copy::settle(mem::copy::choose(ticks));
         let (started, start_ticks) = (Instant::now(), ticks());
@@ -396,19 +396,46 @@ impl Drop for Engine {
     }
 }
 
-/// Whether every role is somebody's, and everybody has one.
-fn check(model: &Model, roles: &[Vec<Role>]) -> Result<(), EngineError> {
-    let Model::Pipeline(_) = model else { return Ok(()) };
+/// Whether all stages have numbers; and in a pipeline, whether every role is somebody's, and everybody has one.
+fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), EngineError> {
     let wrong = |reason: String| Err(EngineError::Roles(reason));
+    let all = roles.concat();
+    let hops = if model.hops().is_some() { MOST_STAGES } else { 0 };
+    if max_ports + hops > NUMBERS {
+        let most = NUMBERS - hops;
+        return wrong(format!(
+            "{max_ports} ports are more than there are numbers for; at most {most} are possible"
+        ));
+    }
+    if hops > 0 && all.len() > MOST_STAGES {
+        return wrong(format!(
+            "there are at most {MOST_STAGES} stages, and these are {}; use fewer workers",
+            all.len()
+        ));
+    }
+    let Model::Pipeline(_) = model else { return Ok(()) };
     if let Some(thread) = roles.iter().position(Vec::is_empty) {
         return wrong(format!("worker {thread} has no role in the pipeline; give it one, or leave it out"));
-    }
-    let all = roles.concat();
-    if all.len() > MOST_STAGES {
-        return wrong(format!("a pipeline has at most {MOST_STAGES} stages, and these are {}", all.len()));
     }
     match [Role::Rx, Role::Work, Role::Tx].into_iter().find(|role| !all.contains(role)) {
         Some(role) => wrong(format!("no worker has the role `{}`, so no packet would pass", role.name())),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::HopConfig;
+
+    #[test]
+    fn more_stages_and_ports_than_there_are_numbers_for_are_refused() {
+        let spreading = Model::Spreading(HopConfig::default());
+        let refused = |model: &Model, threads, ports| check(model, &model.roles(threads), ports).is_err();
+        assert!(!refused(&spreading, MOST_STAGES / 2, NUMBERS - MOST_STAGES));
+        assert!(refused(&spreading, MOST_STAGES / 2 + 1, 2), "each thread has two stages");
+        assert!(refused(&spreading, 1, NUMBERS - MOST_STAGES + 1));
+        assert!(!refused(&Model::RunToCompletion, 1000, NUMBERS));
+        assert!(refused(&Model::RunToCompletion, 1, NUMBERS + 1));
     }
 }

@@ -22,9 +22,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Most stages that hops lead to.
-const MOST_STAGES: usize = 256;
-
 /// What all stages of an engine have in common.
 pub(crate) struct Founder {
     pub(crate) events: Mutex<Sender<Event>>,
@@ -94,7 +91,7 @@ impl Founder {
             Role::Tx => Box::new(Deliver),
         };
         let waits = role != Role::Tx && self.hops.is_some_and(|hops| hops.full == QueueFull::Wait);
-        let numbers = self.max_ports + if self.hops.is_some() { MOST_STAGES } else { 0 };
+        let numbers = self.max_ports + if self.hops.is_some() { hop::MOST_STAGES } else { 0 };
         let parts = Parts {
             sleeper: Sleeper::new(link.bell.clone())?,
             hops: Hops::new(self.kernel, numbers, waits && role != Role::All),

@@ -46,6 +46,9 @@ const DATA: usize = BUFFER as usize - HEADROOM;
 /// Buffers that a thread may have beside those in rings: two bursts of two stages, and a cache of the pool.
 const BESIDE: usize = 512;
 
+/// Most stages of an engine: there are as many numbers for hops.
+pub(crate) const MOST_STAGES: usize = 256;
+
 /// The port that hops to stage number `stage` are for those in front of it: numbers from `max_ports` on.
 pub(crate) fn port(max_ports: usize, stage: usize) -> PortId {
     PortId((max_ports + stage) as u16)

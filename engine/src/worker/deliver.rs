@@ -285,10 +285,10 @@ impl Transmit {
         }
     }
 
-    /// Counts all that is left as lost with its source.
-    pub(super) fn abandon(&mut self, delivery: &mut Delivery) {
+    /// Counts all that is left as lost with its source, port `from`.
+    pub(super) fn abandon(&mut self, delivery: &mut Delivery, from: PortId) {
         for rest in delivery.rests.drain(..) {
-            self.count_lost(rest.port(), DropReason::SourceStopped, rest.packets());
+            self.count_lost(self.payer(from, rest.port()), DropReason::SourceStopped, rest.packets());
         }
     }
 }

@@ -366,6 +366,23 @@ fn segments_that_are_made_behind_a_hop_do_not_hold_up_what_comes_after_them() {
 }
 
 #[test]
+fn what_is_given_up_in_front_of_a_hop_is_counted_for_the_port_it_came_in_by() {
+    let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
+    let mut stages = SteppedWorker::staged(&config, Box::new(ToOne(1))).unwrap();
+    for (port, left) in [64, 0].into_iter().enumerate() {
+        let sink = Sink(Arc::new(Mutex::new(Taken::new())), Capabilities::NONE);
+        let source = Source::new(&[2; 60], (LONG, left), Offload::NONE);
+        stages.start(PortId(port as u16), Box::new(source), Box::new(sink));
+    }
+    (0..2).for_each(|_| _ = stages.round());
+    stages.stop(PortId(0));
+    (0..1_000).for_each(|_| _ = stages.round());
+    let counts = stages.counts();
+    assert!(counts.received == 64 && counts.dropped > 0 && counts.sent > 0, "{counts:?}");
+    assert_eq!(counts.received, counts.sent + counts.dropped);
+}
+
+#[test]
 fn a_hop_that_is_full_of_work_again_and_again_is_shared_by_what_ports_cost() {
     let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
     let mut stages = SteppedWorker::staged(&config, Box::new(ToOne(3))).unwrap();

@@ -193,6 +193,12 @@ impl Transmit {
         if self.is_hop(to) { self.price } else { 0 }
     }
 
+    /// The port that a loss on the way from one to another counts for: where the way is not known yet, the one that packets came
+    /// in by.
+    pub(super) fn payer(&self, from: PortId, to: PortId) -> PortId {
+        if self.is_hop(to) { from } else { to }
+    }
+
     /// Whether packets leave by a hop that is all that is known of their way.
     fn is_hop(&self, to: PortId) -> bool {
         usize::from(to.0) >= self.counters.max_ports()
@@ -239,9 +245,7 @@ impl Transmit {
             tally.drop(DropReason::PortDown, picks.len() as u64);
         }
         self.spent += cost_of(burst, picks) + segments;
-        // The port that packets came in by pays where their way is not known yet.
-        let pays = if self.is_hop(to) { from.port } else { to };
-        self.counters.port(pays).count_drops(&tally);
+        self.counters.port(self.payer(from.port, to)).count_drops(&tally);
         true
     }
 

@@ -139,7 +139,7 @@ impl<M: Execution> Worker<M> {
         self.classify_carried(&mut carried);
         let slices = TURN / SLICE;
         if !(0..slices).any(|_| self.slice(&mut carried)) {
-            self.out.abandon(&mut carried.delivery);
+            self.out.abandon(&mut carried.delivery, carried.from.port);
         }
         Some(carried)
     }
