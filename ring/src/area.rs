@@ -139,6 +139,12 @@ impl View<'_> {
     }
 
     #[inline(always)]
+    pub(crate) fn store64(self, offset: usize, value: u64, order: Ordering) {
+        // SAFETY: as in `Area::load16`.
+        unsafe { self.seg.store_u64(offset, value, order) }
+    }
+
+    #[inline(always)]
     pub(crate) fn prefetch_read(self, offset: usize) {
         self.seg.prefetch_read(offset);
     }

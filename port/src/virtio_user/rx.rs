@@ -225,7 +225,7 @@ impl<R: DriverRing> RxQueue for Rx<R> {
     }
 
     fn complete(&mut self, buffers: &[Token]) {
-        self.ring.post_each(buffers.iter().map(|token| self.buffers.to_fill(token.id)));
+        self.ring.post_again(buffers.iter().map(|token| self.buffers.to_fill(token.id)));
         self.ring.publish();
     }
 

@@ -11,12 +11,14 @@ use super::buffers::Buffers;
 use super::device::QueueSetup;
 use super::links::Links;
 use super::offloads::Headers;
+use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
 use crate::transmit::{Filled, Form, RingTx, Slots, Taken, Told, TxRing};
 use crate::{BURST, Burst, PortFault, QueueState, Tally, TxQueue, work};
 use mem::Map;
 use mem::copy::Kernel;
 use ring::RingFault;
 use ring::driver::{DriverRing, Packed, Split, Used};
+use std::iter;
 use std::sync::Arc;
 
 /// A queue over a fresh ring. The ring's kind and the copy kernel are chosen here, once.
@@ -78,10 +80,13 @@ impl Free {
 
     /// The ring hands out each identifier once, so there is always a place.
     #[inline(always)]
-    fn push(&mut self, id: u16) {
-        let at = (self.first + self.held) & self.mask;
-        self.ids[at] = id;
-        self.held += 1;
+    fn extend(&mut self, ids: impl Iterator<Item = u16>) {
+        let mut end = self.first + self.held;
+        for id in ids {
+            self.ids[end & self.mask] = id;
+            end += 1;
+        }
+        self.held = end - self.first;
     }
 }
 
@@ -148,7 +153,7 @@ impl<R: DriverRing> Core<R> {
         if self.links.are_set() {
             self.unlink(n);
         } else {
-            self.used[..n].iter().for_each(|used| self.free.push(used.id));
+            self.free.extend(self.used[..n].iter().map(|used| used.id));
         }
         Ok(n)
     }
@@ -157,11 +162,7 @@ impl<R: DriverRing> Core<R> {
     #[cold]
     fn unlink(&mut self, n: usize) {
         for used in &self.used[..n] {
-            let mut next = Some(used.id);
-            while let Some(id) = next {
-                self.free.push(id);
-                next = self.links.take(id);
-            }
+            self.free.extend(iter::successors(Some(used.id), |&id| self.links.take(id)));
         }
     }
 
@@ -227,11 +228,12 @@ impl<R: DriverRing> TxRing for Core<R> {
     #[inline(always)]
     fn send_plain<K: Kernel>(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> usize {
         let marked = burst.has_offloads() || self.headers.are_marked();
-        let run = match (marked, burst.is_short()) {
+        let run = match (marked, burst.layout()) {
             // Headers are looked after where frames are written into slots.
             (true, _) => return 0,
-            (false, false) => send_plain::<R, K, false>,
-            (false, true) => send_plain::<R, K, true>,
+            (false, WHOLE) => send_plain::<R, K, WHOLE>,
+            (false, IN_PLACE) => send_plain::<R, K, IN_PLACE>,
+            (false, _) => send_plain::<R, K, ANY>,
         };
         run(self, burst, picks, tally)
     }
@@ -291,8 +293,8 @@ impl<R: DriverRing> TxRing for Core<R> {
 }
 
 /// Sends for as long as frames fit into one buffer, there is one, and no header says anything. Returns how many were sent.
-/// `SHORT`: whether the burst [is short](Burst::is_short).
-fn send_plain<R: DriverRing, K: Kernel, const SHORT: bool>(
+/// `LAYOUT`: [`Burst::layout`] or `ANY`.
+fn send_plain<R: DriverRing, K: Kernel, const LAYOUT: u8>(
     core: &mut Core<R>,
     burst: &Burst,
     picks: &[u8],
@@ -307,7 +309,7 @@ fn send_plain<R: DriverRing, K: Kernel, const SHORT: bool>(
         if len > room {
             return None;
         }
-        buffers.fill::<K, SHORT>(id, (burst, i), len);
+        buffers.fill::<K, LAYOUT>(id, (burst, i), len);
         done += 1;
         bytes += len as u64;
         Some(buffers.to_send(id, buffers.header() + len as u32))

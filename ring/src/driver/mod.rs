@@ -76,6 +76,13 @@ pub trait DriverRing: Send + Sized + 'static {
         buffers.for_each(|buffer| self.post(buffer));
     }
 
+    /// As [`DriverRing::post_each`], of buffers that were posted alike before, each alone under the same identifier, which
+    /// has stood for nothing else since: what is still written in the ring is not written again.
+    #[inline(always)]
+    fn post_again(&mut self, buffers: impl Iterator<Item = Post>) {
+        self.post_each(buffers);
+    }
+
     /// Writes one chain into the ring: at least one buffer and at most the ring's size, those to read before those
     /// to write, each under an identifier of its own. It comes back under the first. The caller has checked
     /// [`DriverRing::free`].

@@ -53,31 +53,85 @@ impl Packed {
         (flags == want).then_some(Used { id: (word >> 32) as u16, len: word as u32 })
     }
 
-    /// What the device has under `id`.
+    /// In order: what the next entry says was used last (section 2.7.9 and its note hold here as well: 2.8.9).
+    fn batch(&self) -> Result<Option<Used>, RingFault> {
+        let last = self.used_at(self.taken);
+        if last.is_some_and(|last| self.out.get(usize::from(last.id)).is_none_or(|out| out.is_none())) {
+            return Err(RingFault::NotOut(last.map_or(0, |last| last.id.into())));
+        }
+        Ok(last)
+    }
+
+    /// In order: takes back what one entry stands for, which is everything posted up to `last`. Skipped buffers were written
+    /// completely.
+    fn take_batch(&mut self, to: &mut [Used], last: Used) -> usize {
+        let (out, order, size) = (&mut self.out[..], &self.order[..], u32::from(self.layout.size));
+        for (n, slot) in to.iter_mut().enumerate() {
+            if self.taken == self.published {
+                // Posted, but the device has not been told of it.
+                return n;
+            }
+            let id = order[self.taken.at()];
+            let gone = std::mem::replace(&mut out[usize::from(id)], Out::NONE);
+            self.free += gone.descriptors();
+            self.taken = self.taken.advance(gone.descriptors(), size);
+            if id == last.id {
+                *slot = last;
+                self.batch = None;
+                return n + 1;
+            }
+            *slot = Used { id, len: gone.writable() };
+        }
+        to.len()
+    }
+
+    /// Takes buffers back as far as each has an entry of its own, lap by lap. `IN_ORDER`: whether one may stand for several.
     #[inline(always)]
-    fn out(&self, id: u16) -> Result<Out, RingFault> {
-        match self.out.get(usize::from(id)) {
-            Some(out) if !out.is_none() => Ok(*out),
-            _ => Err(RingFault::NotOut(id.into())),
+    fn take_each<const IN_ORDER: bool>(&mut self, to: &mut [Used]) -> Result<usize, RingFault> {
+        let mut n = 0;
+        loop {
+            let there = self.taken.distance(self.published, self.size());
+            let lap = there.min(self.size() - self.taken.at() as u32);
+            let (more, passed) = self.take_lap::<IN_ORDER>(&mut to[n..], lap)?;
+            self.taken = self.taken.advance(passed, self.size());
+            self.free += passed;
+            n += more;
+            if passed < lap || passed == 0 {
+                return Ok(n);
+            }
         }
     }
 
-    /// The next buffer that is back, its chain beginning at `place`.
+    /// The same within one lap, whose entries end `lap` descriptors further on: how many buffers and how many descriptors.
     #[inline(always)]
-    fn take_one(&self, place: Place, batch: &mut Option<Used>) -> Result<Option<(Used, Out)>, RingFault> {
-        let Some(last) = batch.or_else(|| self.used_at(place)) else { return Ok(None) };
-        let out = self.out(last.id)?;
-        if !self.layout.in_order {
-            return Ok(Some((last, out)));
+    fn take_lap<const IN_ORDER: bool>(
+        &mut self,
+        to: &mut [Used],
+        lap: u32,
+    ) -> Result<(usize, u32), RingFault> {
+        // Apart from `self`, so that they stay in registers.
+        let (descriptors, order, out) = (self.descriptors.view(), &self.order[..], &mut self.out[..]);
+        let (start, want) = (self.taken.at(), if self.taken.wrap() { AVAIL | USED } else { 0 });
+        let (mut n, mut passed) = (0, 0);
+        for slot in to {
+            if passed >= lap {
+                break;
+            }
+            let at = start + passed as usize;
+            // Acquire pairs with the device's release store of the flags.
+            let word = descriptors.load64(at * DESC + 8, Ordering::Acquire);
+            let id = (word >> 32) as u16;
+            if (word >> 48) as u16 & (AVAIL | USED) != want || IN_ORDER && order[at] != id {
+                break;
+            }
+            let Some(place) = out.get_mut(usize::from(id)).filter(|out| !out.is_none()) else {
+                return Err(RingFault::NotOut(id.into()));
+            };
+            passed += std::mem::replace(place, Out::NONE).descriptors();
+            *slot = Used { id, len: word as u32 };
+            n += 1;
         }
-        let id = self.order[place.at()];
-        *batch = (last.id != id).then_some(last);
-        if last.id == id {
-            return Ok(Some((last, out)));
-        }
-        // Skipped buffers were written completely (section 2.8.9 and the note in 2.7.9).
-        let skipped = self.out[usize::from(id)];
-        Ok(Some((Used { id, len: skipped.writable() }, skipped)))
+        Ok((n, passed))
     }
 
     /// Writes the descriptor at `place` but for its second word; where that belongs, and what it is.
@@ -104,6 +158,30 @@ impl Packed {
         // Release orders the address before the flags, for a device that looks ahead of the first. It pairs with the
         // device's acquire load of the flags.
         self.descriptors.store64(offset, word, Ordering::Release);
+    }
+
+    /// Writes buffers that do not reach beyond the end of the ring. Returns how many.
+    #[inline(always)]
+    fn post_lap(&mut self, buffers: &mut impl Iterator<Item = Post>) -> u32 {
+        // Apart from `self`, so that they stay in registers.
+        let Self { descriptors, order, out, next, layout, .. } = self;
+        let (order, out, start, is_in_order) = (&mut order[..], &mut out[..], next.at(), layout.in_order);
+        let descriptors = descriptors.view();
+        let flags = u64::from(if next.wrap() { AVAIL } else { USED }) << 48;
+        let mut n = 0;
+        for buffer in buffers {
+            let (at, id) = (start + n, usize::from(buffer.id));
+            let word = u64::from(buffer.len) | u64::from(buffer.id) << 32 | u64::from(buffer.flag()) << 48;
+            descriptors.store64(at * DESC, buffer.address, Ordering::Relaxed);
+            // Release as in `store`.
+            descriptors.store64(at * DESC + 8, word | flags, Ordering::Release);
+            out[id] = Out::new(1, buffer.writable());
+            if is_in_order {
+                order[at] = buffer.id;
+            }
+            n += 1;
+        }
+        n as u32
     }
 
     /// Whether the device has anything.
@@ -163,6 +241,24 @@ impl DriverRing for Packed {
         self.posted(buffer.id, Out::new(1, buffer.writable()));
     }
 
+    #[inline(always)]
+    fn post_each(&mut self, mut buffers: impl Iterator<Item = Post>) {
+        if self.held.is_none() {
+            let Some(first) = buffers.next() else { return };
+            self.post(first);
+        }
+        let size = self.size();
+        loop {
+            let lap = size - self.next.at() as u32;
+            let n = self.post_lap(&mut buffers.by_ref().take(lap as usize));
+            self.next = self.next.advance(n, size);
+            self.free -= n;
+            if n < lap {
+                break;
+            }
+        }
+    }
+
     #[inline]
     fn post_chain(&mut self, chain: &[Post]) {
         debug_assert!(is_legal(chain, self.free()), "the caller looks at the free descriptors");
@@ -220,17 +316,22 @@ impl DriverRing for Packed {
 
     #[inline]
     fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault> {
-        // Apart from `self`, so that they stay in registers.
-        let (mut n, mut taken, mut free, mut batch) = (0, self.taken, self.free, self.batch);
-        while n < out.len() && taken != self.published {
-            let Some((used, gone)) = self.take_one(taken, &mut batch)? else { break };
-            self.out[usize::from(used.id)] = Out::NONE;
-            taken = taken.advance(gone.descriptors(), self.size());
-            free += gone.descriptors();
-            out[n] = used;
-            n += 1;
+        if !self.layout.in_order {
+            return self.take_each::<false>(out);
         }
-        (self.taken, self.free, self.batch) = (taken, free, batch);
+        let mut n = 0;
+        while n < out.len() && self.is_out() {
+            n += match self.batch {
+                Some(last) => self.take_batch(&mut out[n..], last),
+                None => self.take_each::<true>(&mut out[n..])?,
+            };
+            if n < out.len() && self.is_out() && self.batch.is_none() {
+                self.batch = self.batch()?;
+                if self.batch.is_none() {
+                    break;
+                }
+            }
+        }
         Ok(n)
     }
 

@@ -38,41 +38,60 @@ pub struct Split {
 }
 
 impl Split {
-    /// Takes as many buffers back as `to` holds, which are there, in any order.
+    /// Takes back as many buffers as `to` holds, which are there, as far as each has an element of its own. `IN_ORDER`:
+    /// whether one may stand for several.
     #[inline(always)]
-    fn take_any(&mut self, to: &mut [Used]) -> Result<usize, RingFault> {
+    fn take_each<const IN_ORDER: bool>(&mut self, to: &mut [Used]) -> Result<usize, RingFault> {
         // Apart from `self`, so that they stay in registers.
-        let (mut taken, mut more, mask, used, out) =
-            (self.taken, self.more, self.mask, self.used.view(), &mut self.out[..]);
-        for slot in to.iter_mut() {
-            let at = RING + usize::from(taken & mask) * ELEMENT;
+        let (mut taken, mut more, mask, used, out, order) =
+            (self.taken, self.more, self.mask, self.used.view(), &mut self.out[..], &self.order[..]);
+        let mut n = 0;
+        for slot in to {
+            let place = usize::from(taken & mask);
+            let at = RING + place * ELEMENT;
             let (id, len) = (used.load32(at, Ordering::Relaxed), used.load32(at + 4, Ordering::Relaxed));
-            let Some(place) = out.get_mut(id as usize).filter(|out| !out.is_none()) else {
+            if IN_ORDER && u32::from(order[place]) != id {
+                break;
+            }
+            let Some(entry) = out.get_mut(id as usize).filter(|out| !out.is_none()) else {
                 return Err(RingFault::NotOut(id));
             };
-            more -= std::mem::replace(place, Out::NONE).descriptors() - 1;
+            more -= std::mem::replace(entry, Out::NONE).descriptors() - 1;
             taken = taken.wrapping_add(1);
             *slot = Used { id: id as u16, len };
+            n += 1;
         }
         (self.taken, self.more) = (taken, more);
-        Ok(to.len())
+        Ok(n)
     }
 
-    /// In order, an element may stand for a batch: everything posted up to its identifier (section 2.7.9).
-    fn take_in_order(&mut self, slot: usize, at: usize) -> Result<Used, RingFault> {
-        let id = self.order[slot];
-        let last = match self.batch {
-            Some(last) => last,
-            None => Used {
-                id: self.used.load32(at, Ordering::Relaxed) as u16,
-                len: self.used.load32(at + 4, Ordering::Relaxed),
-            },
-        };
-        if self.out.get(usize::from(last.id)).is_none_or(|out| out.is_none()) {
-            return Err(RingFault::NotOut(last.id.into()));
+    /// In order: what the next element says was used last (section 2.7.9).
+    fn batch(&self) -> Result<Used, RingFault> {
+        let at = RING + usize::from(self.taken & self.mask) * ELEMENT;
+        let id = self.used.load32(at, Ordering::Relaxed) as u16;
+        if self.out.get(usize::from(id)).is_none_or(|out| out.is_none()) {
+            return Err(RingFault::NotOut(id.into()));
         }
-        self.batch = (last.id != id).then_some(last);
-        Ok(Used { id, len: if last.id == id { last.len } else { self.out[usize::from(id)].writable() } })
+        Ok(Used { id, len: self.used.load32(at + 4, Ordering::Relaxed) })
+    }
+
+    /// In order: takes back what one element stands for, which is everything posted up to `last`. Skipped buffers were written
+    /// completely (note in section 2.7.9).
+    fn take_batch(&mut self, to: &mut [Used], last: Used) -> usize {
+        let (out, order, mask) = (&mut self.out[..], &self.order[..], self.mask);
+        for (n, slot) in to.iter_mut().enumerate() {
+            let id = order[usize::from(self.taken & mask)];
+            let gone = std::mem::replace(&mut out[usize::from(id)], Out::NONE);
+            self.more -= gone.descriptors() - 1;
+            self.taken = self.taken.wrapping_add(1);
+            if id == last.id {
+                *slot = last;
+                self.batch = None;
+                return n + 1;
+            }
+            *slot = Used { id, len: gone.writable() };
+        }
+        to.len()
     }
 
     /// Writes descriptor `at` where it is not the one that stands there.
@@ -84,6 +103,35 @@ impl Split {
             self.descriptors.store64(at * DESC, address, Ordering::Relaxed);
             self.descriptors.store64(at * DESC + 8, word, Ordering::Relaxed);
         }
+    }
+
+    /// Posts buffers that are chains of one each; `AGAIN`: as they are described already.
+    #[inline(always)]
+    fn post_all<const AGAIN: bool>(&mut self, buffers: impl Iterator<Item = Post>) {
+        // Apart from `self`, so that they stay in registers.
+        let Self { shadow, order, out, descriptors, available, mask, posted, .. } = self;
+        let (shadow, order, out, mask) = (&mut shadow[..], &mut order[..], &mut out[..], *mask);
+        let mut position = *posted;
+        for buffer in buffers {
+            let (at, slot) = (usize::from(buffer.id), usize::from(position & mask));
+            // Identifiers are below the size, which all three lists have.
+            let (Some(order), Some(out)) = (order.get_mut(slot), out.get_mut(at)) else { continue };
+            let described = (buffer.address, word(buffer.len, buffer.flag(), 0));
+            if AGAIN {
+                debug_assert_eq!(shadow[at], described, "the caller posts it as it did before");
+            } else if shadow.get(at).is_some_and(|shadow| *shadow != described) {
+                shadow[at] = described;
+                descriptors.store64(at * DESC, described.0, Ordering::Relaxed);
+                descriptors.store64(at * DESC + 8, described.1, Ordering::Relaxed);
+            }
+            *out = Out::new(1, buffer.writable());
+            if *order != buffer.id {
+                *order = buffer.id;
+                available.store16(RING + slot * 2, buffer.id, Ordering::Relaxed);
+            }
+            position = position.wrapping_add(1);
+        }
+        *posted = position;
     }
 
     /// The next available entry names the chain that begins with `head`.
@@ -148,32 +196,12 @@ impl DriverRing for Split {
 
     #[inline(always)]
     fn post_each(&mut self, buffers: impl Iterator<Item = Post>) {
-        // Apart from `self`, so that they stay in registers.
-        let Self { shadow, order, out, descriptors, available, mask, posted, .. } = self;
-        let (shadow, order, out, mask) = (&mut shadow[..], &mut order[..], &mut out[..], *mask);
-        let mut position = *posted;
-        for buffer in buffers {
-            let (at, slot) = (usize::from(buffer.id), usize::from(position & mask));
-            // Identifiers are below the size, which all three lists have.
-            let (Some(shadow), Some(order), Some(out)) =
-                (shadow.get_mut(at), order.get_mut(slot), out.get_mut(at))
-            else {
-                continue;
-            };
-            let described = (buffer.address, word(buffer.len, buffer.flag(), 0));
-            if *shadow != described {
-                *shadow = described;
-                descriptors.store64(at * DESC, described.0, Ordering::Relaxed);
-                descriptors.store64(at * DESC + 8, described.1, Ordering::Relaxed);
-            }
-            *out = Out::new(1, buffer.writable());
-            if *order != buffer.id {
-                *order = buffer.id;
-                available.store16(RING + slot * 2, buffer.id, Ordering::Relaxed);
-            }
-            position = position.wrapping_add(1);
-        }
-        *posted = position;
+        self.post_all::<false>(buffers);
+    }
+
+    #[inline(always)]
+    fn post_again(&mut self, buffers: impl Iterator<Item = Post>) {
+        self.post_all::<true>(buffers);
     }
 
     #[inline]
@@ -236,19 +264,19 @@ impl DriverRing for Split {
         }
         let n = usize::from(ready).min(out.len());
         if !self.layout.in_order {
-            return self.take_any(&mut out[..n]);
+            return self.take_each::<false>(&mut out[..n]);
         }
-        // Apart from `self`, so that they stay in registers.
-        let (mut taken, mut more) = (self.taken, self.more);
-        for slot in &mut out[..n] {
-            let at = usize::from(taken & self.mask);
-            let used = self.take_in_order(at, RING + at * ELEMENT)?;
-            let gone = std::mem::replace(&mut self.out[usize::from(used.id)], Out::NONE);
-            more -= gone.descriptors() - 1;
-            taken = taken.wrapping_add(1);
-            *slot = used;
+        let mut taken = 0;
+        while taken < n {
+            let rest = &mut out[taken..n];
+            taken += match self.batch {
+                Some(last) => self.take_batch(rest, last),
+                None => self.take_each::<true>(rest)?,
+            };
+            if taken < n && self.batch.is_none() {
+                self.batch = Some(self.batch()?);
+            }
         }
-        (self.taken, self.more) = (taken, more);
         Ok(n)
     }
 
