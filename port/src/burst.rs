@@ -85,6 +85,16 @@ enum Heads {
     Whole,
 }
 
+/// Where packets of a burst lie, as a parameter of the functions that write them.
+pub(crate) mod layout {
+    /// Each lies in its head, where heads are loaded.
+    pub(crate) const WHOLE: u8 = 0;
+    /// Heads are where they are loaded, and each packet has one piece behind it at most.
+    pub(crate) const IN_PLACE: u8 = 1;
+    /// Anywhere.
+    pub(crate) const ANY: u8 = 2;
+}
+
 /// A map that packets of a source lie in, and what lends its buffers if they are the source's own.
 #[derive(Clone)]
 struct Pin {
@@ -687,13 +697,23 @@ impl Burst {
     /// What lies behind the head of packet `i`, but for spilled segments.
     #[inline(always)]
     fn rest(&self, i: usize) -> Seg {
-        if self.is_short() { Seg::EMPTY } else { self.rest[i] }
+        if self.is_whole() { Seg::EMPTY } else { self.rest[i] }
     }
 
     /// Whether each packet lies in its head, and that where heads are loaded.
     #[inline(always)]
-    pub(crate) fn is_short(&self) -> bool {
+    fn is_whole(&self) -> bool {
         self.heads == Heads::Whole
+    }
+
+    /// What [`Burst::write_to`] is told of all packets.
+    #[inline(always)]
+    pub(crate) fn layout(&self) -> u8 {
+        match self.heads {
+            Heads::Whole => layout::WHOLE,
+            Heads::InPlace if self.shape != Shape::Chained => layout::IN_PLACE,
+            _ => layout::ANY,
+        }
     }
 
     /// Leaves every packet wholly where it lies: for who looks at none. Heads may be loaded still.
@@ -803,36 +823,34 @@ impl Burst {
         Frame { head: self.head(i), offload: self.offload(i), rest: self.rest(i), more }
     }
 
-    /// Writes packet `i`, which has `len` bytes, to the front of `to`, as [`Frame::write_to`] does. `SHORT`: [`Burst::is_short`].
+    /// Writes packet `i`, which has `len` bytes, to the front of `to`, as [`Frame::write_to`] does. `LAYOUT`: [`Burst::layout`].
     ///
     /// # Safety
     /// The map that made `to` is alive, `len` is the packet's length, and `to.len()` is at least that.
     #[inline(always)]
-    pub(crate) unsafe fn write_to<K: Kernel, const SHORT: bool>(&self, (i, len): (usize, usize), to: Seg) {
-        debug_assert_eq!(len, self.frame_len(i));
-        // The shortest frames of Ethernet, which fill a line at most, without a call.
-        if SHORT && (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) {
-            // SAFETY: by contract.
-            return unsafe { to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + len]) };
-        }
+    pub(crate) unsafe fn write_to<K: Kernel, const LAYOUT: u8>(&self, (i, len): (usize, usize), to: Seg) {
+        debug_assert!(len == self.frame_len(i) && (LAYOUT == layout::ANY || LAYOUT == self.layout()));
+        // Read once, so that what is compared is known where it is copied.
         let rest = self.rest[i];
-        let has_long_rest = self.heads == Heads::InPlace
-            && self.shape != Shape::Chained
-            && self.head[i] as usize == HEAD
-            && rest.len() > 4 * MOST_SHORT;
         // SAFETY: by contract.
         unsafe {
-            if !SHORT && has_long_rest {
+            match LAYOUT {
+                // The shortest frames of Ethernet, which fill a line at most, without a call.
+                layout::WHOLE if (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) => {
+                    to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + len]);
+                }
                 // Long frames: lengths that the kernel knows beforehand.
-                to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + HEAD]);
-                // Head and rest are the packet, so `to` is longer than a head.
-                return to.skip(HEAD as u32).copy_from::<K>(rest, rest.len());
-            }
-            if !SHORT && self.heads == Heads::Absent && self.shape != Shape::Chained {
+                layout::IN_PLACE if self.head[i] as usize == HEAD && rest.len() > 4 * MOST_SHORT => {
+                    to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + HEAD]);
+                    // Head and rest are the packet, so `to` is longer than a head.
+                    to.skip(HEAD as u32).copy_from::<K>(rest, rest.len());
+                }
                 // Wholly where it lies.
-                return to.copy_from::<K>(rest, len);
+                layout::ANY if self.heads == Heads::Absent && self.shape != Shape::Chained => {
+                    to.copy_from::<K>(rest, len);
+                }
+                _ => self.write_long::<K>(i, to),
             }
-            self.write_long::<K>(i, to);
         }
     }
 

@@ -8,6 +8,7 @@
 //! outputs want. Buffers hold a packet as it was received: the head in the burst is a copy and must not be changed.
 
 use super::{BURST, Burst, Frame, Shape};
+use crate::burst::layout;
 use crate::{Offload, PortId};
 use mem::copy::Kernel;
 use mem::pool::Buffer;
@@ -231,10 +232,10 @@ impl Burst {
         }
         // SAFETY: the buffer is the caller's, and its data has the packet's length.
         unsafe {
-            if self.is_short() {
-                self.write_to::<K, true>((i, self.frame_len(i)), buffer.seg());
+            if self.layout() == layout::WHOLE {
+                self.write_to::<K, { layout::WHOLE }>((i, self.frame_len(i)), buffer.seg());
             } else {
-                self.write_to::<K, false>((i, self.frame_len(i)), buffer.seg());
+                self.write_to::<K, { layout::ANY }>((i, self.frame_len(i)), buffer.seg());
             }
         }
         true

@@ -6,6 +6,7 @@
 //! them.
 
 use super::tickets::Ticket;
+use crate::burst::layout;
 use crate::{Burst, Capabilities, Frame, OFFLOAD_HEADER, Offload};
 use mem::copy::Kernel;
 use mem::{Map, Seg};
@@ -266,7 +267,10 @@ impl Slots {
             // SAFETY: the piece lies in the map that `self` pins; the body has room for the packet.
             unsafe {
                 write_header(first, &header[..self.form.header_len]);
-                burst.write_to::<K, false>((i, burst.frame_len(i)), body.split_at(burst.frame_len(i)).0);
+                burst.write_to::<K, { layout::ANY }>(
+                    (i, burst.frame_len(i)),
+                    body.split_at(burst.frame_len(i)).0,
+                );
             }
         }
     }

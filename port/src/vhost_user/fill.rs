@@ -18,13 +18,13 @@ fn header(words: [u8; OFFLOAD_HEADER]) -> [u8; 12] {
     header
 }
 
-/// Writes header and packet `i` into one piece that holds both. `OFFLOADS`: whether there may be work left. `SHORT`:
-/// whether the burst [is short](Burst::is_short). `_map` is the map that `to` was translated with.
+/// Writes header and packet `i` into one piece that holds both. `OFFLOADS`: whether there may be work left. `LAYOUT`:
+/// [`Burst::layout`] or `ANY`. `_map` is the map that `to` was translated with.
 ///
 /// The header is compared first: where it has a line of its own and already says what it must, that line is only
 /// read and stays in both caches.
 #[inline(always)]
-pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const SHORT: bool>(
+pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const LAYOUT: u8>(
     _map: &Map,
     form: Form,
     to: Seg,
@@ -40,6 +40,6 @@ pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const 
         } else {
             to.put_if_different(8, u16::from_ne_bytes([header[8], header[9]]));
         }
-        burst.write_to::<K, SHORT>((i, len), to.split_at(HEADER).1);
+        burst.write_to::<K, LAYOUT>((i, len), to.split_at(HEADER).1);
     }
 }

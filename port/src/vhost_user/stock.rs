@@ -6,6 +6,7 @@
 
 use super::fill::{self, LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
+use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
 use crate::transmit::{Filled, Form, Slots, Taken, Told, TxRing};
 use crate::vhost::Features;
 use crate::{BURST, Burst, PortFault, QueueState, Tally, work};
@@ -414,12 +415,13 @@ impl<R: DeviceRing> TxRing for Core<R> {
 
     #[inline(always)]
     fn send_plain<K: Kernel>(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> usize {
-        let run = match (self.form.header_len, burst.has_offloads(), burst.is_short()) {
-            (LONG_HEADER, false, true) => send_plain::<R, K, LONG_HEADER, false, true>,
-            (LONG_HEADER, false, false) => send_plain::<R, K, LONG_HEADER, false, false>,
-            (LONG_HEADER, true, _) => send_plain::<R, K, LONG_HEADER, true, false>,
-            (_, false, _) => send_plain::<R, K, SHORT_HEADER, false, false>,
-            (_, true, _) => send_plain::<R, K, SHORT_HEADER, true, false>,
+        let run = match (self.form.header_len, burst.has_offloads(), burst.layout()) {
+            (LONG_HEADER, false, WHOLE) => send_plain::<R, K, LONG_HEADER, false, WHOLE>,
+            (LONG_HEADER, false, IN_PLACE) => send_plain::<R, K, LONG_HEADER, false, IN_PLACE>,
+            (LONG_HEADER, false, _) => send_plain::<R, K, LONG_HEADER, false, ANY>,
+            (LONG_HEADER, true, _) => send_plain::<R, K, LONG_HEADER, true, ANY>,
+            (_, false, _) => send_plain::<R, K, SHORT_HEADER, false, ANY>,
+            (_, true, _) => send_plain::<R, K, SHORT_HEADER, true, ANY>,
         };
         run(self, burst, picks, tally)
     }
@@ -506,7 +508,7 @@ impl<R: DeviceRing> TxRing for Core<R> {
 }
 
 /// Sends for as long as the plain buffer in front holds the next frame. Returns how many were sent.
-fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: bool, const SHORT: bool>(
+fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: bool, const LAYOUT: u8>(
     core: &mut Core<R>,
     burst: &Burst,
     picks: &[u8],
@@ -520,7 +522,7 @@ fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: boo
         if to.len() < HEADER + len {
             return None;
         }
-        fill::plain::<K, HEADER, OFFLOADS, SHORT>(map, form, to, (burst, i, len));
+        fill::plain::<K, HEADER, OFFLOADS, LAYOUT>(map, form, to, (burst, i, len));
         bytes += len as u64;
         Some((HEADER + len) as u32)
     });

@@ -215,19 +215,14 @@ impl Buffers {
         self.part(id, FRAME - u64::from(self.header), OFFLOAD_HEADER)
     }
 
-    /// Writes packet `i`, which has `len` bytes, into buffer `id`, which has the room. `SHORT`: whether the burst
-    /// [is short](Burst::is_short).
+    /// Writes packet `i`, which has `len` bytes, into buffer `id`, which has the room. `LAYOUT`:
+    /// [`Burst::layout`] or `ANY`.
     #[inline(always)]
-    pub(super) fn fill<K: Kernel, const SHORT: bool>(
-        &self,
-        id: u16,
-        (burst, i): (&Burst, usize),
-        len: usize,
-    ) {
+    pub(super) fn fill<K: Kernel, const LAYOUT: u8>(&self, id: u16, (burst, i): (&Burst, usize), len: usize) {
         let to = self.frame(id, len);
         debug_assert_eq!(to.len(), len);
         // SAFETY: the map is held by `self`; the place has the frame's length, which its caller compared with the
         // room of every buffer.
-        unsafe { burst.write_to::<K, SHORT>((i, len), to) };
+        unsafe { burst.write_to::<K, LAYOUT>((i, len), to) };
     }
 }
