@@ -290,6 +290,16 @@ impl Pass<'_> {
         }
     }
 
+    /// Packets from `i` on whose flows are remembered as leaving by `to`, which packet `i` does. Returns where they end.
+    #[inline(always)]
+    fn emit_known(&mut self, i: usize, to: PortId) -> usize {
+        let rest = self.plans[i + 1..self.burst.len()].iter();
+        let end = i + 1 + rest.take_while(|plan| plan.known == Some(to)).count();
+        self.end_flood();
+        self.out.emit_run(i..end, to, EditId::NONE);
+        end
+    }
+
     /// Plans packet `i`, whose flow was remembered, because a packet before it has moved a station.
     #[cold]
     fn plan_anew(&mut self, i: usize) {
@@ -352,15 +362,17 @@ impl Pass<'_> {
         // What the packet before found out: its source needs nothing, its destination is at that port.
         let mut confirmed = None;
         let mut answer = None;
-        for i in from..self.burst.len() {
+        let mut next = from;
+        while next < self.burst.len() {
+            let i = next;
             if !TAGGED && let Some(to) = self.plans[i].known {
                 if !self.moved {
-                    self.end_flood();
-                    self.out.emit(i, to, EditId::NONE);
+                    next = self.emit_known(i, to);
                     continue;
                 }
                 self.plan_anew(i);
             }
+            next += 1;
             let plan = self.plans[i];
             if let Some(reason) = plan.lost {
                 self.out.drop(i, reason);
@@ -464,13 +476,15 @@ impl Pass<'_> {
     #[inline(never)]
     fn remember_flow(&mut self, i: usize, plan: &Plan) {
         let (Some((_, Some(to))), Some(&addresses)) = (self.latest, self.burst.first(i)) else { return };
-        if self.recall(i).is_some() {
-            // By a packet of this burst.
+        let changes = [self.changes as u32, self.view.bridge.fdb.changes(to) as u32];
+        let entry = Entry { addresses, from: self.from, to, second: self.second, changes };
+        if self.member.guard.is_some() || self.cache.slot(&entry).is_none() {
             return;
         }
-        let changes = [self.changes as u32, self.view.bridge.fdb.changes(to) as u32];
-        if self.member.guard.is_none() && self.destination(plan) == Some(to) {
-            self.cache.put(Entry { addresses, from: self.from, to, second: self.second, changes });
+        if self.destination(plan) == Some(to)
+            && let Some(slot) = self.cache.slot(&entry)
+        {
+            *slot = entry;
         }
     }
 
