@@ -3,7 +3,7 @@
 //! `cargo run --release -p linerate-examples --example bridge -- CPU SOCKET...`
 //! connects to guests that listen on the sockets and forwards until it is killed.
 
-use engine::{Engine, EngineConfig, Polling, QueueFull, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, Polling, QueueFull, Rss, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::vhost_user::{Options, VhostUser};
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let worker =
         WorkerConfig { cpu: Some(cpu.parse()?), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
     let engine = Engine::start(
-        EngineConfig { workers: vec![worker], max_ports: sockets.len(), spread: Spread::default() },
+        EngineConfig { workers: vec![worker], max_ports: sockets.len(), rss: Rss::default() },
         &switch,
     )?;
     for socket in sockets {

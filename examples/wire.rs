@@ -4,7 +4,7 @@
 //! connects to two guests that listen on the sockets and forwards until it is killed.
 
 use engine::{
-    Context, EditId, Engine, EngineConfig, Pipeline, Pipelines, Polling, QueueFull, Spread, Verdicts,
+    Context, EditId, Engine, EngineConfig, Pipeline, Pipelines, Polling, QueueFull, Rss, Verdicts,
     WorkerConfig,
 };
 use port::vhost_user::{Options, VhostUser};
@@ -33,10 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let worker =
         WorkerConfig { cpu: Some(cpu.parse()?), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
-    let engine = Engine::start(
-        EngineConfig { workers: vec![worker], max_ports: 2, spread: Spread::default() },
-        &Wire,
-    )?;
+    let engine =
+        Engine::start(EngineConfig { workers: vec![worker], max_ports: 2, rss: Rss::default() }, &Wire)?;
     for socket in sockets {
         engine.add_port(socket, Box::new(VhostUser::connect(socket, Options::default(), Instant::now())?))?;
     }

@@ -17,7 +17,7 @@ use crate::Ring;
 use crate::memory::{HEADER, Memory, Way};
 
 /// How long a back end may take for one answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
@@ -168,7 +168,7 @@ impl<R: DriverRing> Guest for Device<R> {
     }
 
     fn plug_in(&mut self, socket: &Path) -> Result<()> {
-        let mut front_end = FrontEnd::connect(socket, PATIENCE)?;
+        let mut front_end = FrontEnd::connect(socket, TIMEOUT)?;
         let wanted = Features(self.features().0 | Features::PROTOCOL);
         let agreed = front_end.negotiate(wanted)?;
         if !agreed.features.has(self.features().0) {

@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result};
 use mem::copy::Portable;
-use mem::{Map, MapCell, Region, RegionSpec, Seg};
+use mem::{GuestMemory, MemTable, Region, RegionSpec, VolatileSlice};
 use port::virtio_user::SharedRegion;
 use ring::Layout;
 use rustix::fd::{AsFd, OwnedFd};
@@ -40,7 +40,7 @@ pub(crate) struct Memory {
     file: OwnedFd,
     spec: RegionSpec,
     region: Arc<Region>,
-    pub(crate) map: Arc<Map>,
+    pub(crate) map: Arc<GuestMemory>,
     size: u16,
 }
 
@@ -52,13 +52,13 @@ impl Memory {
         ftruncate(&file, len).context("no memory to share")?;
         let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
         let region = Arc::new(Region::map(file.as_fd(), spec)?);
-        let map = Arc::new(Map::new(vec![region.clone()])?);
+        let map = Arc::new(GuestMemory::new(vec![region.clone()])?);
         Ok(Self { file, spec, region, map, size })
     }
 
     /// The same memory as a switch in this process sees it.
-    pub(crate) fn cell(&self) -> Result<Arc<MapCell>> {
-        Ok(Arc::new(MapCell::new(Map::new(vec![self.region.clone()])?)))
+    pub(crate) fn cell(&self) -> Result<Arc<MemTable>> {
+        Ok(Arc::new(MemTable::new(GuestMemory::new(vec![self.region.clone()])?)))
     }
 
     /// As a front end shares it.
@@ -84,7 +84,7 @@ impl Memory {
         (GUEST + self.offset(way, id), (STRIDE - FRAME + HEADER) as u32)
     }
 
-    fn frame(&self, way: Way, id: u16, len: usize) -> Seg {
+    fn frame(&self, way: Way, id: u16, len: usize) -> VolatileSlice {
         let place = USER + self.offset(way, id) + HEADER;
         self.map.by_user(place, len as u32).expect("buffers were laid out within the memory")
     }

@@ -27,7 +27,7 @@ pub struct Shape {
     pub ring: Ring,
     /// Entries of each ring.
     pub queue_size: u16,
-    /// Who is where.
+    /// Stations and their ports.
     pub stations: Stations,
     /// The copy kernel; the first rig of a process settles it for all.
     pub kernel: Choice,
@@ -52,7 +52,7 @@ pub struct Rig {
     pub worker: SteppedWorker,
     /// The guests, by port.
     pub guests: Vec<Box<dyn Guest>>,
-    /// Who is where.
+    /// Stations and their ports.
     pub stations: Stations,
     _switch: Switch,
 }

@@ -1,4 +1,4 @@
-//! Who is where: a number of stations dealt out over the ports, and sequences of pairs that talk.
+//! Stations: a number of them dealt out over the ports, and sequences of pairs that exchange packets.
 
 use crate::guest::Mac;
 

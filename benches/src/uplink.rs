@@ -3,11 +3,11 @@
 
 use anyhow::{Context, Result, ensure};
 use mem::copy::{Choice, Kernel};
-use mem::{Map, Region};
+use mem::{GuestMemory, Region};
 use port::vhost_user::fake::FakeEngine;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
-use port::{BURST, Burst, PLACES, PortControl, RxQueue, Tally, TxQueue};
+use port::{BURST, Burst, BurstStats, PLACES, PortControl, RxQueue, TxQueue};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,15 +39,15 @@ impl End {
     }
 
     /// Sends every packet of a full burst. How many it is done with.
-    pub fn send(&mut self, burst: &Burst, tally: &mut Tally) -> Result<usize> {
-        Ok(self.tx.tx(burst, &PLACES, tally)?)
+    pub fn send(&mut self, burst: &Burst, stats: &mut BurstStats) -> Result<usize> {
+        Ok(self.tx.tx(burst, &PLACES, stats)?)
     }
 
     /// Receives a burst and gives its buffers back.
-    pub fn receive<K: Kernel>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<()> {
-        self.rx.rx(burst, tally)?;
+    pub fn receive<K: Kernel>(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<()> {
+        self.rx.rx(burst, stats)?;
         burst.load_heads::<K>();
-        self.rx.complete(burst.tokens());
+        self.rx.complete(burst.buf_ids());
         Ok(())
     }
 }
@@ -78,12 +78,12 @@ impl Uplink {
     pub fn cross(
         &mut self,
         outwards: bool,
-        send: impl FnOnce(&mut End, &Burst, &mut Tally) -> Result<usize>,
-        receive: impl FnOnce(&mut End, &mut Burst, &mut Tally) -> Result<()>,
+        send: impl FnOnce(&mut End, &Burst, &mut BurstStats) -> Result<usize>,
+        receive: impl FnOnce(&mut End, &mut Burst, &mut BurstStats) -> Result<()>,
     ) -> Result<u64> {
         let Self { near, far, sent, received, .. } = self;
         let (from, to) = if outwards { (near, far) } else { (far, near) };
-        let (mut out, mut back) = (Tally::default(), Tally::default());
+        let (mut out, mut back) = (BurstStats::default(), BurstStats::default());
         ensure!(send(from, sent, &mut out)? == BURST && out.lost == 0, "the ring is full");
         received.begin(0);
         receive(to, received, &mut back)?;
@@ -94,7 +94,7 @@ impl Uplink {
 
 /// A full burst of frames that lie in one piece each.
 fn burst<K: Kernel>(size: usize) -> Result<Burst> {
-    let map = Arc::new(Map::new(vec![Arc::new(Region::anonymous((BURST * size) as u64)?)])?);
+    let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::anonymous((BURST * size) as u64)?)])?);
     let mut burst = Burst::new();
     burst.begin(0);
     burst.pin(&map);

@@ -40,7 +40,7 @@ pub(crate) enum Command {
         ends it at once. SIGHUP is ignored: a running switch is changed with `linerate ports` and `linerate fdb`."
     )]
     Run(RunArgs),
-    /// Name every mistake in a configuration file, or print the topology it describes
+    /// Name every error in a configuration file, or print the topology it describes
     Check(CheckArgs),
     /// Print the lines that plug a guest into a port
     Snippet(SnippetArgs),
@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Bench(Box<crate::bench::args::BenchArgs>),
     /// Run a command until standard input ends
     #[command(hide = true)]
-    Leash(crate::bench::args::LeashArgs),
+    Supervise(crate::bench::args::SuperviseArgs),
     /// Show why a data path is as fast as it is: experiments on the cache effects of a model
     #[command(subcommand)]
     Lab(crate::lab::args::LabCommand),
@@ -137,7 +137,7 @@ pub(crate) struct CheckArgs {
     pub(crate) show: ShowArgs,
 }
 
-/// Who is at the other end.
+/// The other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuestKind {
     /// QEMU command line
@@ -157,7 +157,7 @@ pub(crate) enum GuestKind {
 pub(crate) struct SnippetArgs {
     /// Name of the port
     pub(crate) port: String,
-    /// Who is at the other end
+    /// The other end
     #[arg(long = "for", value_enum, value_name = "WHO")]
     pub(crate) kind: GuestKind,
     /// Take the port from this file rather than from the running switch
@@ -255,7 +255,7 @@ pub(crate) struct PortsAddArgs {
     /// Most broadcast and multicast packets a second from this port
     #[arg(long, value_name = "PACKETS")]
     pub(crate) broadcast_limit: Option<u32>,
-    /// Most packets a second from this port to addresses that nobody has learned
+    /// Most packets a second from this port to addresses that are not learned
     #[arg(long, value_name = "PACKETS")]
     pub(crate) unknown_limit: Option<u32>,
     /// Most addresses learned from this port

@@ -1,12 +1,12 @@
 //! The control socket as a file: one switch per path, readable by its owner only, gone when the switch is.
 //!
-//! A lock beside the socket (`lock.rs`) says who owns the path, so that a socket left behind by a dead switch is replaced
+//! A lock beside the socket (`lock.rs`) says which process owns the path, so that a socket left behind by a dead switch is replaced
 //! and a living one is never touched. The lock is held for as long as the switch runs; the kernel drops it with the
 //! process, however that ends.
 
 mod lock;
 
-use crate::trouble::Trouble;
+use crate::error::CliError;
 use lock::LockError;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
@@ -26,15 +26,15 @@ pub(crate) struct ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // Nothing can be done about a file that somebody else has removed already.
+        // A file that is already removed is fine.
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(&self.lock);
     }
 }
 
 /// Takes the path for this process and listens on it.
-pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), Trouble> {
-    let failed = |e: io::Error| Trouble::failed(place(path), e, ELSEWHERE);
+pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), CliError> {
+    let failed = |e: io::Error| CliError::failed(place(path), e, ELSEWHERE);
     prepare_directory(path)?;
     let lock = lock_path(path);
     let held = lock::hold(&lock).map_err(|e| refused(path, &e))?;
@@ -54,18 +54,18 @@ fn place(path: &Path) -> String {
 /// What to do about a path that this process cannot have.
 const ELSEWHERE: &str = "choose another path with --control or `control` in [switch]";
 
-fn taken(path: &Path) -> Trouble {
+fn taken(path: &Path) -> CliError {
     match fs::symlink_metadata(path).map(|found| found.uid()) {
         Ok(owner) if owner != lock::user() => {
             let reason = format!("a process of user {owner} listens there; it was not touched");
-            Trouble::bad(place(path), reason, ELSEWHERE)
+            CliError::bad(place(path), reason, ELSEWHERE)
         }
         _ => running(path),
     }
 }
 
-fn running(path: &Path) -> Trouble {
-    Trouble::bad(
+fn running(path: &Path) -> CliError {
+    CliError::bad(
         place(path),
         "a switch is already running there; it was not touched",
         "end it with `linerate stop`, or give this one a socket of its own with --control",
@@ -73,14 +73,14 @@ fn running(path: &Path) -> Trouble {
 }
 
 /// Why the path cannot be locked.
-fn refused(path: &Path, error: &LockError) -> Trouble {
+fn refused(path: &Path, error: &LockError) -> CliError {
     match error {
         LockError::Held => running(path),
-        LockError::Kernel(e) => Trouble::failed(place(path), e, ELSEWHERE),
+        LockError::Kernel(e) => CliError::failed(place(path), e, ELSEWHERE),
         LockError::HeldBy(_) | LockError::Link(_) | LockError::NoFile(_) | LockError::Foreign { .. } => {
             let remedy = "choose another path with --control or `control` in [switch], in a directory that only \
                           this user can write to, or remove the lock";
-            Trouble::bad(place(path), error, remedy)
+            CliError::bad(place(path), error, remedy)
         }
     }
 }
@@ -94,8 +94,8 @@ pub(crate) fn lock_path(path: &Path) -> PathBuf {
 
 /// The default directories are made where they are missing; any other has to exist. A default directory is this
 /// user's, and no other user can put a file or a link there.
-fn prepare_directory(path: &Path) -> Result<(), Trouble> {
-    let failed = |e: io::Error| Trouble::failed(place(path), e, ELSEWHERE);
+fn prepare_directory(path: &Path) -> Result<(), CliError> {
+    let failed = |e: io::Error| CliError::failed(place(path), e, ELSEWHERE);
     let directory = path.parent().unwrap_or(path);
     if path != crate::host::default_control() {
         return fs::metadata(directory).map(drop).map_err(failed);
@@ -105,7 +105,7 @@ fn prepare_directory(path: &Path) -> Result<(), Trouble> {
         _ => {}
     }
     let found = fs::symlink_metadata(directory).map_err(failed)?;
-    private(directory, &found).map_err(|reason| Trouble::bad(place(path), reason, ELSEWHERE))
+    private(directory, &found).map_err(|reason| CliError::bad(place(path), reason, ELSEWHERE))
 }
 
 /// Whether only this user can make files in a directory.
@@ -140,7 +140,7 @@ fn listen_on(path: &Path) -> io::Result<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trouble::BAD_INPUT;
+    use crate::error::BAD_INPUT;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -246,12 +246,12 @@ mod tests {
     #[test]
     fn a_directory_is_private_that_nobody_else_can_write_to() {
         let dir = tempfile::tempdir().unwrap();
-        let judged = |mode| {
+        let validated = |mode| {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
             private(dir.path(), &fs::symlink_metadata(dir.path()).unwrap())
         };
-        assert_eq!((judged(0o700), judged(0o755)), (Ok(()), Ok(())));
-        assert!(judged(0o1777).is_err_and(|why| why.contains("other users can write")));
+        assert_eq!((validated(0o700), validated(0o755)), (Ok(()), Ok(())));
+        assert!(validated(0o1777).is_err_and(|why| why.contains("other users can write")));
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
         assert!(private(&link, &fs::symlink_metadata(&link).unwrap()).is_err());

@@ -7,8 +7,8 @@ mod calm;
 mod hostile;
 
 use crate::args::{self, FrameSize, GuestArgs, GuestMode, Output};
+use crate::error::CliError;
 use crate::host::Host;
-use crate::trouble::Trouble;
 use lab::guest::{self, Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
 use port::virtio_user::{FrontEnd, FrontEndListener};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use wire::MacAddress;
 
 /// How long one answer of the back end may take, and how long one wait for it lasts before signals are looked at.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Looks at the queues between two looks at the clock.
 const STEPS: u32 = 4096;
 
@@ -57,14 +57,14 @@ pub(crate) struct DeviceReport {
 }
 
 /// Where a device finds its back end.
-enum Door {
+enum Endpoint {
     Connect(PathBuf),
     Listen(PathBuf, FrontEndListener),
 }
 
 /// A device that is plugged in, or waits for its back end.
 struct Seat {
-    door: Door,
+    door: Endpoint,
     config: GuestConfig,
     device: Option<Box<dyn GuestDevice>>,
     connects: u64,
@@ -102,50 +102,50 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A guest whose every turn somebody else's thread takes.
+/// A guest that runs in another thread's turns.
 pub(crate) struct Inside {
     seats: Vec<Seat>,
 }
 
 impl Inside {
-    /// Makes the sockets that it listens on, and waits for nobody.
-    pub(crate) fn new(args: &GuestArgs) -> Result<Self, Trouble> {
+    /// Makes the sockets that it listens on, and waits for no connection.
+    pub(crate) fn new(args: &GuestArgs) -> Result<Self, CliError> {
         Ok(Self { seats: seats(args)? })
     }
 
     /// Plugs in what the back end is there for, and waits a moment where it is not. Whether all are plugged in.
-    pub(crate) fn sit(&mut self) -> Result<bool, Trouble> {
+    pub(crate) fn sit(&mut self) -> Result<bool, CliError> {
         self.seats.iter_mut().try_for_each(Seat::sit)?;
         Ok(self.seats.iter().all(|seat| seat.device.is_some()))
     }
 
     /// A turn of each device.
     #[inline]
-    pub(crate) fn step(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn step(&mut self) -> Result<(), CliError> {
         self.seats.iter_mut().try_for_each(Seat::step)
     }
 }
 
 /// Pins this thread, for figures that mean something.
-pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Trouble> {
+pub(crate) fn pin(cpu: Option<usize>) -> Result<(), CliError> {
     let Some(cpu) = cpu else { return Ok(()) };
     let allowed = Host::here().allowed();
     if !allowed.contains(&cpu) {
         let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
-        return Err(Trouble::bad(format!("--cpu {cpu}"), "this CPU cannot be used", remedy));
+        return Err(CliError::bad(format!("--cpu {cpu}"), "this CPU cannot be used", remedy));
     }
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
     rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|e| Trouble::failed(format!("--cpu {cpu}"), e, "leave --cpu out"))
+        .map_err(|e| CliError::failed(format!("--cpu {cpu}"), e, "leave --cpu out"))
 }
 
-fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Trouble> {
-    judge_size(args)?;
-    let connect = args.socket.connect.iter().map(|path| Ok(Door::Connect(path.clone())));
+fn seats(args: &GuestArgs) -> Result<Vec<Seat>, CliError> {
+    validate_size(args)?;
+    let connect = args.socket.connect.iter().map(|path| Ok(Endpoint::Connect(path.clone())));
     let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
-        Ok(listener) => Ok(Door::Listen(path.clone(), listener)),
-        Err(error) => Err(Trouble::bad(path.display(), error, "choose another path for the socket")),
+        Ok(listener) => Ok(Endpoint::Listen(path.clone(), listener)),
+        Err(error) => Err(CliError::bad(path.display(), error, "choose another path for the socket")),
     });
     let doors = connect.chain(listen).collect::<Result<Vec<_>, _>>()?;
     let count = doors.len();
@@ -153,11 +153,11 @@ fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Trouble> {
 }
 
 /// Split rings have a power of two.
-fn judge_size(args: &GuestArgs) -> Result<(), Trouble> {
+fn validate_size(args: &GuestArgs) -> Result<(), CliError> {
     match args.queue_size {
         Some(size) if !args.ring.is_packed() && !size.is_power_of_two() => {
             let reason = format!("{size} is no power of two, as split rings need");
-            Err(Trouble::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
+            Err(CliError::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
         }
         _ => Ok(()),
     }
@@ -210,7 +210,7 @@ fn sizes(size: FrameSize) -> FrameSizes {
 }
 
 impl Seat {
-    fn new(door: Door, config: GuestConfig) -> Self {
+    fn new(door: Endpoint, config: GuestConfig) -> Self {
         Self {
             door,
             config,
@@ -223,19 +223,19 @@ impl Seat {
 
     fn socket(&self) -> &PathBuf {
         match &self.door {
-            Door::Connect(path) | Door::Listen(path, _) => path,
+            Endpoint::Connect(path) | Endpoint::Listen(path, _) => path,
         }
     }
 
     /// Plugs in if the back end is there. A back end that is not there is waited for; one that cannot give what
     /// was asked for is an error.
-    fn sit(&mut self) -> Result<(), Trouble> {
+    fn sit(&mut self) -> Result<(), CliError> {
         if self.device.is_some() {
             return Ok(());
         }
         let front_end = match &self.door {
-            Door::Connect(path) => FrontEnd::connect(path, PATIENCE),
-            Door::Listen(_, listener) => listener.accept(PATIENCE),
+            Endpoint::Connect(path) => FrontEnd::connect(path, TIMEOUT),
+            Endpoint::Listen(_, listener) => listener.accept(TIMEOUT),
         };
         let Ok(front_end) = front_end else {
             std::thread::sleep(Duration::from_millis(20));
@@ -251,18 +251,18 @@ impl Seat {
             Err(GuestError::FrontEnd(_) | GuestError::Closed) => Ok(()),
             Err(error) => {
                 let remedy = "change what the guest asks for, or what the switch offers";
-                Err(Trouble::failed(self.socket().display(), error, remedy))
+                Err(CliError::failed(self.socket().display(), error, remedy))
             }
         }
     }
 
     #[inline]
-    fn step(&mut self) -> Result<(), Trouble> {
+    fn step(&mut self) -> Result<(), CliError> {
         let Some(device) = &mut self.device else { return Ok(()) };
         match device.step() {
             Ok(_) => Ok(()),
             Err(error) => {
-                Err(Trouble::failed(self.socket().display(), error, "report this to the switch's maker"))
+                Err(CliError::failed(self.socket().display(), error, "report this to the switch's maker"))
             }
         }
     }
@@ -279,7 +279,7 @@ impl Seat {
     }
 
     /// Notices a back end that went away, and takes it back when it returns.
-    fn check(&mut self) -> Result<(), Trouble> {
+    fn check(&mut self) -> Result<(), CliError> {
         if let Some(device) = self.device.take_if(|device| device.is_closed()) {
             self.before = sum(self.before, device.stats());
         }

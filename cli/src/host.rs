@@ -53,7 +53,7 @@ pub(crate) fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Where the control socket is when nobody says otherwise.
+/// The default path of the control socket.
 pub(crate) fn default_control() -> PathBuf {
     let uid = rustix::process::getuid();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute());

@@ -10,7 +10,9 @@ mod args;
 mod bench;
 mod config;
 mod control;
+mod data_plane;
 mod demo;
+mod error;
 mod guest;
 mod host;
 mod kinds;
@@ -18,7 +20,6 @@ mod lab;
 mod manual;
 mod model;
 mod placement;
-mod plant;
 mod run;
 mod section;
 mod security;
@@ -28,7 +29,6 @@ mod switch;
 mod top;
 mod topology;
 mod traffic;
-mod trouble;
 mod value;
 mod verbs;
 mod wrappers;
@@ -43,7 +43,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let Err(error) = dispatch(&cli) else { return ExitCode::SUCCESS };
-    let (code, text) = trouble::verdict(&error);
+    let (code, text) = error::verdict(&error);
     if let Some(text) = text {
         eprintln!("{text}");
     }
@@ -73,7 +73,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Guest(args) => guest::run(args),
         Command::Gen(args) => traffic::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Leash(args) => bench::leash::run(args),
+        Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab(command) => lab::run(command),
         Command::Completions { shell } => show::raw(&manual::completions(*shell)),
         Command::Man { dir: None } => show::raw(&manual::page()?),
@@ -81,14 +81,14 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     }
 }
 
-/// `linerate check`: the topology, or every mistake.
+/// `linerate check`: the topology, or every error.
 fn check(args: &CheckArgs, control: Option<&Path>) -> anyhow::Result<()> {
     match (config::read(&args.config, &host::Host::here(), control), args.show.output) {
         (Ok(topology), output) => show::print(&topology, output, |topology| format!("ok\n{topology}")),
-        (Err(mistakes), Output::Table) => Err(mistakes.into()),
-        (Err(mistakes), Output::Json) => {
-            show::line(&serde_json::to_string_pretty(&mistakes)?)?;
-            Err(mistakes.into())
+        (Err(errors), Output::Table) => Err(errors.into()),
+        (Err(errors), Output::Json) => {
+            show::line(&serde_json::to_string_pretty(&errors)?)?;
+            Err(errors.into())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Completions and man pages, made from the definitions in `args`.
 
 use crate::args::Cli;
-use crate::trouble::Trouble;
+use crate::error::CliError;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::io;
@@ -22,11 +22,11 @@ pub(crate) fn page() -> io::Result<Vec<u8>> {
 }
 
 /// Writes one page per verb into `dir`.
-pub(crate) fn pages(dir: &Path) -> Result<(), Trouble> {
+pub(crate) fn pages(dir: &Path) -> Result<(), CliError> {
     if !dir.is_dir() {
         let remedy = format!("mkdir -p {}", dir.display());
-        return Err(Trouble::bad(dir.display(), "this directory does not exist", remedy));
+        return Err(CliError::bad(dir.display(), "this directory does not exist", remedy));
     }
     clap_mangen::generate_to(Cli::command(), dir)
-        .map_err(|e| Trouble::failed(dir.display(), e, "choose a directory that you may write to"))
+        .map_err(|e| CliError::failed(dir.display(), e, "choose a directory that you may write to"))
 }

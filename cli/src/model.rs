@@ -19,7 +19,7 @@ pub(crate) enum ModelKind {
 /// Where packets of a port with one queue pair are divided among workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum SpreadIn {
+pub(crate) enum RssMode {
     /// They are not: what has one queue has one worker.
     #[default]
     Queues,
@@ -107,7 +107,7 @@ impl fmt::Display for RoleSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ModelSettings {
     pub(crate) model: ModelKind,
-    pub(crate) spread_in: SpreadIn,
+    pub(crate) rss_mode: RssMode,
     /// Packets that are on their way from one stage to another, at most.
     pub(crate) ring: usize,
     /// Packets that are shown to the next stage at once; `None`: those of one burst.
@@ -120,13 +120,13 @@ pub(crate) struct ModelSettings {
 
 impl Default for ModelSettings {
     fn default() -> Self {
-        let hops = engine::HopConfig::default();
+        let handoffs = engine::HandoffConfig::default();
         Self {
             model: ModelKind::default(),
-            spread_in: SpreadIn::default(),
-            ring: hops.ring,
+            rss_mode: RssMode::default(),
+            ring: handoffs.ring,
             write_unit: None,
-            read_unit: hops.read_unit,
+            read_unit: handoffs.read_unit,
             full: Full::default(),
             order: Order::default(),
         }
@@ -136,20 +136,20 @@ impl Default for ModelSettings {
 impl ModelSettings {
     /// What the engine is told, for workers with these roles.
     pub(crate) fn engine(&self, roles: impl Iterator<Item = RoleSettings>) -> engine::Model {
-        let hops = self.hops();
-        match (self.model, self.spread_in) {
-            (ModelKind::RunToCompletion, SpreadIn::Queues) => engine::Model::RunToCompletion,
+        let handoffs = self.handoffs();
+        match (self.model, self.rss_mode) {
+            (ModelKind::RunToCompletion, RssMode::Queues) => engine::Model::RunToCompletion,
             (ModelKind::Stealing, _) => engine::Model::Stealing,
-            (ModelKind::RunToCompletion, SpreadIn::Software) => engine::Model::Spreading(hops),
+            (ModelKind::RunToCompletion, RssMode::Software) => engine::Model::Spreading(handoffs),
             (ModelKind::Pipeline, _) => {
                 let roles = roles.map(RoleSettings::engine).collect();
-                engine::Model::Pipeline(engine::PipelineConfig { roles, hops })
+                engine::Model::Pipeline(engine::PipelineConfig { roles, handoffs })
             }
         }
     }
 
-    fn hops(&self) -> engine::HopConfig {
-        engine::HopConfig {
+    fn handoffs(&self) -> engine::HandoffConfig {
+        engine::HandoffConfig {
             ring: self.ring,
             write_unit: self.write_unit.unwrap_or(0),
             read_unit: self.read_unit,
@@ -162,20 +162,20 @@ impl ModelSettings {
                 Order::Port => engine::Order::Port,
                 Order::None => engine::Order::None,
             },
-            ..engine::HopConfig::default()
+            ..engine::HandoffConfig::default()
         }
     }
 }
 
 impl fmt::Display for ModelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.model, self.spread_in) {
+        f.write_str(match (self.model, self.rss_mode) {
             (ModelKind::Pipeline, _) => "pipeline",
-            (ModelKind::RunToCompletion, SpreadIn::Queues) => return f.write_str("run-to-completion"),
+            (ModelKind::RunToCompletion, RssMode::Queues) => return f.write_str("run-to-completion"),
             (ModelKind::Stealing, _) => {
                 return f.write_str("stealing: idle workers take bursts from busy ones");
             }
-            (ModelKind::RunToCompletion, SpreadIn::Software) => "run-to-completion, spread in software",
+            (ModelKind::RunToCompletion, RssMode::Software) => "run-to-completion, spread in software",
         })?;
         write!(f, ": rings of {}, read by {}", self.ring, self.read_unit)?;
         match self.write_unit {

@@ -2,7 +2,7 @@
 //! `config`, what it does by the switch.
 
 use crate::value::{Decimal, Span};
-use engine::placement::{Pattern, Plan, QueueName, SeatError, Seats, Stages};
+use engine::placement::{Pattern, Plan, QueueAffinity, QueueName, SeatError, Stages};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rebalance {
-    /// Nothing, unless somebody asks.
+    /// Nothing by default.
     #[default]
     Off,
     /// What would be done is told.
@@ -66,12 +66,16 @@ impl Default for Placement {
 impl Placement {
     /// The rules for receive queues among so many workers. Names that `is_port` does not know are left out: `config` has
     /// told of them.
-    pub(crate) fn seats(&self, workers: usize, is_port: impl Fn(&str) -> bool) -> Result<Seats, SeatError> {
+    pub(crate) fn affinity(
+        &self,
+        workers: usize,
+        is_port: impl Fn(&str) -> bool,
+    ) -> Result<QueueAffinity, SeatError> {
         let name = |text: &String| QueueName::parse(text, &is_port);
         let queues: Vec<_> =
             self.queues.iter().filter_map(|(text, worker)| Some((name(text)?, *worker))).collect();
         let isolated: Vec<_> = self.isolated.iter().filter_map(name).collect();
-        Seats::arrange(workers, &queues, &isolated)
+        QueueAffinity::arrange(workers, &queues, &isolated)
     }
 
     /// The lines below it in a tree.

@@ -2,15 +2,15 @@
 //!
 //! The main thread waits for signals; the control API has its thread; the plant has its own. Things end in the
 //! opposite order of their start, so that no request reaches a plant that has gone and the control socket is the
-//! last file to disappear: who waits for it knows that everything is done.
+//! last file to disappear: its removal tells a waiter that everything is done.
 
-use crate::api::desk::Desk;
 use crate::api::server;
+use crate::api::service::ApiService;
 use crate::args::RunArgs;
+use crate::error::CliError;
 use crate::host::{self, Host};
 use crate::switch::Switch;
 use crate::topology::Topology;
-use crate::trouble::Trouble;
 use crate::{config, control};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -26,25 +26,25 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
-    let (plant, awaited) = Switch::start(&topology)?;
+    let (data_plane, awaited) = Switch::start(&topology)?;
     let waker = signals.handle();
     let greeting = greeting(&topology, &path);
-    let desk = Arc::new(Desk::new(topology, path, Box::new(plant), move || waker.close()));
-    let server = server::start(listener, desk.clone())?;
-    for trouble in awaited {
-        tell(&format!("linerate: {trouble}\n    until then the port waits"));
+    let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
+    let server = server::start(listener, service.clone())?;
+    for error in awaited {
+        tell(&format!("linerate: {error}\n    until then the port waits"));
     }
     tell(&greeting);
     wait(&mut signals);
     drop(server);
-    drop(desk);
+    drop(service);
     drop(claim);
     tell("linerate: stopped");
     Ok(())
 }
 
 /// SIGINT and SIGTERM end the switch; while it ends, a second one ends the process at once.
-fn catch_signals() -> Result<Signals, Trouble> {
+fn catch_signals() -> Result<Signals, CliError> {
     let catch = || {
         let ending = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -54,7 +54,7 @@ fn catch_signals() -> Result<Signals, Trouble> {
         Signals::new([SIGINT, SIGTERM, SIGHUP])
     };
     catch()
-        .map_err(|e| Trouble::failed("signal handlers", e, "allow this process to install them (seccomp?)"))
+        .map_err(|e| CliError::failed("signal handlers", e, "allow this process to install them (seccomp?)"))
 }
 
 /// Returns when the switch should end.
@@ -73,7 +73,7 @@ fn greeting(topology: &Topology, path: &Path) -> String {
     format!("{topology}\nlinerate: running, control socket {}; Ctrl-C ends it", path.display())
 }
 
-/// Tells whoever started us; nobody may be listening any more.
+/// Notifies the service manager; it may have stopped listening.
 fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here looks at packets: `net::bridge` enforces what is written here.
 
-use crate::config::{Fields, Judging};
+use crate::config::{Fields, Validation};
 use crate::topology::PortSettings;
 use net::bridge::{AllowedSource, PortConfig};
 use serde::{Deserialize, Serialize};
@@ -65,27 +65,31 @@ impl Security {
     }
 
     /// Validates the keys against each other, the bridge and the ports before this one.
-    pub(crate) fn judge(judging: &mut Judging<'_>) {
-        let (port, topology) = (judging.port(), judging.topology);
+    pub(crate) fn validate(validation: &mut Validation<'_>) {
+        let (port, topology) = (validation.port(), validation.topology);
         if !port.security.learn && port.security.max_macs.is_some() {
-            judging.wrong("max_macs", "`max_macs` limits nothing: `learn` is false", "remove one of the two");
+            validation.wrong(
+                "max_macs",
+                "`max_macs` limits nothing: `learn` is false",
+                "remove one of the two",
+            );
         }
         for (key, entries) in [("macs", port.security.macs.len()), ("sources", port.security.sources.len())] {
             if entries > PortConfig::LONGEST_LIST {
                 let reason = format!("`{key}` has {entries} entries");
-                judging.wrong(key, reason, format!("list at most {}", PortConfig::LONGEST_LIST));
+                validation.wrong(key, reason, format!("list at most {}", PortConfig::LONGEST_LIST));
             }
         }
         if let Some(mac) = port.security.macs.iter().find(|mac| count(&port.security.macs, **mac) > 1) {
-            judging.wrong("macs", format!("`macs` lists {mac} twice"), "list it once");
+            validation.wrong("macs", format!("`macs` lists {mac} twice"), "list it once");
         }
-        owned_once(judging, port);
+        owned_once(validation, port);
         let bridge = topology.bridges.iter().find(|bridge| bridge.name == port.bridge);
         let Some(bridge) = bridge else { return };
         if port.security.sources.contains(&AllowedSource::Dhcp) && !bridge.dhcp_snooping {
             let reason =
                 format!("`sources` lists \"dhcp\", and bridge \"{}\" does not follow DHCP", bridge.name);
-            judging.wrong("sources", reason, "write dhcp_snooping = true in the [[bridge]] section");
+            validation.wrong("sources", reason, "write dhcp_snooping = true in the [[bridge]] section");
         }
         let pinned = bridge
             .statics
@@ -94,7 +98,7 @@ impl Security {
         if let Some(entry) = pinned {
             let reason =
                 format!("`macs` lists {}, which a static entry pins to port \"{}\"", entry.mac, entry.port);
-            judging.wrong("macs", reason, "remove one of the two");
+            validation.wrong("macs", reason, "remove one of the two");
         }
     }
 }
@@ -104,15 +108,15 @@ fn count(macs: &[MacAddress], mac: MacAddress) -> usize {
 }
 
 /// An address belongs to one port of a bridge.
-fn owned_once(judging: &mut Judging<'_>, port: &PortSettings) {
+fn owned_once(validation: &mut Validation<'_>, port: &PortSettings) {
     let shared = |other: &&PortSettings| other.bridge == port.bridge;
-    let taken = judging.earlier().iter().filter(shared).find_map(|other| {
+    let taken = validation.earlier().iter().filter(shared).find_map(|other| {
         let mac = port.security.macs.iter().find(|mac| other.security.macs.contains(mac))?;
         Some((mac, &other.name))
     });
     if let Some((mac, owner)) = taken {
         let reason = format!("`macs` lists {mac}, which is port \"{owner}\"'s already");
-        judging.wrong("macs", reason, "give each address to one port");
+        validation.wrong("macs", reason, "give each address to one port");
     }
 }
 

@@ -1,14 +1,14 @@
 //! The lines that make the other end of a port. Pure text: a port goes in, what to paste comes out.
 //!
 //! What belongs to one kind of port stands with that kind; here is what they share. The other end takes the other side
-//! of the socket: it connects where the switch listens and listens where the switch connects. Whoever connects tries
+//! of the socket: it connects where the switch listens and listens where the switch connects. The connecting side tries
 //! again, so that either side may be restarted.
 
 use crate::args::SnippetArgs;
 use crate::config;
+use crate::error::CliError;
 use crate::kinds::SocketSettings;
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use crate::{api, host};
 use std::path::Path;
 use wire::MacAddress;
@@ -33,7 +33,7 @@ fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<
             [] => "add a [[port]] section first".to_owned(),
             names => format!("name one of {}", names.join(", ")),
         };
-        Trouble::bad(file.display(), format!("there is no port \"{name}\""), remedy)
+        CliError::bad(file.display(), format!("there is no port \"{name}\""), remedy)
     })?)
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn mac(name: &str) -> MacAddress {
 }
 
 /// DPDK takes its devices as words between commas.
-pub(crate) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(), Trouble> {
+pub(crate) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(), CliError> {
     if !socket.path.as_os_str().as_encoded_bytes().contains(&b',') {
         return Ok(());
     }
     let reason = format!("DPDK takes no path with a comma, such as {}", socket.path.display());
-    Err(Trouble::bad(format!("port {}", port.name), reason, "choose another `socket`"))
+    Err(CliError::bad(format!("port {}", port.name), reason, "choose another `socket`"))
 }
 
 /// The section of another linerate's configuration: a port of kind `kind` at the other side of `socket`.

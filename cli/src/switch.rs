@@ -4,20 +4,20 @@
 //! before its first packet can come in, and leaves the engine before its bridge forgets it.
 
 use crate::api::model::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin, Snapshot};
+use crate::data_plane::{DataPlane, DataPlaneError};
+use crate::error::CliError;
 use crate::kinds::{self, Loaded, Loading};
-use crate::model::{Role, SpreadIn};
+use crate::model::{Role, RssMode};
 use crate::placement::{Placement, Rebalance};
-use crate::plant::{Plant, PlantError};
 use crate::topology::{
     self, BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
-use crate::trouble::Trouble;
 use engine::balance::{Balance, QueueLoad, Rebalancing};
-use engine::{Engine, EngineConfig, EngineError, Now, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, EngineError, Now, Rss, WorkerConfig};
 use net::bridge::{
     BridgeConfig, BridgeStatistics, MacMoves, PortConfig, PortStatistics, Rate, RefusedMove, Selection,
 };
-use port::awaited::Awaited;
+use port::deferred::DeferredPort;
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -28,7 +28,7 @@ use wire::{MacAddress, VlanId};
 /// Most ports at one time. Counters and tables for all of them are allocated at the start.
 pub(crate) const MOST_PORTS: usize = 1024;
 
-/// How long a place is asked for that somebody else has, and how often.
+/// How long and how often a place that is in use is retried.
 const CLEARING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -39,7 +39,7 @@ pub(crate) struct Switch {
     /// The addresses that a port may teach its bridge, by bridge, where a port says nothing of its own.
     quotas: BTreeMap<String, Option<u32>>,
     /// Where ports with one queue pair are spread, if they say nothing of their own.
-    spread_in: SpreadIn,
+    rss_mode: RssMode,
     members: Mutex<Vec<Member>>,
 }
 
@@ -54,62 +54,62 @@ impl Switch {
     /// Starts everything that `topology` describes, or nothing. A port whose place is not there runs all the same and
     /// tries again; what is in its way is the second part of the answer. Where that is so for all of them, nothing
     /// starts.
-    pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Trouble>), Trouble> {
+    pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<CliError>), CliError> {
         let bridges = net::Switch::new(MOST_PORTS);
         for bridge in &topology.bridges {
             let place = format!("bridge \"{}\"", bridge.name);
             let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
-            added.map_err(|e| Trouble::failed(place, e, "correct this [[bridge]] section"))?;
+            added.map_err(|e| CliError::failed(place, e, "correct this [[bridge]] section"))?;
         }
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
         let engine = Engine::start_as(
-            EngineConfig { workers, max_ports: MOST_PORTS, spread: spread(topology.switch.spread) },
+            EngineConfig { workers, max_ports: MOST_PORTS, rss: rss(topology.switch.rss) },
             model,
             &bridges,
         );
         let remedy = "correct what is said of workers, or give this process more threads and descriptors";
-        let engine = engine.map_err(|e| Trouble::failed("workers", e, remedy))?;
+        let engine = engine.map_err(|e| CliError::failed("workers", e, remedy))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
-        let spread_in = topology.model.spread_in;
-        let switch = Self { engine, bridges, quotas: quotas.collect(), spread_in, members: Mutex::default() };
+        let rss_mode = topology.model.rss_mode;
+        let switch = Self { engine, bridges, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
         switch
             .place(topology)
-            .map_err(|e| Trouble::failed("placement", e, "correct the [placement] section"))?;
+            .map_err(|e| CliError::failed("placement", e, "correct the [placement] section"))?;
         let awaited = switch.populate(topology)?;
         Ok((switch, awaited))
     }
 
     /// Tells the engine which queues have their worker, and what is done about load.
-    fn place(&self, topology: &Topology) -> Result<(), PlantError> {
+    fn place(&self, topology: &Topology) -> Result<(), DataPlaneError> {
         let Some(placement) = &topology.placement else { return Ok(()) };
         let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
-        let seats = placement.seats(topology.takers(), is_port).map_err(PlantError::said)?;
-        self.engine.seat_queues(seats).map_err(PlantError::said)?;
-        self.engine.watch_load(rebalancing(placement)).map_err(PlantError::said)
+        let seats = placement.affinity(topology.takers(), is_port).map_err(DataPlaneError::said)?;
+        self.engine.set_queue_affinity(seats).map_err(DataPlaneError::said)?;
+        self.engine.watch_load(rebalancing(placement)).map_err(DataPlaneError::said)
     }
 
-    fn populate(&self, topology: &Topology) -> Result<Vec<Trouble>, Trouble> {
+    fn populate(&self, topology: &Topology) -> Result<Vec<CliError>, CliError> {
         let made: Vec<_> = topology.ports.iter().map(|port| (port, patiently(port))).collect();
         let troubles = made.iter().filter_map(|(port, made)| Some(not_made(port, made.as_ref().err()?)));
         let troubles: Vec<_> = troubles.collect();
         if !made.is_empty() && troubles.len() == made.len() {
-            return Err(Trouble::all(troubles));
+            return Err(CliError::all(troubles));
         }
         for (port, made) in made {
-            let control = made.unwrap_or_else(|why| awaited(port, &why));
+            let control = made.unwrap_or_else(|why| deferred(port, &why));
             let remedy = "correct this [[port]] section";
-            self.join(port, control).map_err(|e| Trouble::failed(place(port), e, remedy))?;
+            self.join(port, control).map_err(|e| CliError::failed(place(port), e, remedy))?;
         }
         for entry in topology.bridges.iter().flat_map(|bridge| &bridge.statics) {
             let remedy = "correct this static entry";
-            self.pin(entry).map_err(|e| Trouble::failed(entry, e, remedy))?;
+            self.pin(entry).map_err(|e| CliError::failed(entry, e, remedy))?;
         }
         Ok(troubles)
     }
 
     /// Makes a port that was made a member of its bridge.
-    fn join(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<(), PlantError> {
+    fn join(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<(), DataPlaneError> {
         let mut members = self.members();
         let id = self.plug_in(port, control)?;
         members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
@@ -127,14 +127,14 @@ impl Switch {
     }
 
     /// Hands `control` to the engine, with a number that its bridge knows already.
-    fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, PlantError> {
+    fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, DataPlaneError> {
         let quota = self.quotas.get(&port.bridge).copied().flatten();
-        let id = self.engine.reserve(&port.name).map_err(PlantError::said)?;
+        let id = self.engine.reserve(&port.name).map_err(DataPlaneError::said)?;
         let joined =
-            self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(PlantError::said);
-        let started = joined.and_then(|()| self.start_port(id, port, control).map_err(PlantError::said));
+            self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(DataPlaneError::said);
+        let started = joined.and_then(|()| self.start_port(id, port, control).map_err(DataPlaneError::said));
         started.map(|()| id).inspect_err(|_| {
-            // The first error says more; a port that never ran is held by nobody.
+            // The first error says more; a port that never ran is not held.
             let _ = self.pull_out(id);
         })
     }
@@ -145,21 +145,21 @@ impl Switch {
         port: &PortSettings,
         control: Box<dyn PortControl>,
     ) -> Result<(), EngineError> {
-        // Who has several queue pairs spread packets when it chose one.
-        let usual = if port.queue_pairs == 1 { self.spread_in } else { SpreadIn::Queues };
-        match port.spread_in.unwrap_or(usual) {
-            SpreadIn::Software => self.engine.add_spread(id, control),
-            SpreadIn::Queues => self.engine.add_reserved(id, control),
+        // A port with several queue pairs has spread packets already by choosing one.
+        let usual = if port.queue_pairs == 1 { self.rss_mode } else { RssMode::Queues };
+        match port.rss_mode.unwrap_or(usual) {
+            RssMode::Software => self.engine.add_spread(id, control),
+            RssMode::Queues => self.engine.add_reserved(id, control),
         }
     }
 
     /// Takes a port away from engine and bridge. What has gone already is what is wanted. Whatever the answer, `id`
     /// is the engine's from here on, which may give it to another port.
-    fn pull_out(&self, id: PortId) -> Result<(), PlantError> {
+    fn pull_out(&self, id: PortId) -> Result<(), DataPlaneError> {
         let removed = self.engine.remove_port(id);
         let _ = self.bridges.remove_port(id);
         match removed {
-            Err(EngineError::WorkerHung(worker)) => Err(PlantError::Held(worker)),
+            Err(EngineError::WorkerHung(worker)) => Err(DataPlaneError::Held(worker)),
             _ => Ok(()),
         }
     }
@@ -171,7 +171,7 @@ impl Switch {
     }
 }
 
-impl Plant for Switch {
+impl DataPlane for Switch {
     fn snapshot(&self) -> Snapshot {
         self.engine.snapshot()
     }
@@ -201,37 +201,37 @@ impl Plant for Switch {
         all.iter().find(|statistics| statistics.name == bridge).map_or(0, |statistics| statistics.stations)
     }
 
-    fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), PlantError> {
+    fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), DataPlaneError> {
         self.join(port, patiently_of(port, &loaded)?)
     }
 
-    fn remove_port(&self, name: &str) -> Result<(), PlantError> {
+    fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
         let mut members = self.members();
         let index = members.iter().position(|member| member.name == name);
-        let index = index.ok_or_else(|| PlantError::Refused(format!("port \"{name}\" does not run")))?;
+        let index = index.ok_or_else(|| DataPlaneError::Refused(format!("port \"{name}\" does not run")))?;
         // Forgotten even if a worker holds it: under its number, another port may run soon.
         self.pull_out(members.remove(index).id)
     }
 
-    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, PlantError> {
+    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
         let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.bridges);
-        added.map_err(PlantError::said)
+        added.map_err(DataPlaneError::said)
     }
 
-    fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {
+    fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError> {
         let members = self.members();
         let member = members.iter().find(|member| member.name == entry.port);
         let member =
-            member.ok_or_else(|| PlantError::Refused(format!("port \"{}\" does not run", entry.port)))?;
+            member.ok_or_else(|| DataPlaneError::Refused(format!("port \"{}\" does not run", entry.port)))?;
         let vlan = VlanId::new(entry.vlan);
-        self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id).map_err(PlantError::said)
+        self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id).map_err(DataPlaneError::said)
     }
 
-    fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), PlantError> {
-        self.bridges.forget(bridge, mac, vlan).map_err(PlantError::said)
+    fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError> {
+        self.bridges.forget(bridge, mac, vlan).map_err(DataPlaneError::said)
     }
 
-    fn flush(&self, wanted: &FdbFilter) -> Result<u64, PlantError> {
+    fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError> {
         let members = self.members();
         let port = wanted.port.as_ref().and_then(|name| members.iter().find(|member| member.name == *name));
         if wanted.port.is_some() && port.is_none() {
@@ -241,20 +241,20 @@ impl Plant for Switch {
         let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
         let selection = Selection { port: port.map(|port| port.id), vlan: wanted.vlan };
         self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
-            Ok(sum + self.bridges.flush(bridge, selection).map_err(PlantError::said)? as u64)
+            Ok(sum + self.bridges.flush(bridge, selection).map_err(DataPlaneError::said)? as u64)
         })
     }
 
-    fn queues(&self) -> Result<Vec<QueueLoad>, PlantError> {
-        self.engine.queues().map_err(PlantError::said)
+    fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
+        self.engine.queues().map_err(DataPlaneError::said)
     }
 
     fn latest_balance(&self) -> Option<Balance> {
         self.engine.latest_balance()
     }
 
-    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, PlantError> {
-        self.engine.rebalance(over, threshold, moves).map_err(PlantError::said)
+    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, DataPlaneError> {
+        self.engine.rebalance(over, threshold, moves).map_err(DataPlaneError::said)
     }
 }
 
@@ -288,22 +288,22 @@ fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second
 }
 
 /// A port with what is around it.
-fn make(port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+fn make(port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
     port.wrappers.around(port.kind.plug(port, loaded)?, &port.name)
 }
 
 /// As [`make`], with the file that the port plays, for a thread that may wait.
-pub(crate) fn patiently(port: &PortSettings) -> Result<Box<dyn PortControl>, PlantError> {
-    patiently_of(port, &kinds::load(&port.kind).map_err(PlantError::said)?)
+pub(crate) fn patiently(port: &PortSettings) -> Result<Box<dyn PortControl>, DataPlaneError> {
+    patiently_of(port, &kinds::load(&port.kind).map_err(DataPlaneError::said)?)
 }
 
 /// As [`make`], for a thread that may wait: a switch that was killed leaves its sockets to the kernel, which takes a
 /// moment to clear them away.
-fn patiently_of(port: &PortSettings, loaded: &Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+fn patiently_of(port: &PortSettings, loaded: &Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
     let began = Instant::now();
     loop {
         match make(port, loaded.clone()) {
-            Err(PlantError::Taken(_)) if began.elapsed() < CLEARING => std::thread::sleep(PAUSE),
+            Err(DataPlaneError::Taken(_)) if began.elapsed() < CLEARING => std::thread::sleep(PAUSE),
             made => return made,
         }
     }
@@ -311,13 +311,13 @@ fn patiently_of(port: &PortSettings, loaded: &Loaded) -> Result<Box<dyn PortCont
 
 /// What stands in for a port that could not be made because of `why`, until it can be. The control thread makes it, so
 /// that a file is read by another.
-fn awaited(port: &PortSettings, why: &PlantError) -> Box<dyn PortControl> {
+fn deferred(port: &PortSettings, why: &DataPlaneError) -> Box<dyn PortControl> {
     let (settings, mut loading) = (port.clone(), Loading::default());
     let make = move || {
         let loaded = loading.poll(&settings.kind)?;
         make(&settings, loaded).map_err(|why| why.to_string())
     };
-    Box::new(Awaited::new(port.kind.name(), port.kind.place(), why.to_string(), Box::new(make)))
+    Box::new(DeferredPort::new(port.kind.name(), port.kind.place(), why.to_string(), Box::new(make)))
 }
 
 fn place(port: &PortSettings) -> String {
@@ -325,11 +325,11 @@ fn place(port: &PortSettings) -> String {
 }
 
 /// Why a port could not be made, and its remedy, where the room that refused told one.
-pub(crate) fn not_made(port: &PortSettings, why: &PlantError) -> Trouble {
+pub(crate) fn not_made(port: &PortSettings, why: &DataPlaneError) -> CliError {
     let why = why.to_string();
     let (reason, remedy) =
         why.split_once("; ").unwrap_or((&why, "do what the reason asks for, or remove the port"));
-    Trouble::bad(place(port), reason, remedy)
+    CliError::bad(place(port), reason, remedy)
 }
 
 fn rebalancing(placement: &Placement) -> Option<Rebalancing> {
@@ -341,11 +341,11 @@ fn rebalancing(placement: &Placement) -> Option<Rebalancing> {
     Some(Rebalancing { interval: placement.interval.0, threshold: placement.threshold.0, moves })
 }
 
-fn spread(spread: topology::Spread) -> Spread {
-    match spread {
-        topology::Spread::Symmetric => Spread::Symmetric,
-        topology::Spread::Toeplitz => Spread::Toeplitz,
-        topology::Spread::Pair => Spread::Pair,
+fn rss(rss: topology::Rss) -> Rss {
+    match rss {
+        topology::Rss::Symmetric => Rss::Symmetric,
+        topology::Rss::Toeplitz => Rss::Toeplitz,
+        topology::Rss::Pair => Rss::Pair,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
 use crate::kinds::PortKind;
-use crate::model::{ModelKind, ModelSettings, RoleSettings, SpreadIn};
+use crate::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
 use crate::placement::Placement;
 use crate::security::Security;
 use crate::wrappers::Wrappers;
@@ -32,13 +32,13 @@ pub(crate) struct SwitchSettings {
     /// The control socket; `None`: the usual place.
     pub(crate) control: Option<PathBuf>,
     /// How packets take queue pairs where a port has several.
-    pub(crate) spread: Spread,
+    pub(crate) rss: Rss,
 }
 
 /// How packets take queue pairs where a port has several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Spread {
+pub(crate) enum Rss {
     /// By flow, so that both directions meet one worker.
     #[default]
     Symmetric,
@@ -50,7 +50,7 @@ pub(crate) enum Spread {
 
 impl Default for SwitchSettings {
     fn default() -> Self {
-        Self { name: "linerate".to_owned(), control: None, spread: Spread::default() }
+        Self { name: "linerate".to_owned(), control: None, rss: Rss::default() }
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) struct PortSettings {
     pub(crate) security: Security,
     /// Where packets are divided among workers; `None`: as `[worker]` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) spread_in: Option<SpreadIn>,
+    pub(crate) rss_mode: Option<RssMode>,
     #[serde(flatten)]
     pub(crate) wrappers: Wrappers,
 }
@@ -202,7 +202,7 @@ impl PortSettings {
             broadcast_limit: None,
             unknown_limit: None,
             security: Security::default(),
-            spread_in: None,
+            rss_mode: None,
             wrappers: Wrappers::default(),
         }
     }
@@ -214,10 +214,10 @@ impl fmt::Display for Topology {
         if let Some(path) = &self.switch.control {
             write!(f, ", control {}", path.display())?;
         }
-        f.write_str(match self.switch.spread {
-            Spread::Symmetric => "",
-            Spread::Toeplitz => ", flows spread as network cards do",
-            Spread::Pair => ", packets keep the number of their queue pair",
+        f.write_str(match self.switch.rss {
+            Rss::Symmetric => "",
+            Rss::Toeplitz => ", flows spread as network cards do",
+            Rss::Pair => ", packets keep the number of their queue pair",
         })?;
         let branches = self.branches();
         for (i, (text, leaves)) in branches.iter().enumerate() {
@@ -336,10 +336,10 @@ impl fmt::Display for PortSettings {
             write!(f, ", at most {limit} {what}")?;
         }
         self.security.fmt(f)?;
-        f.write_str(match self.spread_in {
+        f.write_str(match self.rss_mode {
             None => "",
-            Some(SpreadIn::Queues) => ", spread by queues",
-            Some(SpreadIn::Software) => ", spread in software",
+            Some(RssMode::Queues) => ", spread by queues",
+            Some(RssMode::Software) => ", spread in software",
         })?;
         self.wrappers.fmt(f)
     }

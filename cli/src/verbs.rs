@@ -9,17 +9,17 @@ use crate::args::{
     FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, Output, PlacementCommand, PortsAddArgs, PortsCommand,
     PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
+use crate::error::CliError;
 use crate::section;
 use crate::show::{self, placing, tables};
 use crate::topology::{PortSettings, StaticEntry};
-use crate::trouble::Trouble;
 use engine::balance::Balance;
 use engine::machine::Machine;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 /// How long `stop` waits for the switch to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `linerate status`
 pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
@@ -123,11 +123,11 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
         if is_open(value) {
             let reason = format!("`{key}` begins with a quote that does not close");
             let remedy = "close it, or leave quotes out; most shells take one pair for themselves";
-            return Err(Trouble::bad(format!("--set {key}={value}"), reason, remedy).into());
+            return Err(CliError::bad(format!("--set {key}={value}"), reason, remedy).into());
         }
         if body.insert(key.clone(), read_value(value)).is_some() {
             let place = format!("--set {key}={value}");
-            return Err(Trouble::bad(place, format!("`{key}` is given twice"), "give it once").into());
+            return Err(CliError::bad(place, format!("`{key}` is given twice"), "give it once").into());
         }
     }
     Ok(body.into())
@@ -210,7 +210,7 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
     if failed > 0 {
         let reason = format!("{failed} queues were not moved, for the reasons above");
         return Err(
-            Trouble::failed("rebalance", reason, "see `linerate placement show`, and try again").into()
+            CliError::failed("rebalance", reason, "see `linerate placement show`, and try again").into()
         );
     }
     Ok(())
@@ -218,24 +218,24 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
 
 /// A share of a core as a request can carry it: JSON has no other numbers, and would say nothing instead. Whether it is in
 /// its range is the switch's to judge.
-fn finite(threshold: f64) -> Result<f64, Trouble> {
+fn finite(threshold: f64) -> Result<f64, CliError> {
     if threshold.is_finite() {
         return Ok(threshold);
     }
     let reason = format!("a threshold of {threshold} cannot be");
-    Err(Trouble::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
+    Err(CliError::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
 }
 
 /// `linerate stop`: returns when the switch has gone.
 pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
     client.order("/v1/shutdown")?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while client.socket().exists() {
         if Instant::now() > until {
             let place = format!("the switch at {}", client.socket().display());
             let remedy =
                 "look at its process; SIGKILL ends it, and its sockets are replaced at the next start";
-            return Err(Trouble::failed(place, "it has not ended within 10 seconds", remedy).into());
+            return Err(CliError::failed(place, "it has not ended within 10 seconds", remedy).into());
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -250,7 +250,7 @@ mod tests {
     fn a_threshold_that_is_no_number_is_refused_as_bad_input() {
         for threshold in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let refused = finite(threshold).unwrap_err();
-            assert_eq!((refused.code, refused.place.as_str()), (crate::trouble::BAD_INPUT, "--threshold"));
+            assert_eq!((refused.code, refused.place.as_str()), (crate::error::BAD_INPUT, "--threshold"));
         }
         assert_eq!(finite(0.5), Ok(0.5));
     }

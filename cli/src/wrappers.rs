@@ -1,13 +1,13 @@
-//! `capture`, `trace`, `fault` and `transmit`: what any port may have around it, whatever its kind.
+//! `capture`, `trace`, `fault` and `tx_coalesce`: what any port may have around it, whatever its kind.
 
-use crate::config::{Fields, Judging, Node, Value};
+use crate::config::{Fields, Node, Validation, Value};
+use crate::data_plane::DataPlaneError;
 use crate::kinds::Claim;
 use crate::model::ModelKind;
-use crate::plant::PlantError;
 use crate::value::{Decimal, Span};
 use ::port::PortControl;
 use ::port::pcap::{CreateError, Output};
-use ::port::wrap::{self as room, Ways};
+use ::port::wrap::{self as port_kind, Ways};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -22,10 +22,10 @@ const SEED: RangeInclusive<i128> = 0..=i64::MAX as i128;
 /// 64 KiB of address space each.
 const HOLD: RangeInclusive<i128> = 0..=65_536;
 /// Packets that are sent together; what is left out is a burst of DPDK's.
-const GATHERED: RangeInclusive<i128> = 1..=256;
+const COALESCED: RangeInclusive<i128> = 1..=256;
 const DPDK_BURST: u16 = 32;
-/// Longest time that packets wait for others.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Microseconds that frames wait for others: a second at most.
+const WAIT: RangeInclusive<i128> = 1..=1_000_000;
 /// Longest delay of a packet.
 const LATEST: Duration = Duration::from_mins(1);
 
@@ -92,13 +92,13 @@ enum Delay {
     Between([Span; 2]),
 }
 
-/// `transmit = "immediate"`, or `transmit = { packets = 32, within = "20us" }`
+/// `tx_coalesce = "immediate"`, or `tx_coalesce = { frames = 32, usecs = 20 }`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Transmit {
-    packets: u16,
-    /// How long the first waits for the others.
+pub(crate) struct TxCoalesce {
+    frames: u16,
+    /// Most microseconds that the first frame waits for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    within: Option<Span>,
+    usecs: Option<u32>,
 }
 
 /// What is around a port.
@@ -111,7 +111,7 @@ pub(crate) struct Wrappers {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fault: Option<Fault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    transmit: Option<Transmit>,
+    tx_coalesce: Option<TxCoalesce>,
 }
 
 impl Wrappers {
@@ -121,35 +121,35 @@ impl Wrappers {
             capture: read_capture(fields),
             trace: read_trace(fields),
             fault: read_fault(fields),
-            transmit: read_transmit(fields),
+            tx_coalesce: read_tx_coalesce(fields),
         }
     }
 
     /// The files can be made, and there is something to go wrong.
-    pub(crate) fn judge(&self, judging: &mut Judging<'_>) {
+    pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
         for (key, file, overwrite) in self.files() {
-            if !judging.is_spoiled(key) {
-                output(judging, key, file, overwrite);
+            if !validation.is_spoiled(key) {
+                output(validation, key, file, overwrite);
             }
         }
         let nothing = self.fault.as_ref().is_some_and(Fault::does_nothing);
-        if nothing && !judging.is_spoiled("fault") {
+        if nothing && !validation.is_spoiled("fault") {
             let remedy = "say what goes wrong, such as drop = 0.01, or remove `fault`";
-            judging.wrong("fault", "`fault` names no fault", remedy);
+            validation.wrong("fault", "`fault` names no fault", remedy);
         }
-        self.keeps_order(judging);
+        self.keeps_order(validation);
     }
 
     /// Each worker keeps packets back of its own, so one flow must not have several workers.
-    fn keeps_order(&self, judging: &mut Judging<'_>) {
-        let keeps = self.transmit.is_some_and(|transmit| transmit.packets > 1);
-        let (model, workers) = (judging.topology.model.model, judging.topology.workers.len());
-        if keeps && model == ModelKind::Stealing && workers > 1 && !judging.is_spoiled("transmit") {
-            let reason = "`transmit` keeps packets back at each worker, and where workers take each other's bursts \
+    fn keeps_order(&self, validation: &mut Validation<'_>) {
+        let keeps = self.tx_coalesce.is_some_and(|tx_coalesce| tx_coalesce.frames > 1);
+        let (model, workers) = (validation.topology.model.model, validation.topology.workers.len());
+        if keeps && model == ModelKind::Stealing && workers > 1 && !validation.is_spoiled("tx_coalesce") {
+            let reason = "`tx_coalesce` keeps packets back at each worker, and where workers take each other's bursts \
                           a flow would overtake itself";
             let remedy =
-                "write transmit = \"immediate\", or choose model = \"run-to-completion\" in [worker]";
-            judging.wrong("transmit", reason, remedy);
+                "write tx_coalesce = \"immediate\", or choose model = \"run-to-completion\" in [worker]";
+            validation.wrong("tx_coalesce", reason, remedy);
         }
     }
 
@@ -168,29 +168,30 @@ impl Wrappers {
         &self,
         port: Box<dyn PortControl>,
         name: &str,
-    ) -> Result<Box<dyn PortControl>, PlantError> {
+    ) -> Result<Box<dyn PortControl>, DataPlaneError> {
         let output = |file: &Path, overwrite| Output { path: file.to_owned(), overwrite };
-        let capture = self.capture.as_ref().map(|own| room::Capture {
+        let capture = self.capture.as_ref().map(|own| port_kind::Capture {
             output: output(&own.file, own.overwrite),
             snap: own.snap,
             ways: own.direction.into(),
         });
-        let trace = self
-            .trace
-            .as_ref()
-            .map(|own| room::Trace { output: output(&own.file, own.overwrite), ways: own.direction.into() });
-        let transmit = self
-            .transmit
-            .map(|own| room::Transmit { packets: own.packets, within: own.within.map(|Span(time)| time) });
+        let trace = self.trace.as_ref().map(|own| port_kind::Trace {
+            output: output(&own.file, own.overwrite),
+            ways: own.direction.into(),
+        });
+        let tx_coalesce = self.tx_coalesce.map(|own| port_kind::TxCoalesce {
+            packets: own.frames,
+            within: own.usecs.map(|usecs| Duration::from_micros(usecs.into())),
+        });
         let fault = self.fault.as_ref().map(Fault::faults);
-        let wrappers = room::Wrappers { capture, trace, fault, transmit };
-        room::wrap(port, name, &wrappers).map_err(PlantError::said)
+        let wrappers = port_kind::Wrappers { capture, trace, fault, tx_coalesce };
+        port_kind::wrap(port, name, &wrappers).map_err(DataPlaneError::said)
     }
 }
 
 /// A file that can be made, judged before anything is.
-pub(crate) fn output(judging: &mut Judging<'_>, key: &'static str, file: &Path, overwrite: bool) {
-    if !is_file_path(judging, key, file) {
+pub(crate) fn output(validation: &mut Validation<'_>, key: &'static str, file: &Path, overwrite: bool) {
+    if !is_file_path(validation, key, file) {
         return;
     }
     let output = Output { path: file.to_owned(), overwrite };
@@ -198,18 +199,18 @@ pub(crate) fn output(judging: &mut Judging<'_>, key: &'static str, file: &Path, 
         Ok(()) => {}
         Err(CreateError::Exists(path)) => {
             let reason = format!("`{key}` {} exists already and would be lost", path.display());
-            judging.wrong(key, reason, "move it away, name another path, or write overwrite = true");
+            validation.wrong(key, reason, "move it away, name another path, or write overwrite = true");
         }
         Err(other) => {
             let text = format!("`{key}` {other}");
             let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "name another path"));
-            judging.wrong(key, reason, remedy);
+            validation.wrong(key, reason, remedy);
         }
     }
 }
 
-/// Whether `file` is a path that means the same to everybody, in a folder that exists.
-pub(crate) fn is_file_path(judging: &mut Judging<'_>, key: &'static str, file: &Path) -> bool {
+/// Whether `file` is an absolute path in a folder that exists.
+pub(crate) fn is_file_path(validation: &mut Validation<'_>, key: &'static str, file: &Path) -> bool {
     let shown = file.display();
     let (reason, remedy) = if !file.is_absolute() {
         let remedy = "begin it with /, so that it is the same wherever the switch was started";
@@ -221,7 +222,7 @@ pub(crate) fn is_file_path(judging: &mut Judging<'_>, key: &'static str, file: &
     } else {
         return true;
     };
-    judging.wrong(key, reason, remedy);
+    validation.wrong(key, reason, remedy);
     false
 }
 
@@ -251,7 +252,7 @@ fn read_trace(fields: &mut Fields<'_, '_>) -> Option<Trace> {
 
 fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
     let wanted = "a table, such as { seed = 7, drop = 0.01, delay = \"1ms\" }";
-    let default = room::Faults::default();
+    let default = port_kind::Faults::default();
     let (section, node) = (fields.place("fault").0, fields.node("fault")?);
     if !matches!(node.value, Value::Table(_)) {
         return fields.not("fault", node, wanted);
@@ -275,31 +276,22 @@ fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
     Some(fault)
 }
 
-fn read_transmit(fields: &mut Fields<'_, '_>) -> Option<Transmit> {
-    let wanted = "\"immediate\", or how many packets are sent together: { packets = 32, within = \"20us\" }";
-    let (section, node) = (fields.place("transmit").0, fields.node("transmit")?);
+fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
+    let wanted = "\"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
+    let (section, node) = (fields.place("tx_coalesce").0, fields.node("tx_coalesce")?);
     match &node.value {
         Value::Text(word) if word == "immediate" => return None,
         Value::Table(_) => {}
-        _ => return fields.not("transmit", node, wanted),
+        _ => return fields.not("tx_coalesce", node, wanted),
     }
-    fields.notes.written((section, "packets"), node.line);
+    fields.notes.written((section, "frames"), node.line);
     let mut inner = Fields::open_inner(node, section, fields.notes);
-    let transmit = Transmit {
-        packets: inner.number("packets", GATHERED, "packets").unwrap_or(DPDK_BURST),
-        within: read_within(&mut inner),
+    let tx_coalesce = TxCoalesce {
+        frames: inner.number("frames", COALESCED, "frames").unwrap_or(DPDK_BURST),
+        usecs: inner.number("usecs", WAIT, "microseconds"),
     };
     inner.finish();
-    Some(transmit)
-}
-
-fn read_within(fields: &mut Fields<'_, '_>) -> Option<Span> {
-    let within = fields.span_in("within", "us")?;
-    if within.0.is_zero() || within.0 > LONGEST_WAIT {
-        let reason = format!("`within` {within} is no time that packets can wait for others");
-        return fields.wrong("within", reason, "give up to 1s, or `transmit` = \"immediate\"".to_owned());
-    }
-    Some(within)
+    Some(tx_coalesce)
 }
 
 /// A path, or a table with one.
@@ -383,8 +375,8 @@ impl Fault {
             && self.delay.is_zero()
     }
 
-    fn faults(&self) -> room::Faults {
-        room::Faults {
+    fn faults(&self) -> port_kind::Faults {
+        port_kind::Faults {
             seed: self.seed,
             drop: self.drop.0,
             duplicate: self.duplicate.0,
@@ -453,8 +445,8 @@ impl fmt::Display for Wrappers {
         if let Some(fault) = &self.fault {
             write!(f, ", {fault}")?;
         }
-        let Some(Transmit { packets, within }) = self.transmit else { return Ok(()) };
-        write!(f, ", transmits {packets} at once")?;
-        within.map_or(Ok(()), |within| write!(f, " or after {within}"))
+        let Some(TxCoalesce { frames, usecs }) = self.tx_coalesce else { return Ok(()) };
+        write!(f, ", transmits {frames} at once")?;
+        usecs.map_or(Ok(()), |usecs| write!(f, " or after {usecs} us"))
     }
 }

@@ -1,8 +1,8 @@
 //! Pages and figures that are written when all is measured. Whether they can be is found out before anything is, and leaves nothing
 //! behind.
 
+use crate::error::CliError;
 use crate::show;
-use crate::trouble::Trouble;
 use lab::report::Figure;
 use std::fs::{self, File};
 use std::io;
@@ -11,13 +11,13 @@ use std::path::Path;
 const REMEDY: &str = "name a place that you may write to";
 
 /// Refuses places of a page (`--html`) and of figures (`--svg`) that cannot be written to.
-pub(crate) fn judge(html: Option<&Path>, svg: Option<&Path>) -> Result<(), Trouble> {
+pub(crate) fn validate(html: Option<&Path>, svg: Option<&Path>) -> Result<(), CliError> {
     if let Some(file) = html {
-        let bad = |error| Trouble::bad(format!("--html {}", file.display()), error, REMEDY);
+        let bad = |error| CliError::bad(format!("--html {}", file.display()), error, REMEDY);
         try_file(file).map_err(bad)?;
     }
     if let Some(folder) = svg {
-        let bad = |error| Trouble::bad(format!("--svg {}", folder.display()), error, REMEDY);
+        let bad = |error| CliError::bad(format!("--svg {}", folder.display()), error, REMEDY);
         // Of a directory that is not there, the nearest one above it that is.
         let there = folder.ancestors().find(|above| above.as_os_str().is_empty() || above.exists());
         let there = there.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -38,14 +38,14 @@ fn try_file(file: &Path) -> io::Result<()> {
 }
 
 /// Writes a page and says so.
-pub(crate) fn page(file: &Path, text: &str) -> Result<(), Trouble> {
+pub(crate) fn page(file: &Path, text: &str) -> Result<(), CliError> {
     put(file, text)?;
     show::aside(&format!("wrote {}", file.display()));
     Ok(())
 }
 
 /// Writes each figure into a directory, which is made if need be.
-pub(crate) fn figures(folder: &Path, figures: &[Figure]) -> Result<(), Trouble> {
+pub(crate) fn figures(folder: &Path, figures: &[Figure]) -> Result<(), CliError> {
     fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
     for figure in figures {
         put(&folder.join(format!("{}.svg", figure.id)), &figure.file())?;
@@ -54,10 +54,10 @@ pub(crate) fn figures(folder: &Path, figures: &[Figure]) -> Result<(), Trouble> 
     Ok(())
 }
 
-fn put(file: &Path, text: &str) -> Result<(), Trouble> {
+fn put(file: &Path, text: &str) -> Result<(), CliError> {
     fs::write(file, text).map_err(|error| unwritten(file, &error))
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Trouble {
-    Trouble::failed(path.display(), error, REMEDY)
+fn unwritten(path: &Path, error: &io::Error) -> CliError {
+    CliError::failed(path.display(), error, REMEDY)
 }

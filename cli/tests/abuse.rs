@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The user who owns nothing.
+/// The user `nobody`.
 const NOBODY: u32 = 65534;
 
 fn linerate(arguments: &[&str]) -> Command {
@@ -58,7 +58,7 @@ impl Place {
     }
 
     fn spawn(&self) -> Running {
-        // Whoever runs the tests in the background may ignore SIGINT and SIGHUP, and every child would too until it has
+        // A shell that runs the tests in the background may ignore SIGINT and SIGHUP, and every child would too until it has
         // handlers of its own; a signal before that would be lost and waited for for ever.
         let mut command = Command::new("env");
         command.args(["--default-signal", env!("CARGO_BIN_EXE_linerate"), "run", &self.text("switch.toml")]);

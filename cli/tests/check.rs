@@ -1,4 +1,4 @@
-//! `linerate check` with the files of clumsy and of malicious users: one error for each mistake, with its line, the
+//! `linerate check` with the files of clumsy and of malicious users: one error for each error, with its line, the
 //! reason and the remedy, exit code 2, and nothing on standard output.
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
@@ -22,7 +22,7 @@ fn said(file: &Path) -> Vec<String> {
     errors.lines().map(|line| line.strip_prefix(&name).unwrap().trim_start_matches(':').to_owned()).collect()
 }
 
-fn judged(text: impl AsRef<[u8]>) -> Vec<String> {
+fn validated(text: impl AsRef<[u8]>) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("s.toml");
     fs::write(&file, text).unwrap();
@@ -96,7 +96,7 @@ const AFTER_A_PORT: [(&str, &[&str]); 14] = [
 #[test]
 fn what_is_wrong_beside_a_port_that_is_in_order() {
     for (text, expected) in AFTER_A_PORT {
-        assert_eq!(judged(format!("{PORT}{text}\n")), expected, "{text}");
+        assert_eq!(validated(format!("{PORT}{text}\n")), expected, "{text}");
     }
 }
 
@@ -168,7 +168,7 @@ const FILES: [(&str, &[&str]); 11] = [
 #[test]
 fn what_is_wrong_with_whole_files() {
     for (text, expected) in FILES {
-        let found = judged(text);
+        let found = validated(text);
         // Which CPUs there are is the machine's business.
         let found: Vec<String> = found.iter().map(|line| anonymous(line)).collect();
         assert_eq!(found, expected, "{text}");
@@ -187,32 +187,32 @@ fn anonymous(line: &str) -> String {
 #[test]
 fn what_is_no_text_says_where_and_what_to_do() {
     assert_eq!(
-        judged(b"[[port]]\nname = \"\xff\"\n"),
+        validated(b"[[port]]\nname = \"\xff\"\n"),
         ["2: is not text in UTF-8 -> name a TOML file, and save it as UTF-8"]
     );
     let hidden = format!("{PORT}bridge = \"a\0b\"\n");
-    let [said] = judged(hidden).try_into().unwrap();
+    let [said] = validated(hidden).try_into().unwrap();
     assert!(
         said.starts_with("4: syntax: ") && said.ends_with("remove the character that cannot be seen"),
         "{said}"
     );
     let long = format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/{}\"\n", "x".repeat(200));
-    let [said] = judged(long).try_into().unwrap();
+    let [said] = validated(long).try_into().unwrap();
     assert!(
         said.ends_with(
             "the path has 205 bytes, and a Unix socket's has room for 107 -> choose a shorter one"
         )
     );
     let deep = format!("x = {}{}\n", "[".repeat(5000), "]".repeat(5000));
-    assert_eq!(judged(deep).len(), 1);
+    assert_eq!(validated(deep).len(), 1);
 }
 
 #[test]
 fn files_that_are_too_large_or_none_are_refused_at_once() {
-    let [said] = judged("# a comment\n".repeat(2 << 20)).try_into().unwrap();
+    let [said] = validated("# a comment\n".repeat(2 << 20)).try_into().unwrap();
     assert_eq!(said, " has more than 16 MiB, which no configuration has -> name a TOML file");
     let ports = (0..30_000).map(|i| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}\"\n"));
-    let [said] = judged(ports.collect::<String>()).try_into().unwrap();
+    let [said] = validated(ports.collect::<String>()).try_into().unwrap();
     assert!(
         said.starts_with("3073: port \"p1024\": there are 30000 ports, and a switch has room for 1024"),
         "{said}"
@@ -226,7 +226,7 @@ fn said_of(path: &str) -> String {
     said(Path::new(path)).join("\n")
 }
 
-/// Two megabytes that are in order are no mistake, and neither is a file that says nothing.
+/// Two megabytes that are in order are no error, and neither is a file that says nothing.
 #[test]
 fn what_is_only_large_or_empty_is_in_order() {
     let dir = tempfile::tempdir().unwrap();

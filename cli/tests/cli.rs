@@ -268,7 +268,7 @@ fn top_follows_a_switch_with_a_line_of_json_for_each_reading() {
         let reading: serde_json::Value = serde_json::from_str(&reading.unwrap()).unwrap();
         assert_eq!(reading["ports"][0]["name"], "a");
     }
-    // Nobody reads any more, so it ends by itself, and that is no error.
+    // The reader is gone, so it ends by itself, and that is no error.
     assert!(top.wait().unwrap().success());
 }
 
@@ -304,7 +304,7 @@ fn mistakes_in_the_file_are_named_and_nothing_is_started() {
     }
     let json: serde_json::Value =
         serde_json::from_slice(&linerate(&["check", &file, "-o", "json"]).stdout).unwrap();
-    assert_eq!(json["mistakes"][0]["line"], 3);
+    assert_eq!(json["errors"][0]["line"], 3);
 }
 
 #[test]

@@ -95,9 +95,9 @@ fn a_signal_keeps_what_is_there() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
     command.args(["lab", "run", "--all", "--jobs", "1", "--packets", "20000", "--out"]).arg(&file);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let patience = Instant::now() + Duration::from_mins(1);
+    let timeout = Instant::now() + Duration::from_mins(1);
     let rows = || fs::read_to_string(&file).unwrap_or_default().matches("\"mpps\"").count();
-    while rows() == 0 && Instant::now() < patience {
+    while rows() == 0 && Instant::now() < timeout {
         thread::sleep(Duration::from_millis(10));
     }
     let pid = rustix::process::Pid::from_child(&child);
@@ -126,13 +126,13 @@ fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
     command.arg("lab").args(words("100000")).arg("--out").arg(&file);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let patience = Instant::now() + Duration::from_mins(1);
+    let timeout = Instant::now() + Duration::from_mins(1);
     let rounds = || {
         let text = fs::read_to_string(&file).unwrap_or_default();
         let kept: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         kept["trial"]["rounds"].as_array().map_or(0, Vec::len)
     };
-    while rounds() < 2 && Instant::now() < patience {
+    while rounds() < 2 && Instant::now() < timeout {
         thread::sleep(Duration::from_millis(10));
     }
     let pid = rustix::process::Pid::from_child(&child);
@@ -285,8 +285,8 @@ fn usage_until(folder: &Path, readings: usize) -> Output {
         .args(["lab", "usage", "--only", "budget", "--slice", "30", "--out", "u.json"])
         .current_dir(folder);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let patience = Instant::now() + Duration::from_mins(1);
-    while calls(folder) < readings && Instant::now() < patience {
+    let timeout = Instant::now() + Duration::from_mins(1);
+    while calls(folder) < readings && Instant::now() < timeout {
         thread::sleep(Duration::from_millis(5));
     }
     let pid = rustix::process::Pid::from_child(&child);

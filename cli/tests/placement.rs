@@ -42,8 +42,8 @@ fn the_machine_is_shown_without_a_switch() {
 fn a_running_switch_says_where_its_queues_are_and_what_it_would_move() {
     let dir = tempfile::tempdir().unwrap();
     let (control, file) = (dir.path().join("c.sock"), dir.path().join("s.toml"));
-    let text = "[[worker]]\n[[worker]]\n[[port]]\nname = \"a\"\nkind = \"pair\"\npeer = \"b\"\nbridge = \"x\"\n\
-        [[port]]\nname = \"b\"\nkind = \"pair\"\npeer = \"a\"\nbridge = \"y\"\n[[bridge]]\nname = \"x\"\n\
+    let text = "[[worker]]\n[[worker]]\n[[port]]\nname = \"a\"\nkind = \"patch\"\npeer = \"b\"\nbridge = \"x\"\n\
+        [[port]]\nname = \"b\"\nkind = \"patch\"\npeer = \"a\"\nbridge = \"y\"\n[[bridge]]\nname = \"x\"\n\
         [[bridge]]\nname = \"y\"\n[placement]\npattern = \"auto\"\nqueues = { a = 1 }\nisolated = [\"a\"]\n\
         rebalance = \"dry-run\"\ninterval = \"100ms\"\n";
     std::fs::write(&file, text).unwrap();

@@ -1,24 +1,24 @@
 //! The engine as one port's control side sees it: queues go to workers and come back.
 //!
-//! Which worker a receive queue goes to is `seating`'s to say. A transmit queue lives on every worker: with a single worker it
+//! Which worker a receive queue goes to is `rx_affinity`'s to say. A transmit queue lives on every worker: with a single worker it
 //! is handed over as it is and needs no lock; with several it is forked. Each of them is told where the port's receive queues
 //! are, and told again before one of them starts elsewhere.
 //!
 //! A worker that is stuck keeps what it has. What it was told to let go of is *open* until it has obeyed, and as long
 //! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
 
-mod seating;
+mod rx_affinity;
 mod shared;
 mod staged;
 
-pub(crate) use seating::NotMoved;
-use seating::{Placed, Seating};
+pub(crate) use rx_affinity::NotMoved;
+use rx_affinity::{Placed, RxAffinity};
 
 use crate::clock::Clock;
-use crate::command::{Answers, Command, QueueKey, Retired, Serial};
+use crate::command::{Command, Generation, QueueKey, Retired, XpsMap};
 use crate::link::Link;
 use crate::stage::Layout;
-use crate::stall::Stall;
+use crate::stealable::StealableQueue;
 use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,16 +28,16 @@ pub(crate) struct Placement {
     pub(crate) links: Vec<Arc<Link>>,
     clock: Clock,
     rx: HashMap<QueueKey, Placed>,
-    tx: HashMap<QueueKey, Serial>,
+    tx: HashMap<QueueKey, Generation>,
     /// Receive queues that several workers serve.
-    stalls: HashMap<QueueKey, Arc<Stall>>,
+    stalls: HashMap<QueueKey, Arc<StealableQueue>>,
     /// Such queues that a stuck worker may still serve although they were stopped.
-    kept: Vec<Arc<Stall>>,
-    pub(crate) seating: Seating,
+    kept: Vec<Arc<StealableQueue>>,
+    pub(crate) rx_affinity: RxAffinity,
     /// What workers were told of where a port's receive queues are.
-    told: HashMap<PortId, Answers>,
+    told: HashMap<PortId, XpsMap>,
     /// Starts that were not stopped yet.
-    running: HashSet<Serial>,
+    running: HashSet<Generation>,
     starts: u64,
     /// How often the last queue of a port was stopped.
     stops: HashMap<PortId, u64>,
@@ -45,8 +45,8 @@ pub(crate) struct Placement {
     open: HashMap<PortId, Vec<(usize, u64)>>,
     pub(crate) layout: Layout,
     /// Ports whose packets are spread in software.
-    pub(crate) spread: HashSet<PortId>,
-    /// Where judges send by hops: the outlet of each port that has transmit queues, by its place in the layout.
+    pub(crate) rss: HashSet<PortId>,
+    /// Where judges send by handoff queues: the outlet of each port that has transmit queues, by its place in the layout.
     pub(crate) outlets: HashMap<PortId, usize>,
 }
 
@@ -55,14 +55,14 @@ impl Placement {
         Self {
             links,
             layout,
-            spread: HashSet::new(),
+            rss: HashSet::new(),
             outlets: HashMap::new(),
             clock,
             rx: HashMap::new(),
             tx: HashMap::new(),
             stalls: HashMap::new(),
             kept: Vec::new(),
-            seating: Seating::default(),
+            rx_affinity: RxAffinity::default(),
             told: HashMap::new(),
             running: HashSet::new(),
             starts: 0,
@@ -76,9 +76,9 @@ impl Placement {
         self.clock
     }
 
-    /// Whether a queue started under `serial` has not been stopped since.
-    pub(crate) fn is_running(&self, serial: Serial) -> bool {
-        self.running.contains(&serial)
+    /// Whether a queue started under `generation` has not been stopped since.
+    pub(crate) fn is_running(&self, generation: Generation) -> bool {
+        self.running.contains(&generation)
     }
 
     /// The worker that may still use rings or memory of `port` although it was told to let go of them.
@@ -92,18 +92,18 @@ impl Placement {
         holder
     }
 
-    /// Drops what stuck workers let go of since, and returns the ports that nobody holds any more.
+    /// Drops what stuck workers let go of since, and returns the ports that no worker holds any more.
     pub(crate) fn released(&mut self) -> Vec<PortId> {
         self.links.iter().for_each(|link| drop(link.retired()));
-        self.kept.retain(|stall| Arc::strong_count(stall) > 1);
+        self.kept.retain(|stealable| Arc::strong_count(stealable) > 1);
         let ports: Vec<_> = self.open.keys().copied().collect();
         ports.into_iter().filter(|&port| self.holder(port).is_none()).collect()
     }
 
-    fn next_serial(&mut self) -> Serial {
+    fn next_serial(&mut self) -> Generation {
         self.starts += 1;
-        self.running.insert(Serial(self.starts));
-        Serial(self.starts)
+        self.running.insert(Generation(self.starts));
+        Generation(self.starts)
     }
 
     /// Leaves every worker what `command` makes for it; the numbers to wait for.
@@ -178,22 +178,22 @@ impl Attach for Attachment<'_> {
         }
         let key = self.key(pair);
         let (at, worker) = self.placement.place(key);
-        let serial = self.placement.next_serial();
-        let placed = Placed { worker, at, serial, bound: queue.is_bound() };
+        let generation = self.placement.next_serial();
+        let placed = Placed { worker, at, generation, bound: queue.is_bound() };
         self.placement.rx.insert(key, placed);
         self.tell_answers();
         if self.placement.layout.steals {
             return self.share(key, placed, queue);
         }
-        let number = self.placement.links[worker].post(Command::StartRx(key, serial, queue));
+        let number = self.placement.links[worker].post(Command::StartRx(key, generation, queue));
         self.wait(&[(worker, number)]);
     }
 
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
         let key = self.key(pair);
-        let Placed { worker, serial, .. } = self.placement.rx.remove(&key)?;
+        let Placed { worker, generation, .. } = self.placement.rx.remove(&key)?;
         self.placement.note_stop(self.port);
-        self.placement.running.remove(&serial);
+        self.placement.running.remove(&generation);
         if self.placement.layout.steals {
             return self.unshare(key);
         }
@@ -203,7 +203,7 @@ impl Attach for Attachment<'_> {
             return None;
         }
         let queue = link.retired().into_iter().find_map(|retired| match retired {
-            Retired::Rx(of, queue) if of == serial => Some(queue),
+            Retired::Rx(of, queue) if of == generation => Some(queue),
             _ => None,
         });
         self.drain();
@@ -215,13 +215,13 @@ impl Attach for Attachment<'_> {
             return;
         }
         let key = self.key(pair);
-        let serial = self.placement.next_serial();
-        self.placement.tx.insert(key, serial);
-        let answers = self.placement.answers(self.port);
+        let generation = self.placement.next_serial();
+        self.placement.tx.insert(key, generation);
+        let xps_map = self.placement.xps_map(self.port);
         if self.placement.layout.routed {
-            return self.start_outlet(key, serial, queue);
+            return self.start_outlet(key, generation, queue);
         }
-        self.placement.told.insert(self.port, answers.clone());
+        self.placement.told.insert(self.port, xps_map.clone());
         let workers = self.placement.layout.outlets.clone();
         let mut handles = vec![queue];
         for _ in 1..workers.len() {
@@ -230,7 +230,9 @@ impl Attach for Attachment<'_> {
         }
         let given = workers.iter().map(|&worker| self.placement.links[worker].clone()).zip(handles);
         let commands: Vec<_> = given
-            .map(|(link, handle)| (link.post(Command::StartTx(key, serial, handle, answers.clone())), link))
+            .map(|(link, handle)| {
+                (link.post(Command::StartTx(key, generation, handle, xps_map.clone())), link)
+            })
             .collect();
         for (number, link) in commands {
             // A stuck worker sends nothing, so it may have its handle later.
@@ -240,9 +242,9 @@ impl Attach for Attachment<'_> {
 
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
         let key = self.key(pair);
-        let serial = self.placement.tx.remove(&key)?;
+        let generation = self.placement.tx.remove(&key)?;
         self.placement.note_stop(self.port);
-        self.placement.running.remove(&serial);
+        self.placement.running.remove(&generation);
         self.leave_outlet(key);
         let workers = self.placement.layout.outlets.clone();
         let commands = self.placement.post_to(&workers, || Command::StopTx(key));
@@ -252,7 +254,7 @@ impl Attach for Attachment<'_> {
         // All handles come back; any of them can say where the queue stopped.
         let handles = self.placement.links.iter().flat_map(|link| link.retired());
         let mut queues = handles.filter_map(|retired| match retired {
-            Retired::Tx(of, queue) if of == serial => Some(queue),
+            Retired::Tx(of, queue) if of == generation => Some(queue),
             _ => None,
         });
         let last = queues.next();
@@ -270,8 +272,9 @@ impl Attach for Attachment<'_> {
     }
 
     fn inject(&mut self, frame: &[u8]) {
-        let mut judges = self.placement.layout.judges.iter().map(|judge| &self.placement.links[*judge]);
-        if let Some(link) = judges.find(|link| !link.is_out_of_service()) {
+        let mut classifiers =
+            self.placement.layout.classifiers.iter().map(|classify| &self.placement.links[*classify]);
+        if let Some(link) = classifiers.find(|link| !link.is_out_of_service()) {
             // A worker that hangs just now announces it late.
             let _ = link.wait(link.post(Command::Inject(self.port, frame.into())));
         }

@@ -1,19 +1,19 @@
 //! A worker that a bench steps by hand: the code that the threads of an [`crate::Engine`] run, without thread,
 //! mailbox traffic or sleep. Or the three stages of a pipeline, which take turns as on one thread.
 
-use crate::command::{Command, Event, QueueKey, Serial};
+use crate::command::{Command, Event, Generation, QueueKey};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::debts::Debts;
-use crate::hop::{self, Hops, store};
-use crate::link::{Bell, Link};
-use crate::model::HopConfig;
+use crate::handoff::{self, Handoffs, store};
+use crate::link::{Doorbell, Link};
+use crate::model::HandoffConfig;
 use crate::sleeper::Sleeper;
 use crate::stage::{Deliver, Spreader};
 use crate::worker::{Alone, Parts, Stage, Worker};
 use mem::copy::Choice;
 use mem::ticks;
-use port::{Pipeline, PortFault, PortId, RxQueue, Spread, TxQueue};
+use port::{Pipeline, PortFault, PortId, Rss, RxQueue, TxQueue};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -68,15 +68,15 @@ impl SteppedWorker {
         Ok(Self { model: Stepped::Alone(worker), counters: vec![counters], events })
     }
 
-    /// Three stages without queues, joined by hops; this thread has their buffers from now on.
+    /// Three stages without queues, joined by handoff queues; this thread has their buffers from now on.
     pub fn staged(config: &StepConfig, pipeline: Box<dyn Pipeline>) -> std::io::Result<Self> {
         let (sender, events) = channel();
-        let hops = HopConfig::default();
-        let pool = hop::pool(&hops, 2, 1).map_err(std::io::Error::other)?;
+        let handoffs = HandoffConfig::default();
+        let pool = handoff::pool(&handoffs, 2, 1).map_err(std::io::Error::other)?;
         store::open(&pool);
         let debts = Arc::new(Debts::new(config.max_ports));
         let spreader: Box<dyn Pipeline> =
-            Box::new(Spreader::new(hops.order, Spread::default(), &[hop::port(config.max_ports, 1)]));
+            Box::new(Spreader::new(handoffs.order, Rss::default(), &[handoff::port(config.max_ports, 1)]));
         let mut stages = Vec::new();
         let mut counters = Vec::new();
         let last: Box<dyn Pipeline> = Box::new(Deliver);
@@ -86,11 +86,11 @@ impl SteppedWorker {
             counters.push(counted);
         }
         for from in 0..2 {
-            let port = hop::port(config.max_ports, from + 1);
-            let (sender, receiver) = hop::hop(&pool, &hops)?;
-            stages[from].handle(Command::AddHop(port, sender));
+            let port = handoff::port(config.max_ports, from + 1);
+            let (sender, receiver) = handoff::handoff(&pool, &handoffs)?;
+            stages[from].handle(Command::AddHandoff(port, sender));
             let key = QueueKey { port, pair: 0 };
-            stages[from + 1].handle(Command::StartRx(key, Serial(0), Box::new(receiver)));
+            stages[from + 1].handle(Command::StartRx(key, Generation(0), Box::new(receiver)));
         }
         Ok(Self { model: Stepped::Staged(stages), counters, events })
     }
@@ -99,7 +99,7 @@ impl SteppedWorker {
     pub fn start(&mut self, port: PortId, rx: Box<dyn RxQueue>, tx: Box<dyn TxQueue>) {
         let key = QueueKey { port, pair: 0 };
         let (start_rx, start_tx) =
-            (Command::StartRx(key, Serial(0), rx), Command::StartTx(key, Serial(0), tx, [0].into()));
+            (Command::StartRx(key, Generation(0), rx), Command::StartTx(key, Generation(0), tx, [0].into()));
         match &mut self.model {
             Stepped::Alone(worker) => {
                 worker.handle(start_rx);
@@ -159,11 +159,11 @@ fn parts(
     pipeline: Box<dyn Pipeline>,
     waits: bool,
 ) -> std::io::Result<(Parts, Arc<WorkerCounters>)> {
-    let link = Arc::new(Link::new(events.clone(), Bell::new()?)?);
+    let link = Arc::new(Link::new(events.clone(), Doorbell::new()?)?);
     let counters = Arc::new(WorkerCounters::new(config.max_ports));
     let numbers = config.max_ports + 3;
     let parts = Parts {
-        sleeper: Sleeper::new(link.bell.clone())?,
+        sleeper: Sleeper::new(link.doorbell.clone())?,
         link,
         counters: counters.clone(),
         pipeline,
@@ -172,8 +172,8 @@ fn parts(
         start: ticks(),
         numbers,
         workers: 1,
-        spread: Spread::default(),
-        hops: Hops::new(config.kernel, numbers, waits),
+        rss: Rss::default(),
+        handoffs: Handoffs::new(config.kernel, numbers, waits),
     };
     Ok((parts, counters))
 }

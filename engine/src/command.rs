@@ -1,7 +1,7 @@
 //! What control and workers say to each other.
 
-use crate::hop::Sender;
-use crate::stall::Stall;
+use crate::handoff::Sender;
+use crate::stealable::StealableQueue;
 use crate::worker::Peer;
 use port::{Pipeline, PortFault, PortId, RxQueue, TxQueue};
 use std::sync::Arc;
@@ -16,23 +16,23 @@ pub(crate) struct QueueKey {
 /// Which start of a queue something belongs to, so that news of a queue that was stopped meanwhile is known as
 /// old news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Serial(pub(crate) u64);
+pub(crate) struct Generation(pub(crate) u64);
 
 /// By pair of a port: the worker that has its receive queue, by its place among those that take packets.
-pub(crate) type Answers = Arc<[u16]>;
+pub(crate) type XpsMap = Arc<[u16]>;
 
 /// From control to a worker. Obeyed at a burst boundary, in order.
 pub(crate) enum Command {
-    StartRx(QueueKey, Serial, Box<dyn RxQueue>),
+    StartRx(QueueKey, Generation, Box<dyn RxQueue>),
     StopRx(QueueKey),
-    StartTx(QueueKey, Serial, Box<dyn TxQueue>, Answers),
+    StartTx(QueueKey, Generation, Box<dyn TxQueue>, XpsMap),
     StopTx(QueueKey),
     Refresh(PortId),
     Inject(PortId, Box<[u8]>),
     /// Receive queues of this port are elsewhere from now on.
-    MoveAnswers(PortId, Answers),
+    SetXpsMap(PortId, XpsMap),
     /// A queue that several workers serve.
-    Share(Arc<Stall>),
+    Share(Arc<StealableQueue>),
     /// A queue that is touched no more.
     Unshare(QueueKey),
     /// Where queues are shared: this worker's place among all, and those.
@@ -41,11 +41,11 @@ pub(crate) enum Command {
     LeaveAlone(Arc<[bool]>),
     /// Say how much each receive queue has brought.
     Weigh,
-    /// Another hop begins here, behind those that there are, and is this port.
-    AddHop(PortId, Sender),
-    /// Packets for this port go by the hop at that place, or nowhere.
+    /// Another handoff queue begins here, behind those that there are, and is this port.
+    AddHandoff(PortId, Sender),
+    /// Packets for this port go by the handoff queue at that place, or nowhere.
     Route(PortId, Option<u8>),
-    /// Everything that is in hops to this stage is judged and sent before this is obeyed.
+    /// Everything that is in handoff queues to this stage is judged and sent before this is obeyed.
     Drain,
     /// Nothing is taken, or again.
     Pause(bool),
@@ -57,14 +57,14 @@ pub(crate) enum Command {
 /// A queue that a worker has let go of, and the start that it belonged to. It is dropped by control, because
 /// dropping may unmap memory.
 pub(crate) enum Retired {
-    Rx(Serial, Box<dyn RxQueue>),
-    Tx(Serial, Box<dyn TxQueue>),
+    Rx(Generation, Box<dyn RxQueue>),
+    Tx(Generation, Box<dyn TxQueue>),
 }
 
 /// From a worker to control: a queue was found broken, and the worker has stopped using it.
 pub(crate) struct Event {
     pub(crate) port: PortId,
-    pub(crate) serial: Serial,
+    pub(crate) generation: Generation,
     pub(crate) fault: PortFault,
     pub(crate) retired: Option<Retired>,
 }
@@ -80,6 +80,6 @@ pub(crate) struct Weights {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) key: QueueKey,
-    pub(crate) serial: Serial,
+    pub(crate) generation: Generation,
     pub(crate) packets: u64,
 }

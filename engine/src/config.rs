@@ -1,6 +1,6 @@
 //! What an engine is told at its start.
 
-use port::Spread;
+use port::Rss;
 
 /// Workers and limits.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub struct EngineConfig {
     /// Most ports at one time. Counters for all of them are allocated at the start.
     pub max_ports: usize,
     /// How packets are spread over the queue pairs of a port that has several.
-    pub spread: Spread,
+    pub rss: Rss,
 }
 
 /// One worker thread.
@@ -37,7 +37,7 @@ pub enum Polling {
 /// What a worker does with a packet whose destination has no buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueFull {
-    /// Drops it as `queue-full`, so that one slow guest costs nobody else.
+    /// Drops it as `queue-full`, so that one slow guest costs no other port.
     #[default]
     Drop,
     /// Tries again in later turns of the source's queue, for a millisecond in all for a burst, then drops it. The source takes
@@ -83,7 +83,7 @@ pub enum EngineError {
     /// There is no memory for what stages hand to each other.
     #[error("the pool for packets between stages cannot be made: {0}")]
     NoPool(String),
-    /// A role that nobody has, or a thread that has none.
+    /// A role without a thread, or a thread without a role.
     #[error("{0}")]
     Roles(String),
     /// A receive queue stays where it is.

@@ -10,9 +10,9 @@ pub(crate) use balancing::Latest;
 use crate::attachment::{Attachment, Placement};
 use crate::balance::{Rebalancing, Sample};
 use crate::command::{Event, QueueKey};
-use crate::link::{Bell, Link};
+use crate::link::{Doorbell, Link};
 use crate::model::Role;
-use crate::placement::Seats;
+use crate::placement::QueueAffinity;
 use crate::snapshot::Registry;
 use crate::stage::Joiner;
 use balancing::Balancing;
@@ -33,7 +33,7 @@ pub(crate) enum Request {
     /// The answer names the worker that may still use what belongs to the port.
     Remove(PortId, Sender<Option<usize>>),
     /// Rules for receive queues that start from now on.
-    Seat(Seats),
+    Seat(QueueAffinity),
     /// Load is watched from now on, or no longer.
     Rebalance(Option<Rebalancing>),
     /// What was counted until now.
@@ -48,7 +48,7 @@ pub(crate) struct Control {
     pub(crate) ports: BTreeMap<PortId, Box<dyn PortControl>>,
     pub(crate) requests: Receiver<Request>,
     pub(crate) events: Receiver<Event>,
-    pub(crate) bell: Bell,
+    pub(crate) doorbell: Doorbell,
     pub(crate) registry: Arc<Registry>,
     /// Where there are stages.
     pub(crate) joiner: Option<Joiner>,
@@ -63,7 +63,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         loop {
             let ready = self.wait();
-            self.bell.quiet();
+            self.doorbell.quiet();
             let now = Instant::now();
             self.faults(now);
             self.released();
@@ -73,7 +73,7 @@ impl Control {
                 self.with_port(port, |control, engine| control.handle(now, engine));
             }
             while let Ok(request) = self.requests.try_recv() {
-                if !self.obey(request) {
+                if !self.handle_request(request) {
                     return self.close_all();
                 }
             }
@@ -85,7 +85,7 @@ impl Control {
         let look = self.balancing.as_ref().map(|balancing| balancing.due);
         let deadline = self.ports.values().filter_map(|p| p.deadline()).chain(look).min();
         let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let mut fds = vec![PollFd::new(self.bell.fd(), PollFlags::IN)];
+        let mut fds = vec![PollFd::new(self.doorbell.fd(), PollFlags::IN)];
         let waiting: Vec<_> = self.ports.iter().filter_map(|(id, p)| Some((*id, p.poll_fd()?))).collect();
         fds.extend(waiting.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
         // An interrupted wait is a wait that found nothing; the loop comes back here.
@@ -102,17 +102,17 @@ impl Control {
 
     /// Queues that workers found broken.
     fn faults(&mut self, now: Instant) {
-        while let Ok(Event { port, serial, fault, retired }) = self.events.try_recv() {
+        while let Ok(Event { port, generation, fault, retired }) = self.events.try_recv() {
             drop(retired);
             // Stopped since, perhaps by a front end that left and came back: nothing to blame the new one for.
-            if !self.placement.is_running(serial) {
+            if !self.placement.is_running(generation) {
                 continue;
             }
             self.with_port(port, |control, engine| control.fault(now, fault, engine));
         }
     }
 
-    /// Packets that pipelines handed over. Without an observer nobody wants them.
+    /// Packets that pipelines handed over. Without an observer they are discarded.
     fn punted(&mut self) {
         for packet in self.placement.links.iter().flat_map(|link| link.punted()) {
             if let Some(observer) = &mut self.observer {
@@ -147,11 +147,11 @@ impl Control {
         }
     }
 
-    fn obey(&mut self, request: Request) -> bool {
+    fn handle_request(&mut self, request: Request) -> bool {
         match request {
             Request::Add(port, control) => self.add(port, control),
             Request::AddSpread(port, control) => {
-                self.placement.spread.insert(port);
+                self.placement.rss.insert(port);
                 self.add(port, control);
             }
             Request::Stage(role, link, reply) => {
@@ -159,23 +159,23 @@ impl Control {
                     Some(joiner) => joiner.add(&mut self.placement, role, link),
                     None => Ok(()),
                 };
-                // Whoever asked may have given up waiting.
+                // The requester may have given up waiting.
                 let _ = reply.send(joined);
             }
             Request::Remove(port, reply) => {
                 self.with_port(port, |control, engine| control.close(engine));
                 self.ports.remove(&port);
-                self.placement.spread.remove(&port);
-                self.placement.seating.forget(port);
+                self.placement.rss.remove(&port);
+                self.placement.rx_affinity.forget(port);
                 let holder = self.placement.holder(port);
                 match holder {
                     Some(_) => self.registry.hide(port),
                     None => self.registry.remove(port),
                 }
-                // Whoever asked may have given up waiting.
+                // The requester may have given up waiting.
                 let _ = reply.send(holder);
             }
-            Request::Seat(seats) => self.placement.obey_rules(seats),
+            Request::Seat(affinity) => self.placement.obey_rules(affinity),
             Request::Rebalance(wanted) => self.rebalance_as(wanted),
             Request::Weigh(reply) => drop(reply.send(self.sample())),
             Request::Move(moves, reply) => {
@@ -189,7 +189,7 @@ impl Control {
     }
 
     fn add(&mut self, port: PortId, control: Box<dyn PortControl>) {
-        self.placement.seating.call(port, self.registry.name(port));
+        self.placement.rx_affinity.call(port, self.registry.name(port));
         self.ports.insert(port, control);
         self.with_port(port, |control, engine| control.handle(Instant::now(), engine));
     }

@@ -1,11 +1,11 @@
 //! Counters: one block per worker and port, written by that worker alone.
 //!
-//! A writer loads and stores without a locked instruction, because nobody else writes; a reader loads at any time
-//! and adds the workers up. Reading moves a line once and disturbs the writer no further. Nobody sets a counter
+//! A writer loads and stores without a locked instruction, because there is no other writer; a reader loads at any time
+//! and adds the workers up. Reading moves a line once and disturbs the writer no further. No one sets a counter
 //! back: a port that gets a number which was used before begins at what stands there.
 
 use mem::line::Padded;
-use port::{DropReason, PortId, Tally};
+use port::{BurstStats, DropReason, PortId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -43,29 +43,29 @@ pub(crate) struct PortCounters {
 
 impl PortCounters {
     #[inline]
-    pub(crate) fn count_rx(&self, tally: &Tally) {
-        self.rx_packets.add(tally.packets);
-        self.rx_bytes.add(tally.bytes);
-        self.count_drops(tally);
+    pub(crate) fn count_rx(&self, stats: &BurstStats) {
+        self.rx_packets.add(stats.packets);
+        self.rx_bytes.add(stats.bytes);
+        self.count_drops(stats);
     }
 
     #[inline]
-    pub(crate) fn count_tx(&self, tally: &Tally) {
-        self.tx_packets.add(tally.packets);
-        self.tx_bytes.add(tally.bytes);
-        self.count_drops(tally);
+    pub(crate) fn count_tx(&self, stats: &BurstStats) {
+        self.tx_packets.add(stats.packets);
+        self.tx_bytes.add(stats.bytes);
+        self.count_drops(stats);
     }
 
     #[inline]
-    pub(crate) fn count_drops(&self, tally: &Tally) {
-        if tally.lost > 0 {
-            self.add_drops(tally);
+    pub(crate) fn count_drops(&self, stats: &BurstStats) {
+        if stats.lost > 0 {
+            self.add_drops(stats);
         }
     }
 
     #[cold]
-    fn add_drops(&self, tally: &Tally) {
-        for (counter, &n) in self.drops.iter().zip(&tally.drops) {
+    fn add_drops(&self, stats: &BurstStats) {
+        for (counter, &n) in self.drops.iter().zip(&stats.drops) {
             if n > 0 {
                 counter.add(n);
             }
@@ -150,7 +150,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) pool_empty: Counter,
     pub(crate) pool_retries: Counter,
     pub(crate) sleeping: AtomicBool,
-    /// By port, and behind them what came by hops.
+    /// By port, and behind them what came by handoff queues.
     pub(crate) ports: Vec<Padded<PortCounters>>,
 }
 
@@ -179,12 +179,12 @@ impl WorkerCounters {
         }
     }
 
-    /// Ports that can be counted for. Hops have the numbers from this one on.
+    /// Ports that can be counted for. Handoffs have the numbers from this one on.
     pub(crate) fn max_ports(&self) -> usize {
         self.ports.len() - 1
     }
 
-    /// Those of a port; all hops have one.
+    /// Those of a port; all handoff queues have one.
     #[inline(always)]
     pub(crate) fn port(&self, port: PortId) -> &PortCounters {
         &self.ports[usize::from(port.0).min(self.max_ports())]

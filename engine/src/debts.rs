@@ -1,14 +1,14 @@
-//! What ports owe for work that was done for their packets behind a hop.
+//! What ports owe for work that was done for their packets behind a handoff queue.
 //!
-//! A hop carries packets of many ports in one order, so a stage behind it cannot serve ports by what they cost it, as a
-//! stage with ports' own queues does ([`crate::worker`]). It charges the port instead: what a burst costs behind a hop,
+//! A handoff queue carries packets of many ports in one order, so a stage behind it cannot serve ports by what they cost it, as a
+//! stage with ports' own queues does ([`crate::worker`]). It charges the port instead: what a burst costs behind a handoff queue,
 //! beyond what its port was charged for it in front, is added to the port's debt, and the stage that takes the port's
 //! packets adds that to the meters of the port's queues before their next turn. A burst that goes to one output as it is
 //! costs the same on either side and leaves no debt.
 //!
-//! A debt is settled late, by what hops hold. So beside it stands the highest price, what a packet of the port was found to
+//! A debt is settled late, by what handoff queues hold. So beside it stands the highest price, what a packet of the port was found to
 //! cost beyond what was charged, as soon as it was known where a burst goes: the stage in front lets no more packets into a
-//! hop than are a turn's work at that price.
+//! handoff queue than are a turn's work at that price.
 //!
 //! Protocol: a debt only grows; those that charge add to it with `Relaxed`, because nothing else is published with it, and
 //! each stage that takes packets remembers how much of it it has settled. A price is a hint: the first stage that settles
@@ -32,7 +32,7 @@ struct Debt {
 pub(crate) struct Debts(Box<[Padded<Debt>]>);
 
 impl Debts {
-    /// For ports with numbers below `ports`, and for hops, which owe nothing.
+    /// For ports with numbers below `ports`, and for handoff queues, which owe nothing.
     pub(crate) fn new(ports: usize) -> Self {
         Self((0..=ports).map(|_| Padded(Debt::default())).collect())
     }

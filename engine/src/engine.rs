@@ -7,15 +7,15 @@ use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, WorkerConfig};
 use crate::control::{Control, Latest, Request};
 use crate::debts::Debts;
-use crate::founder::{Founder, Staff, Stage, merge_all};
-use crate::hop::{self, MOST_STAGES};
-use crate::link::{Bell, Link};
-use crate::merged::Merged;
+use crate::handoff::{self, MOST_STAGES};
+use crate::inline::Inline;
+use crate::link::{Doorbell, Link};
 use crate::model::{Model, Role};
-use crate::placement::Seats;
+use crate::placement::QueueAffinity;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
 use crate::stage::{Joiner, Layout};
 use crate::worker::Peer;
+use crate::worker_builder::{Stage, WorkerBuilder, WorkerSet, run_all_inline};
 use mem::ticks;
 use port::{Pipelines, PortControl, PortId};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Numbers of ports, and of hops, which have those from the most ports on.
+/// Numbers of ports, and of handoff queues, which have those from the most ports on.
 const NUMBERS: usize = 1 << 16;
 /// How long the ticks are compared with the clock at the start.
 const CALIBRATION: Duration = Duration::from_millis(5);
@@ -34,11 +34,11 @@ pub struct Engine {
     config: EngineConfig,
     model: Model,
     started: Instant,
-    founder: Founder,
-    staff: Mutex<Staff>,
+    worker_builder: WorkerBuilder,
+    worker_set: Mutex<WorkerSet>,
     registry: Arc<Registry>,
     requests: Sender<Request>,
-    bell: Bell,
+    doorbell: Doorbell,
     control: Option<JoinHandle<()>>,
     latest: Arc<Latest>,
 }
@@ -64,16 +64,16 @@ impl Engine {
         Self::build(config, model, false, pipelines)
     }
 
-    /// Starts workers that have no thread: each forwards when its [`Merged`] is called, in the context of whoever calls
-    /// ([`WorkerConfig::cpu`] and `polling` say nothing then). Which ports are whose is said by [`Engine::seat_queues`];
+    /// Starts workers that have no thread: each forwards when its [`Inline`] is called, in the context of its caller
+    /// ([`WorkerConfig::cpu`] and `polling` say nothing then). Which ports are whose is said by [`Engine::set_queue_affinity`];
     /// otherwise they are dealt out in turn.
-    pub fn start_merged(
+    pub fn start_inline(
         config: EngineConfig,
         pipelines: &dyn Pipelines,
-    ) -> Result<(Self, Vec<Merged>), EngineError> {
+    ) -> Result<(Self, Vec<Inline>), EngineError> {
         let engine = Self::build(config, Model::RunToCompletion, true, pipelines)?;
-        let merged = std::mem::take(&mut engine.staff().merged);
-        Ok((engine, merged))
+        let inline = std::mem::take(&mut engine.worker_set().inline);
+        Ok((engine, inline))
     }
 
     fn build(
@@ -92,41 +92,41 @@ impl Engine {
         let (started, start_ticks) = (Instant::now(), ticks());
         std::thread::sleep(CALIBRATION);
         let ticks_per_ns = (ticks() - start_ticks) as f64 / started.elapsed().as_nanos() as f64;
-        let bell = Bell::new()?;
+        let doorbell = Doorbell::new()?;
         let (event_tx, events) = channel();
         let (requests, request_rx) = channel();
-        let hops = model.hops();
+        let handoffs = model.handoffs();
         // As many again are there for stages that are added.
         let (joints, threads) = (2 * layout.joints().count(), 2 * config.workers.len());
-        let pool = hops.map(|hops| hop::pool(&hops, joints, threads)).transpose()?;
-        let joiner = hops.zip(pool.clone()).map(|(hops, pool)| Joiner {
+        let pool = handoffs.map(|handoffs| handoff::pool(&handoffs, joints, threads)).transpose()?;
+        let joiner = handoffs.zip(pool.clone()).map(|(handoffs, pool)| Joiner {
             pool,
-            hops,
-            spread: config.spread,
+            handoffs,
+            rss: config.rss,
             max_ports: config.max_ports,
         });
-        let founder = Founder {
+        let worker_builder = WorkerBuilder {
             events: Mutex::new(event_tx),
-            bell: bell.clone(),
+            doorbell: doorbell.clone(),
             kernel,
             clock: Clock { start: start_ticks, ticks_per_ns },
             max_ports: config.max_ports,
-            spread: config.spread,
-            hops,
+            rss: config.rss,
+            handoffs,
             pool,
-            debts: hops.map(|_| Arc::new(Debts::new(config.max_ports))),
+            debts: handoffs.map(|_| Arc::new(Debts::new(config.max_ports))),
             steals: layout.steals,
             merges,
-            lanes: if layout.routed { 1 } else { layout.judges.len() },
+            xps_queues: if layout.routed { 1 } else { layout.classifiers.len() },
         };
         let mut engine = Self {
             model,
             started,
-            founder,
-            staff: Mutex::default(),
+            worker_builder,
+            worker_set: Mutex::default(),
             registry: Arc::default(),
             requests,
-            bell: bell.clone(),
+            doorbell: doorbell.clone(),
             control: None,
             latest: Arc::default(),
             config,
@@ -134,7 +134,7 @@ impl Engine {
         for (thread, roles) in roles.iter().enumerate() {
             engine.start_thread(engine.config.workers[thread], roles, pipelines)?;
         }
-        let links = engine.staff().stages.iter().map(|stage| stage.link.clone()).collect::<Vec<_>>();
+        let links = engine.worker_set().stages.iter().map(|stage| stage.link.clone()).collect::<Vec<_>>();
         if let Some(joiner) = &joiner {
             joiner.join_all(&links, &layout)?;
         }
@@ -142,11 +142,11 @@ impl Engine {
             engine.introduce();
         }
         let control = Control {
-            placement: Placement::new(links, layout, engine.founder.clock),
+            placement: Placement::new(links, layout, engine.worker_builder.clock),
             ports: BTreeMap::new(),
             requests: request_rx,
             events,
-            bell,
+            doorbell,
             registry: engine.registry.clone(),
             joiner,
             balancing: None,
@@ -159,17 +159,17 @@ impl Engine {
 
     /// Workers that share queues learn of each other.
     fn introduce(&self) {
-        let staff = self.staff();
+        let worker_set = self.worker_set();
         let peer = |stage: &Stage| Peer { link: stage.link.clone(), counters: stage.counters.clone() };
-        let peers: Arc<[Peer]> = staff.stages.iter().map(peer).collect();
-        for (me, stage) in staff.stages.iter().enumerate() {
+        let peers: Arc<[Peer]> = worker_set.stages.iter().map(peer).collect();
+        for (me, stage) in worker_set.stages.iter().enumerate() {
             stage.link.post(Command::Meet(me, peers.clone()));
         }
     }
 
     /// A panic elsewhere leaves the lists as they were: they only grow.
-    fn staff(&self) -> MutexGuard<'_, Staff> {
-        self.staff.lock().unwrap_or_else(PoisonError::into_inner)
+    fn worker_set(&self) -> MutexGuard<'_, WorkerSet> {
+        self.worker_set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start_thread(
@@ -178,28 +178,28 @@ impl Engine {
         roles: &[Role],
         pipelines: &dyn Pipelines,
     ) -> Result<Vec<Arc<Link>>, EngineError> {
-        let mut staff = self.staff();
+        let mut worker_set = self.worker_set();
         let mut parts = Vec::new();
-        let first = staff.stages.len();
+        let first = worker_set.stages.len();
         for &role in roles {
-            let judges = staff.stages.iter().filter(|stage| stage.judges()).count();
-            let (stage, part) = self.founder.found(config, role, || pipelines.worker(judges))?;
-            staff.stages.push(stage);
+            let classifiers = worker_set.stages.iter().filter(|stage| stage.classifiers()).count();
+            let (stage, part) = self.worker_builder.build(config, role, || pipelines.worker(classifiers))?;
+            worker_set.stages.push(stage);
             parts.push(part);
         }
-        let links: Vec<_> = staff.stages[first..].iter().map(|stage| stage.link.clone()).collect();
-        if self.founder.merges {
-            for (stage, (merged, thread)) in (first..).zip(merge_all(first, config, parts)?) {
-                staff.merged.push(merged);
-                staff.threads.push((thread, stage..stage + 1));
+        let links: Vec<_> = worker_set.stages[first..].iter().map(|stage| stage.link.clone()).collect();
+        if self.worker_builder.merges {
+            for (stage, (inline, thread)) in (first..).zip(run_all_inline(first, config, parts)?) {
+                worker_set.inline.push(inline);
+                worker_set.threads.push((thread, stage..stage + 1));
             }
             return Ok(links);
         }
-        let started = self.founder.start(staff.threads.len(), config, parts);
+        let started = self.worker_builder.start(worker_set.threads.len(), config, parts);
         match started {
-            Ok(thread) => staff.threads.push((thread, first..first + roles.len())),
+            Ok(thread) => worker_set.threads.push((thread, first..first + roles.len())),
             Err(why) => {
-                staff.stages.truncate(first);
+                worker_set.stages.truncate(first);
                 return Err(why);
             }
         }
@@ -221,11 +221,11 @@ impl Engine {
             let reason = "stages are added to a pipeline, and this engine's workers run to completion";
             return Err(EngineError::Roles(reason.into()));
         }
-        if self.staff().stages.len() >= MOST_STAGES {
+        if self.worker_set().stages.len() >= MOST_STAGES {
             return Err(EngineError::Roles(format!("there are {MOST_STAGES} stages, which is the most")));
         }
         let links = self.start_thread(config, &[role], pipelines)?;
-        let number = self.staff().stages.len() - 1;
+        let number = self.worker_set().stages.len() - 1;
         for link in links {
             let (reply, joined) = channel();
             self.request(Request::Stage(role, link, reply))?;
@@ -243,7 +243,7 @@ impl Engine {
 
     /// Takes a number for a port named `name`, so that pipelines can learn of it before its first packet.
     pub fn reserve(&self, name: &str) -> Result<PortId, EngineError> {
-        self.registry.reserve(name, self.config.max_ports, &self.staff().counters())
+        self.registry.reserve(name, self.config.max_ports, &self.worker_set().counters())
     }
 
     /// Hands the port with a reserved number to the control thread.
@@ -279,8 +279,8 @@ impl Engine {
     }
 
     /// Which worker has which receive queue, by rules that hold for queues that start from now on.
-    pub fn seat_queues(&self, seats: Seats) -> Result<(), EngineError> {
-        self.request(Request::Seat(seats))
+    pub fn set_queue_affinity(&self, affinity: QueueAffinity) -> Result<(), EngineError> {
+        self.request(Request::Seat(affinity))
     }
 
     /// Watches load from now on, and moves receive queues where that is wanted; `None`: no longer.
@@ -329,7 +329,7 @@ impl Engine {
     /// Moves the receive queue of one pair to another worker, by its place among those that take packets.
     ///
     /// # Errors
-    /// The words of whoever refused; the queue stays where it was.
+    /// The reason given by the refusing worker; the queue stays where it was.
     pub fn move_queue(&self, id: PortId, pair: u16, to: usize) -> Result<(), EngineError> {
         let (reply, failures) = channel();
         self.request(Request::Move(vec![(QueueKey { port: id, pair }, to)], reply))?;
@@ -339,21 +339,21 @@ impl Engine {
 
     fn request(&self, request: Request) -> Result<(), EngineError> {
         self.requests.send(request).map_err(|_| EngineError::Stopping)?;
-        self.bell.ring();
+        self.doorbell.ring();
         Ok(())
     }
 
     /// The state of everything, now.
     pub fn snapshot(&self) -> Snapshot {
         let uptime = self.started.elapsed();
-        let staff = self.staff();
-        let (ports, removed) = self.registry.ports(&staff.counters());
-        let workers = staff.stages.iter().enumerate();
+        let worker_set = self.worker_set();
+        let (ports, removed) = self.registry.ports(&worker_set.counters());
+        let workers = worker_set.stages.iter().enumerate();
         Snapshot {
             budget: crate::snapshot::BudgetSnapshot::default(),
             uptime_ns: uptime.as_nanos() as u64,
-            cycles_per_second: (ticks() - self.founder.clock.start) as f64 / uptime.as_secs_f64(),
-            kernel: self.founder.kernel.name().to_owned(),
+            cycles_per_second: (ticks() - self.worker_builder.clock.start) as f64 / uptime.as_secs_f64(),
+            kernel: self.worker_builder.kernel.name().to_owned(),
             workers: workers.map(|(i, stage)| worker_snapshot(i, stage.place, &stage.counters)).collect(),
             ports,
             removed,
@@ -374,11 +374,11 @@ impl Engine {
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }
-        let mut staff = self.staff();
-        let quits: Vec<_> = staff.stages.iter().map(|stage| stage.link.post(Command::Quit)).collect();
+        let mut worker_set = self.worker_set();
+        let quits: Vec<_> = worker_set.stages.iter().map(|stage| stage.link.post(Command::Quit)).collect();
         let mut ended = Ok(());
-        for (thread, stages) in std::mem::take(&mut staff.threads) {
-            let hangs = |stage: &usize| !staff.stages[*stage].link.wait(quits[*stage]);
+        for (thread, stages) in std::mem::take(&mut worker_set.threads) {
+            let hangs = |stage: &usize| !worker_set.stages[*stage].link.wait(quits[*stage]);
             let stuck = stages.filter(hangs).collect::<Vec<_>>();
             match stuck.first() {
                 None => drop(thread.join()),
@@ -391,23 +391,23 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Nobody is left to be told of a worker that hangs.
+        // There is no one left to report a hung worker to.
         let _ = self.end();
     }
 }
 
-/// Whether all stages have numbers; and in a pipeline, whether every role is somebody's, and everybody has one.
+/// Whether all stages have numbers; and in a pipeline, whether every role has a thread and every thread a role.
 fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), EngineError> {
     let wrong = |reason: String| Err(EngineError::Roles(reason));
     let all = roles.concat();
-    let hops = if model.hops().is_some() { MOST_STAGES } else { 0 };
-    if max_ports + hops > NUMBERS {
-        let most = NUMBERS - hops;
+    let handoffs = if model.handoffs().is_some() { MOST_STAGES } else { 0 };
+    if max_ports + handoffs > NUMBERS {
+        let most = NUMBERS - handoffs;
         return wrong(format!(
             "{max_ports} ports are more than there are numbers for; at most {most} are possible"
         ));
     }
-    if hops > 0 && all.len() > MOST_STAGES {
+    if handoffs > 0 && all.len() > MOST_STAGES {
         return wrong(format!(
             "there are at most {MOST_STAGES} stages, and these are {}; use fewer workers",
             all.len()
@@ -426,11 +426,11 @@ fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), Eng
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::HopConfig;
+    use crate::model::HandoffConfig;
 
     #[test]
     fn more_stages_and_ports_than_there_are_numbers_for_are_refused() {
-        let spreading = Model::Spreading(HopConfig::default());
+        let spreading = Model::Spreading(HandoffConfig::default());
         let refused = |model: &Model, threads, ports| check(model, &model.roles(threads), ports).is_err();
         assert!(!refused(&spreading, MOST_STAGES / 2, NUMBERS - MOST_STAGES));
         assert!(refused(&spreading, MOST_STAGES / 2 + 1, 2), "each thread has two stages");

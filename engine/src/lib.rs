@@ -18,28 +18,28 @@ mod counters;
 mod debts;
 mod engine;
 
-mod founder;
-mod hop;
-mod lanes;
+mod handoff;
+mod inline;
 mod link;
 pub mod machine;
 mod mailbox;
-mod merged;
 mod model;
 pub mod placement;
 mod rounds;
 mod sleeper;
 mod snapshot;
 mod stage;
-mod stall;
+mod stealable;
 mod worker;
+mod worker_builder;
+mod xps;
 
 pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
-pub use merged::Merged;
-pub use model::{HopConfig, Model, Order, PipelineConfig, Role, Roles};
+pub use inline::Inline;
+pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{
-    Context, Edit, EditId, Now, Pipeline, Pipelines, PortObserver, PuntReason, Punted, Spread, Verdicts,
+    Context, Edit, EditId, Now, Pipeline, Pipelines, PortObserver, PuntReason, Punted, Rss, Verdicts,
 };
 pub use snapshot::{
     BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot,

@@ -5,7 +5,7 @@
 //! that it did not obey, and is not waited for again until it has obeyed that one. Nothing is taken from it: what
 //! it holds stays alive by its own references, and commands wait in its mailbox in their order. When a worker has
 //! obeyed, it says so in the mailbox first and rings control then: control may have given up waiting, and would look
-//! too early, and never again, if the bell came before the word.
+//! too early, and never again, if the doorbell came before the word.
 
 use crate::command::{Command, Event, Retired, Weights};
 use crate::mailbox::Mailbox;
@@ -53,9 +53,9 @@ impl Waiting {
 
 /// A wake-up that can be waited for with other descriptors.
 #[derive(Clone, Debug)]
-pub(crate) struct Bell(Arc<OwnedFd>);
+pub(crate) struct Doorbell(Arc<OwnedFd>);
 
-impl Bell {
+impl Doorbell {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
     }
@@ -78,12 +78,12 @@ impl Bell {
 /// What one worker and control share.
 pub(crate) struct Link {
     pub(crate) mailbox: Mailbox<Command>,
-    pub(crate) bell: Bell,
+    pub(crate) doorbell: Doorbell,
     retired: Mutex<Vec<Retired>>,
     weights: Mutex<Weights>,
     events: Mutex<Sender<Event>>,
     punts: Mutex<Waiting>,
-    control: Bell,
+    control: Doorbell,
     ended: AtomicBool,
     /// The command that the worker did not obey within the limit; 0 is none. Control's own.
     stuck: AtomicU64,
@@ -91,10 +91,10 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(events: Sender<Event>, control: Bell) -> std::io::Result<Self> {
+    pub(crate) fn new(events: Sender<Event>, control: Doorbell) -> std::io::Result<Self> {
         Ok(Self {
             mailbox: Mailbox::new(),
-            bell: Bell::new()?,
+            doorbell: Doorbell::new()?,
             retired: Mutex::new(Vec::new()),
             weights: Mutex::default(),
             events: Mutex::new(events),
@@ -106,15 +106,15 @@ impl Link {
         })
     }
 
-    /// The worker's thread is over, whatever the reason: nobody needs to wait for it any more.
+    /// The worker's thread is over, whatever the reason: no one needs to wait for it any more.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.control.ring();
     }
 
     /// The worker's side: everything up to command `number` is obeyed. Control may have given up waiting.
-    pub(crate) fn obeyed(&self, number: u64) {
-        self.mailbox.obeyed(number);
+    pub(crate) fn handled(&self, number: u64) {
+        self.mailbox.handled(number);
         self.control.ring();
     }
 
@@ -136,7 +136,7 @@ impl Link {
     /// Control's side: leaves `command` and wakes the worker.
     pub(crate) fn post(&self, command: Command) -> u64 {
         let number = self.mailbox.post(command);
-        self.bell.ring();
+        self.doorbell.ring();
         number
     }
 
@@ -167,7 +167,7 @@ impl Link {
         std::mem::take(&mut *self.retired.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The worker's side, only while it obeys a command: lets go of a queue. [`Link::obeyed`] announces it.
+    /// The worker's side, only while it obeys a command: lets go of a queue. [`Link::handled`] announces it.
     pub(crate) fn retire(&self, queue: Retired) {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
@@ -177,7 +177,7 @@ impl Link {
         std::mem::take(&mut *self.weights.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The worker's side, only while it obeys a command. [`Link::obeyed`] announces it.
+    /// The worker's side, only while it obeys a command. [`Link::handled`] announces it.
     pub(crate) fn tell(&self, weights: Weights) {
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
     }
@@ -191,7 +191,7 @@ impl Link {
 
     /// The worker's side, only when a queue is broken.
     pub(crate) fn report(&self, event: Event) {
-        // When control has ended, nobody needs the report any more.
+        // When control has ended, the report is not needed any more.
         let _ = self.events.lock().unwrap_or_else(PoisonError::into_inner).send(event);
         self.control.ring();
     }
@@ -223,13 +223,13 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn link() -> Link {
-        let link = Link::new(channel().0, Bell::new().unwrap()).unwrap();
+        let link = Link::new(channel().0, Doorbell::new().unwrap()).unwrap();
         Link { limit: Duration::from_millis(5), ..link }
     }
 
-    fn obey(link: &Link) {
+    fn handle_all(link: &Link) {
         let upto = link.mailbox.take(&mut Vec::new()).unwrap();
-        link.obeyed(upto);
+        link.handled(upto);
     }
 
     /// Whether control was rung since this was asked last.
@@ -246,7 +246,7 @@ mod tests {
         let link = Link { limit: Duration::MAX, ..link };
         let second = link.post(Command::Quit);
         assert!(!link.wait(second));
-        obey(&link);
+        handle_all(&link);
         assert!(!link.is_stuck() && link.is_done(second) && link.wait(second));
     }
 
@@ -271,7 +271,7 @@ mod tests {
         let link = link();
         let number = link.post(Command::Refresh(port::PortId(0)));
         assert!(!is_rung(&link) && !link.is_done(number));
-        obey(&link);
+        handle_all(&link);
         assert!(is_rung(&link) && link.is_done(number));
         let never = link.post(Command::Quit);
         link.end();

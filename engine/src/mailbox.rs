@@ -43,7 +43,7 @@ impl<T> Mailbox<T> {
 
     /// Whether the worker has obeyed command `number` and passed a burst boundary.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        // Acquire pairs with the release store in `obeyed`.
+        // Acquire pairs with the release store in `handled`.
         self.done.load(Ordering::Acquire) >= number
     }
 
@@ -62,7 +62,7 @@ impl<T> Mailbox<T> {
     }
 
     /// The worker has obeyed everything up to `number`.
-    pub(crate) fn obeyed(&self, number: u64) {
+    pub(crate) fn handled(&self, number: u64) {
         // Release pairs with the acquire load in `is_done`.
         self.done.store(number, Ordering::Release);
     }
@@ -82,7 +82,7 @@ mod tests {
         let upto = mailbox.take(&mut taken).unwrap();
         assert_eq!((taken, upto), (vec!['a', 'b'], second));
         assert!(!mailbox.is_done(first));
-        mailbox.obeyed(upto);
+        mailbox.handled(upto);
         assert!(mailbox.is_done(first) && mailbox.is_done(second) && !mailbox.pending(upto));
     }
 }
@@ -107,7 +107,7 @@ mod loom_tests {
                         if mailbox.pending(0)
                             && let Some(upto) = mailbox.take(&mut commands)
                         {
-                            mailbox.obeyed(upto);
+                            mailbox.handled(upto);
                             return;
                         }
                         // SAFETY: the worker may use the old value until it has obeyed; loom checks the claim.

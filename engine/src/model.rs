@@ -12,8 +12,8 @@ pub enum Model {
     Stealing,
     /// Run to completion, and ports that ask for it have their packets handed to the worker of each flow
     /// ([`crate::Engine::add_spread`]): receive-side scaling in software, for ports with one queue pair.
-    Spreading(HopConfig),
-    /// Stages joined by hops.
+    Spreading(HandoffConfig),
+    /// Stages joined by handoff queues.
     Pipeline(PipelineConfig),
 }
 
@@ -23,7 +23,7 @@ pub struct PipelineConfig {
     /// The roles of each thread of [`crate::EngineConfig::workers`], in their order. All three must be somewhere.
     pub roles: Vec<Roles>,
     /// How stages are joined.
-    pub hops: HopConfig,
+    pub handoffs: HandoffConfig,
 }
 
 /// What one thread does of the work.
@@ -78,7 +78,7 @@ impl Role {
 /// What keeps its order between an Rx stage and the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Packets of a flow: each flow has one worker, by [`crate::EngineConfig::spread`].
+    /// Packets of a flow: each flow has one worker, by [`crate::EngineConfig::rss`].
     #[default]
     Flow,
     /// Packets of a port: each port has one worker.
@@ -89,24 +89,24 @@ pub enum Order {
 
 /// How stages are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HopConfig {
-    /// Packets that one hop holds; the next power of two.
+pub struct HandoffConfig {
+    /// Packets that one handoff queue holds; the next power of two.
     pub ring: usize,
     /// Packets that a sender shows its receiver at once; 0: all that one burst has for it. What is short of a unit at the end
     /// of a round is shown then.
     pub write_unit: usize,
     /// Packets that a receiver takes out of the ring at once, a burst at most.
     pub read_unit: usize,
-    /// What happens when the next stage does not keep pace: its hop fills up and packets are lost as `stage-full`, or the
+    /// What happens when the next stage does not keep pace: its handoff queue fills up and packets are lost as `stage-full`, or the
     /// stages before it take no more than there is room for.
     pub full: QueueFull,
     /// What keeps its order.
     pub order: Order,
-    /// Buffers of the pool, at least; as many as the hops can hold are there in any case.
+    /// Buffers of the pool, at least; as many as the handoff queues can hold are there in any case.
     pub buffers: usize,
 }
 
-impl Default for HopConfig {
+impl Default for HandoffConfig {
     fn default() -> Self {
         Self {
             ring: 1024,
@@ -119,15 +119,15 @@ impl Default for HopConfig {
     }
 }
 
-impl HopConfig {
-    /// Sizes that a hop may have: a ring has room for what two bursts become, and twice that.
+impl HandoffConfig {
+    /// Sizes that a handoff queue may have: a ring has room for what two bursts become, and twice that.
     pub const RINGS: std::ops::RangeInclusive<usize> = 256..=65_536;
     /// Units of writing.
     pub const WRITE_UNITS: std::ops::RangeInclusive<usize> = 1..=256;
     /// Units of reading: what is taken out of the ring has its place in one burst.
     pub const READ_UNITS: std::ops::RangeInclusive<usize> = 1..=port::BURST;
 
-    /// Most packets in one hop, in its ring and on their way out of it.
+    /// Most packets in one handoff queue, in its ring and on their way out of it.
     pub(crate) const MOST: usize = *Self::RINGS.end() + *Self::WRITE_UNITS.end();
 
     /// As it can be built: each number brought into its range.
@@ -144,10 +144,12 @@ impl HopConfig {
 
 impl Model {
     /// How stages are joined, where there are any.
-    pub(crate) fn hops(&self) -> Option<HopConfig> {
+    pub(crate) fn handoffs(&self) -> Option<HandoffConfig> {
         match self {
             Model::RunToCompletion | Model::Stealing => None,
-            Model::Spreading(hops) | Model::Pipeline(PipelineConfig { hops, .. }) => Some(hops.sound()),
+            Model::Spreading(handoffs) | Model::Pipeline(PipelineConfig { handoffs, .. }) => {
+                Some(handoffs.sound())
+            }
         }
     }
 

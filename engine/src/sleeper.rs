@@ -1,6 +1,6 @@
-//! Where an idle worker sleeps: on the kicks of its queues and on its own bell.
+//! Where an idle worker sleeps: on the kicks of its queues and on its own doorbell.
 
-use crate::link::Bell;
+use crate::link::Doorbell;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use std::time::Duration;
 /// An epoll set over the kicks of one worker's queues.
 pub(crate) struct Sleeper {
     set: OwnedFd,
-    bell: Bell,
+    doorbell: Doorbell,
 }
 
 impl Sleeper {
-    pub(crate) fn new(bell: Bell) -> std::io::Result<Self> {
+    pub(crate) fn new(doorbell: Doorbell) -> std::io::Result<Self> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&set, bell.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-        Ok(Self { set, bell })
+        epoll::add(&set, doorbell.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        Ok(Self { set, doorbell })
     }
 
     /// Wakes for this kick from now on. A queue without one keeps its worker awake.
@@ -34,7 +34,7 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until a kick or the bell, at most for `limit`.
+    /// Sleeps until a kick or the doorbell, at most for `limit`.
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) {
         let mut events = Vec::with_capacity(1);
         let limit = limit.map(timespec);
@@ -43,14 +43,14 @@ impl Sleeper {
         self.quiet();
     }
 
-    /// What becomes readable with a kick or the bell, for a thread that sleeps for several workers.
+    /// What becomes readable with a kick or the doorbell, for a thread that sleeps for several workers.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
 
-    /// The bell was heard.
+    /// The doorbell was heard.
     pub(crate) fn quiet(&self) {
-        self.bell.quiet();
+        self.doorbell.quiet();
     }
 }
 

@@ -3,7 +3,7 @@
 //! Run-to-completion, with one burst of overlap: while the lines of a burst just taken are on their way, the burst
 //! before it is classified and sent. Between two bursts the worker looks at its mailbox; that is the burst boundary at
 //! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
-//! nobody is waited for.
+//! nothing is waited for.
 //!
 //! A turn of a receive queue has a budget of work ([`port::work`]). What it does not suffice for is carried over to the
 //! queue's later turns (`turns`), and queues share the worker by what they cost it (`account`). What execution models add to
@@ -28,10 +28,10 @@ pub(crate) use execution::Alone;
 pub(crate) use staged::Stage;
 pub(crate) use stealing::{Peer, Sharing};
 
-use crate::command::{Event, QueueKey, Retired, Serial, Weight};
+use crate::command::{Event, Generation, QueueKey, Retired, Weight};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
-use crate::hop::{Hops, store};
+use crate::handoff::{Handoffs, store};
 use crate::link::Link;
 use crate::sleeper::Sleeper;
 use account::Level;
@@ -41,7 +41,7 @@ use execution::Execution;
 use mem::copy::Choice;
 use mem::ticks;
 use orders::Orders;
-use port::{Burst, Context, Flush, Now, Pipeline, PortFault, RxQueue, Spread, Tally};
+use port::{Burst, BurstStats, Context, Flush, Now, Pipeline, PortFault, Rss, RxQueue};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use transmit::{Transmit, TransmitParts};
@@ -49,10 +49,10 @@ use transmit::{Transmit, TransmitParts};
 /// A receive queue at its place in the round.
 struct RxSlot {
     key: QueueKey,
-    serial: Serial,
+    generation: Generation,
     queue: Box<dyn RxQueue>,
     dirty: bool,
-    /// What it has brought. Nobody else's, so that counting costs one addition per burst; control asks for it.
+    /// What it has brought. Owned by this worker, so that counting costs one addition per burst; control asks for it.
     packets: u64,
     /// What it has used of the worker's time.
     account: Account,
@@ -62,7 +62,7 @@ struct RxSlot {
 
 impl RxSlot {
     fn weight(&self) -> Weight {
-        Weight { key: self.key, serial: self.serial, packets: self.packets }
+        Weight { key: self.key, generation: self.generation, packets: self.packets }
     }
 }
 
@@ -99,12 +99,12 @@ pub(crate) struct Parts {
     pub(crate) kernel: Choice,
     pub(crate) ticks_per_ns: f64,
     pub(crate) start: u64,
-    /// Numbers of ports, hops included, are below this.
+    /// Numbers of ports, handoff queues included, are below this.
     pub(crate) numbers: usize,
     pub(crate) workers: usize,
-    pub(crate) spread: Spread,
+    pub(crate) rss: Rss,
     pub(crate) sleeper: Sleeper,
-    pub(crate) hops: Hops,
+    pub(crate) handoffs: Handoffs,
 }
 
 impl<M: Execution> Worker<M> {
@@ -115,8 +115,8 @@ impl<M: Execution> Worker<M> {
             kernel: parts.kernel,
             numbers: parts.numbers,
             workers: parts.workers,
-            spread: parts.spread,
-            hops: parts.hops,
+            rss: parts.rss,
+            handoffs: parts.handoffs,
             staged: M::STAGED,
         };
         Self {
@@ -188,13 +188,13 @@ impl<M: Execution> Worker<M> {
         if !self.rx[at].account.is_free(&self.level) && !self.begin_turn(at) {
             return true;
         }
-        let mut tally = Tally::default();
+        let mut stats = BurstStats::default();
         let burst = &mut self.bursts[self.next];
         let slot = &mut self.rx[at];
         burst.begin_limited(at, slot.account.limit());
         burst.set_now(self.now);
-        let taken = slot.queue.rx(burst, &mut tally);
-        let (got, work) = (!burst.is_untouched(), tally.work_of_receiving(burst.len()));
+        let taken = slot.queue.rx(burst, &mut stats);
+        let (got, work) = (!burst.is_untouched(), stats.work_of_receiving(burst.len()));
         let port = slot.key.port;
         self.counters.polls.add(1);
         let following = if at + 1 < self.rx.len() { at + 1 } else { 0 };
@@ -203,11 +203,11 @@ impl<M: Execution> Worker<M> {
         let before = self.pending.is_some();
         self.finish();
         if got {
-            self.counters.port(port).count_rx(&tally);
-            self.counters.packets.add(tally.packets);
+            self.counters.port(port).count_rx(&stats);
+            self.counters.packets.add(stats.packets);
             self.counters.bursts.add(1);
             let slot = &mut self.rx[at];
-            slot.packets += tally.packets;
+            slot.packets += stats.packets;
             slot.account.begin(&self.level);
             if work > 0 {
                 slot.account.add(work, &mut self.level);
@@ -243,7 +243,7 @@ impl<M: Execution> Worker<M> {
         complete(&mut *slot.queue, burst);
         slot.dirty = true;
         let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
-        if slot.account.is_hop && beyond > 0 {
+        if slot.account.is_handoff && beyond > 0 {
             let price = beyond / burst.len().max(1) as u64;
             self.model.owe(from.port, beyond, price);
         }
@@ -252,7 +252,7 @@ impl<M: Execution> Worker<M> {
     /// Where a burst of the queue at `at` entered the switch.
     #[inline]
     fn origin(&self, at: usize, index: usize) -> QueueKey {
-        if self.rx[at].account.is_hop { origin(&self.bursts[index]) } else { self.rx[at].key }
+        if self.rx[at].account.is_handoff { origin(&self.bursts[index]) } else { self.rx[at].key }
     }
 
     /// The time that ports and pipelines see, read once a round.
@@ -266,8 +266,8 @@ impl<M: Execution> Worker<M> {
         self.end_own(at);
         self.notify();
         let slot = self.take_rx(at);
-        let retired = Some(Retired::Rx(slot.serial, slot.queue));
-        self.link.report(Event { port: slot.key.port, serial: slot.serial, fault, retired });
+        let retired = Some(Retired::Rx(slot.generation, slot.queue));
+        self.link.report(Event { port: slot.key.port, generation: slot.generation, fault, retired });
     }
 
     /// A panic has left queues in no state to go on: each port that has some here is told, and control gets them.
@@ -276,9 +276,9 @@ impl<M: Execution> Worker<M> {
         self.unpin();
         for slot in self.rx.drain(..) {
             self.sleeper.forget(slot.queue.kick_fd());
-            let retired = Some(Retired::Rx(slot.serial, slot.queue));
-            let (port, serial) = (slot.key.port, slot.serial);
-            self.link.report(Event { port, serial, fault: PortFault::WorkerFailed, retired });
+            let retired = Some(Retired::Rx(slot.generation, slot.queue));
+            let (port, generation) = (slot.key.port, slot.generation);
+            self.link.report(Event { port, generation, fault: PortFault::WorkerFailed, retired });
         }
         self.counters.queues.set(0);
         M::fail(self);
@@ -296,8 +296,8 @@ impl<M: Execution> Worker<M> {
         if !self.out.is_dirty() && !self.rx.iter().any(|slot| slot.dirty) {
             return;
         }
-        if self.out.hops.are_dirty() {
-            self.out.hops.publish();
+        if self.out.handoffs.are_dirty() {
+            self.out.handoffs.publish();
         }
         // Orders our used indices before our loads of the drivers' suppression fields; pairs with the fence that
         // a driver executes between enabling calls and looking at the used index again.
@@ -344,7 +344,7 @@ fn received(burst: &Burst, from: QueueKey) -> Context {
     Context::received(from.port, burst.now())
 }
 
-/// Where a burst that came by a hop entered the switch.
+/// Where a burst that came by a handoff queue entered the switch.
 #[inline]
 fn origin(burst: &Burst) -> QueueKey {
     let route = burst.route();
@@ -354,7 +354,7 @@ fn origin(burst: &Burst) -> QueueKey {
 /// Gives the buffers of a burst back: to its queue, or to the pool if the burst owns them.
 #[inline(always)]
 fn complete(queue: &mut dyn RxQueue, burst: &Burst) {
-    queue.complete(burst.tokens());
+    queue.complete(burst.buf_ids());
     if burst.has_cargo() {
         store::with(|cache| cache.free_all(burst.unload()));
     }

@@ -6,12 +6,12 @@ mod common;
 
 use common::Source;
 use engine::{
-    Context, EditId, Engine, EngineConfig, HopConfig, Model, Pipeline, PipelineConfig, Pipelines, Polling,
-    Role, Roles, Spread, Verdicts, WorkerConfig,
+    Context, EditId, Engine, EngineConfig, HandoffConfig, Model, Pipeline, PipelineConfig, Pipelines,
+    Polling, Role, Roles, Rss, Verdicts, WorkerConfig,
 };
 use port::null::Null;
-use port::wrap::{Transmit, Wrappers, wrap};
-use port::{Burst, PortFault, PortId, RxQueue, Tally, Token};
+use port::wrap::{TxCoalesce, Wrappers, wrap};
+use port::{BufId, Burst, BurstStats, PortFault, PortId, RxQueue};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -31,23 +31,23 @@ struct Once {
 impl RxQueue for Once {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         if std::mem::take(&mut self.burst) {
             (0..PACKETS).for_each(|_| assert!(burst.push_own(&[2; 60])));
-            (tally.packets, tally.bytes) = (PACKETS, 60 * PACKETS);
+            (stats.packets, stats.bytes) = (PACKETS, 60 * PACKETS);
         }
         Ok(())
     }
 
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(self.burst)
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -74,14 +74,14 @@ impl Pipelines for ToSink {
 
 fn config(polling: Polling) -> EngineConfig {
     let workers = vec![WorkerConfig { polling, ..WorkerConfig::default() }; 2];
-    EngineConfig { workers, max_ports: 4, spread: Spread::default() }
+    EngineConfig { workers, max_ports: 4, rss: Rss::default() }
 }
 
 /// Adds the sink, whose buffer waits so long, and then what sends to it.
 fn add_ports(engine: &Engine, within: Option<Duration>) {
-    let transmit = Some(Transmit { packets: BUFFER, within });
+    let tx_coalesce = Some(TxCoalesce { packets: BUFFER, within });
     let sink = Box::new(Null::new(Instant::now()));
-    let sink = wrap(sink, "sink", &Wrappers { transmit, ..Wrappers::default() }).unwrap();
+    let sink = wrap(sink, "sink", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
     assert_eq!(engine.add_port("sink", sink).unwrap(), SINK);
     let until = Instant::now() + PATIENCE;
     while engine.snapshot().ports[0].state != "connected" {
@@ -108,8 +108,8 @@ fn what_is_kept_back_leaves_whether_its_worker_sleeps_or_not() {
     let models = [
         Model::RunToCompletion,
         Model::Stealing,
-        Model::Spreading(HopConfig::default()),
-        Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() }),
+        Model::Spreading(HandoffConfig::default()),
+        Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }),
     ];
     for model in models {
         for polling in [Polling::Busy, Polling::Adaptive] {
@@ -125,7 +125,7 @@ fn what_is_kept_back_leaves_whether_its_worker_sleeps_or_not() {
 
 #[test]
 fn an_application_that_calls_in_vain_has_what_is_kept_back_sent() {
-    let (engine, mut workers) = Engine::start_merged(config(Polling::default()), &ToSink).unwrap();
+    let (engine, mut workers) = Engine::start_inline(config(Polling::default()), &ToSink).unwrap();
     add_ports(&engine, None);
     all_leaves(&engine, "merged", || workers.iter_mut().for_each(|worker| _ = worker.forward()));
     drop(workers);

@@ -5,11 +5,11 @@ mod common;
 
 use common::Source;
 use engine::balance::Rebalancing;
-use engine::placement::{QueueName, Seats};
+use engine::placement::{QueueAffinity, QueueName};
 use engine::{
-    Context, Engine, EngineConfig, EngineError, Model, Pipeline, Pipelines, Spread, Verdicts, WorkerConfig,
+    Context, Engine, EngineConfig, EngineError, Model, Pipeline, Pipelines, Rss, Verdicts, WorkerConfig,
 };
-use port::{BURST, Burst, DropReason, PortFault, PortId, RxQueue, Tally, Token};
+use port::{BURST, BufId, Burst, BurstStats, DropReason, PortFault, PortId, RxQueue};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -26,26 +26,26 @@ struct Endless {
 impl RxQueue for Endless {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         if self.empty.is_some() {
             return Ok(());
         }
         for _ in 0..BURST {
             burst.push_own(&[2; 60]);
         }
-        (tally.packets, tally.bytes) = (BURST as u64, 60 * BURST as u64);
+        (stats.packets, stats.bytes) = (BURST as u64, 60 * BURST as u64);
         Ok(())
     }
 
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(self.empty.is_none())
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         self.empty.as_ref().map(AsFd::as_fd)
@@ -80,7 +80,7 @@ fn engine(model: Model) -> Engine {
 
 fn engine_of(workers: usize, model: Model) -> Engine {
     let workers = vec![WorkerConfig::default(); workers];
-    Engine::start_as(EngineConfig { workers, max_ports: 8, spread: Spread::default() }, model, &Sink).unwrap()
+    Engine::start_as(EngineConfig { workers, max_ports: 8, rss: Rss::default() }, model, &Sink).unwrap()
 }
 
 fn add(engine: &Engine, name: &str, bound: bool) -> PortId {
@@ -139,7 +139,7 @@ fn a_queue_that_belongs_to_its_thread_or_is_not_there_stays() {
 fn an_isolated_queue_has_its_worker_to_itself_and_a_name_that_comes_later_counts() {
     let engine = engine(Model::RunToCompletion);
     let isolated = QueueName { port: "late".to_owned(), pair: None };
-    engine.seat_queues(Seats::arrange(2, &[], &[isolated]).unwrap()).unwrap();
+    engine.set_queue_affinity(QueueAffinity::arrange(2, &[], &[isolated]).unwrap()).unwrap();
     for name in ["a", "b", "c"] {
         add(&engine, name, false);
     }
@@ -150,7 +150,7 @@ fn an_isolated_queue_has_its_worker_to_itself_and_a_name_that_comes_later_counts
     engine.stop().unwrap();
 }
 
-/// Waits until a queue `a` has brought a lot, and nobody but its worker served it.
+/// Waits until a queue `a` has brought a lot, and no other worker served it.
 fn only_its_worker_serves_it(engine: Engine) {
     let home = workers(&engine)[0];
     let until = Instant::now() + PATIENCE;
@@ -174,10 +174,10 @@ fn a_stolen_queue_that_only_its_thread_may_use_is_left_to_it() {
 fn a_queue_that_is_isolated_or_has_a_rule_is_not_stolen() {
     let a = QueueName { port: "a".to_owned(), pair: None };
     let (isolated, ruled) =
-        (Seats::arrange(2, &[], std::slice::from_ref(&a)), Seats::arrange(2, &[(a, 1)], &[]));
-    for seats in [isolated, ruled] {
+        (QueueAffinity::arrange(2, &[], std::slice::from_ref(&a)), QueueAffinity::arrange(2, &[(a, 1)], &[]));
+    for affinity in [isolated, ruled] {
         let engine = engine(Model::Stealing);
-        engine.seat_queues(seats.unwrap()).unwrap();
+        engine.set_queue_affinity(affinity.unwrap()).unwrap();
         add(&engine, "a", false);
         assert_eq!(workers(&engine), [1]);
         only_its_worker_serves_it(engine);
@@ -188,12 +188,12 @@ fn a_queue_that_is_isolated_or_has_a_rule_is_not_stolen() {
 fn a_worker_of_an_isolated_queue_steals_nothing_and_another_one_is_woken_for_it() {
     let engine = engine_of(3, Model::Stealing);
     let calm = QueueName { port: "calm".to_owned(), pair: None };
-    let seats = Seats::arrange(3, &[(calm.clone(), 0)], &[calm]);
-    engine.seat_queues(seats.unwrap()).unwrap();
+    let affinity = QueueAffinity::arrange(3, &[(calm.clone(), 0)], &[calm]);
+    engine.set_queue_affinity(affinity.unwrap()).unwrap();
     let empty = Some(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
     engine.add_port("calm", Box::new(Source(Some(Endless { bound: false, empty })))).unwrap();
     let until = Instant::now() + PATIENCE;
-    // The first of those who sleep is the one that must not be woken to steal.
+    // The first of the sleeping workers must not be woken to steal.
     while !engine.snapshot().workers.iter().all(|worker| worker.sleeping) {
         assert!(Instant::now() < until, "{:?}", engine.snapshot().workers);
         std::thread::yield_now();

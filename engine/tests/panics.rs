@@ -5,9 +5,9 @@ mod common;
 
 use common::Source;
 use engine::{
-    Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig,
+    Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig,
 };
-use port::{Attach, Burst, PortControl, PortFault, PortStatus, RxQueue, Tally, Token};
+use port::{Attach, BufId, Burst, BurstStats, PortControl, PortFault, PortStatus, RxQueue};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,21 +21,21 @@ struct Endless;
 impl RxQueue for Endless {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         assert!(burst.push_own(&[2; 60]));
-        (tally.packets, tally.bytes) = (1, 60);
+        (stats.packets, stats.bytes) = (1, 60);
         Ok(())
     }
 
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(true)
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -91,7 +91,7 @@ impl Pipelines for Panics {
 
 fn config() -> EngineConfig {
     let workers = vec![WorkerConfig { polling: Polling::Busy, ..WorkerConfig::default() }];
-    EngineConfig { workers, max_ports: 4, spread: Spread::default() }
+    EngineConfig { workers, max_ports: 4, rss: Rss::default() }
 }
 
 /// Waits, with `turn` again and again, until the port was told.
@@ -119,7 +119,7 @@ fn a_port_whose_worker_panicked_is_told_the_reason() {
 
 #[test]
 fn a_port_whose_application_panicked_is_told_the_reason() {
-    let (engine, mut workers) = Engine::start_merged(config(), &Panics).unwrap();
+    let (engine, mut workers) = Engine::start_inline(config(), &Panics).unwrap();
     told(&engine, "merged", || {
         for worker in &mut workers {
             let panics = std::panic::AssertUnwindSafe(|| worker.forward());

@@ -6,11 +6,11 @@ mod common;
 
 use common::Source;
 use engine::{
-    Context, Edit, EditId, Engine, EngineConfig, HopConfig, Model, Now, Pipeline, PipelineConfig, Pipelines,
-    PortObserver, PuntReason, Punted, Role, Roles, Spread, Verdicts, WorkerConfig,
+    Context, Edit, EditId, Engine, EngineConfig, HandoffConfig, Model, Now, Pipeline, PipelineConfig,
+    Pipelines, PortObserver, PuntReason, Punted, Role, Roles, Rss, Verdicts, WorkerConfig,
 };
 use port::null::Null;
-use port::{Burst, PortFault, PortId, RxQueue, Tally, Token};
+use port::{BufId, Burst, BurstStats, PortFault, PortId, RxQueue};
 use rustix::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -29,27 +29,27 @@ struct Numbered(u64);
 impl RxQueue for Numbered {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         for _ in 0..self.0.min(7) {
             let mut frame = [2; 60];
             frame[52..].copy_from_slice(&(PACKETS - self.0).to_be_bytes());
             assert!(burst.push_own(&frame));
             self.0 -= 1;
-            tally.packets += 1;
-            tally.bytes += 60;
+            stats.packets += 1;
+            stats.bytes += 60;
         }
         Ok(())
     }
 
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(self.0 > 0)
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -117,16 +117,13 @@ fn packets_pass_again_and_reach_control_in_every_model() {
     let models = [
         Model::RunToCompletion,
         Model::Stealing,
-        Model::Spreading(HopConfig::default()),
-        Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() }),
+        Model::Spreading(HandoffConfig::default()),
+        Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }),
     ];
     for model in models {
         let (sender, packets) = channel();
-        let config = EngineConfig {
-            workers: vec![WorkerConfig::default(); 2],
-            max_ports: 4,
-            spread: Spread::default(),
-        };
+        let config =
+            EngineConfig { workers: vec![WorkerConfig::default(); 2], max_ports: 4, rss: Rss::default() };
         let engine = Engine::start_as(config, model.clone(), &Pipes(Mutex::new(Some(sender)))).unwrap();
         assert_eq!(engine.add_port("sink", Box::new(Null::new(Instant::now()))).unwrap(), SINK);
         let until = Instant::now() + LIMIT;

@@ -1,22 +1,22 @@
 //! A device ring played against a driver that writes whatever the script says.
 //!
 //! The script pokes descriptors, indices and raw words into guest memory and calls the device in between, the way
-//! a receive or transmit queue does: sweep, resolve, copy, give back, publish, arm, untake, remap, start again at
+//! a receive or transmit queue does: batch, resolve, copy, give back, publish, arm, rewind, remap, start again at
 //! the base. Whatever it does, a call returns, what it returns lies inside the shared memory, no more is taken
 //! than the ring has, and the device writes nothing but what the ring kind lets it write.
 
 use super::driver::{Driver, Script, WRITE};
 use mem::copy::Portable;
-use mem::{Map, Seg, Translator};
-use ring::device::{DeviceRing, SWEEP, Sweep};
+use mem::{GuestMemory, Translator, VolatileSlice};
+use ring::device::{AvailBatch, DeviceRing, MAX_BATCH};
 use ring::mock::{Mock, RINGS, Shape, USER};
-use ring::{Descriptor, Direction, Layout, RingFault, Token, resolve};
+use ring::{BufId, Descriptor, Direction, Layout, RingFault, resolve};
 use std::sync::Arc;
 
 /// What a device took and has not given back.
 struct Taken {
-    token: Token,
-    segs: Vec<Seg>,
+    buf_id: BufId,
+    segs: Vec<VolatileSlice>,
 }
 
 /// One ring, its driver's memory and what is between them.
@@ -25,7 +25,7 @@ pub struct Play<R> {
     direction: Direction,
     ring: R,
     translator: Translator,
-    sweep: Sweep,
+    batch: AvailBatch,
     taken: Vec<Taken>,
     /// Whether somebody else writes to the memory meanwhile.
     raced: bool,
@@ -61,7 +61,7 @@ impl<R: DeviceRing> Play<R> {
         let ring = R::new(&mock.layout, &mock.map).expect("the mock's layout is right");
         let translator = Translator::new(mock.map.clone());
         let driver = Driver::new(mock, shape, if direction == Direction::Write { WRITE } else { 0 });
-        Self { driver, direction, ring, translator, sweep: Sweep::default(), taken: vec![], raced }
+        Self { driver, direction, ring, translator, batch: AvailBatch::default(), taken: vec![], raced }
     }
 
     fn run(&mut self, script: &mut Script<'_>) {
@@ -75,7 +75,7 @@ impl<R: DeviceRing> Play<R> {
                 9 => self.copy(),
                 10 | 11 => self.give_back(script),
                 12 => self.ask(script),
-                13 => self.untake(script),
+                13 => self.rewind(script),
                 14 => self.remap(script),
                 _ => self.start_again(script),
             }
@@ -110,20 +110,20 @@ impl<R: DeviceRing> Play<R> {
         }
     }
 
-    /// A sweep, resolved the way the queues do it.
+    /// A batch, resolved the way the queues do it.
     fn take(&mut self, script: &mut Script<'_>) {
-        let max = usize::from(script.byte()) % (SWEEP + 2);
+        let max = usize::from(script.byte()) % (MAX_BATCH + 2);
         let before = self.seal();
-        let swept = self.ring.sweep(max, &mut self.sweep, &mut self.translator);
+        let swept = self.ring.pop_avail(max, &mut self.batch, &mut self.translator);
         self.check_seal(&before);
         if let Err(fault) = swept {
             return self.broken(fault);
         }
-        assert!(self.sweep.len <= max.min(SWEEP), "a sweep takes no more than it was asked for");
-        let plain = self.sweep.len - usize::from(self.sweep.has_chain());
-        for k in 0..self.sweep.len {
-            let token = self.sweep.token(k);
-            let chain = if k < plain { &self.sweep.heads[k..=k] } else { &self.sweep.chain[..] };
+        assert!(self.batch.len <= max.min(MAX_BATCH), "a sweep takes no more than it was asked for");
+        let plain = self.batch.len - usize::from(self.batch.has_chain());
+        for k in 0..self.batch.len {
+            let buf_id = self.batch.buf_id(k);
+            let chain = if k < plain { &self.batch.heads[k..=k] } else { &self.batch.chain[..] };
             let mut segs = vec![];
             let resolved = resolve(chain, self.direction, &mut self.translator, &mut segs);
             if let Err(fault) = resolved {
@@ -131,12 +131,12 @@ impl<R: DeviceRing> Play<R> {
             }
             check_segs(chain, &segs, self.translator.map());
             assert!(
-                self.driver.shape.packed || token.id < self.driver.shape.size,
+                self.driver.shape.packed || buf_id.id < self.driver.shape.size,
                 "a head names a descriptor"
             );
-            self.taken.push(Taken { token, segs });
+            self.taken.push(Taken { buf_id, segs });
         }
-        let slots: usize = self.taken.iter().map(|t| usize::from(t.token.slots)).sum();
+        let slots: usize = self.taken.iter().map(|t| usize::from(t.buf_id.slots)).sum();
         assert!(slots <= usize::from(self.driver.shape.size), "no more is taken than the ring has");
     }
 
@@ -157,16 +157,16 @@ impl<R: DeviceRing> Play<R> {
     fn give_back(&mut self, script: &mut Script<'_>) {
         let (how, n) = (script.byte(), usize::from(script.byte()).min(self.taken.len()));
         let before = self.seal();
-        let tokens: Vec<Token> = self.taken.drain(..n).map(|t| t.token).collect();
+        let buf_ids: Vec<BufId> = self.taken.drain(..n).map(|t| t.buf_id).collect();
         if how & 1 == 0 {
-            self.ring.push_read(&tokens);
+            self.ring.push_read(&buf_ids);
         } else {
-            for token in &tokens {
-                self.ring.push_used(*token, u32::from(how));
+            for buf_id in &buf_ids {
+                self.ring.push_used(*buf_id, u32::from(how));
             }
         }
         if how & 2 == 0 {
-            self.ring.publish();
+            self.ring.flush_used();
         }
         self.check_seal(&before);
     }
@@ -175,21 +175,21 @@ impl<R: DeviceRing> Play<R> {
         let before = self.seal();
         match script.byte() & 3 {
             0 => {
-                self.ring.arm();
+                self.ring.enable_notification();
             }
-            1 => self.ring.disarm(),
+            1 => self.ring.disable_notification(),
             2 => {
-                self.ring.should_call();
+                self.ring.needs_notification();
             }
             _ => self.ring.prefetch(),
         }
         self.check_seal(&before);
     }
 
-    fn untake(&mut self, script: &mut Script<'_>) {
+    fn rewind(&mut self, script: &mut Script<'_>) {
         let n = usize::from(script.byte()).min(self.taken.len());
-        let tokens: Vec<Token> = self.taken.drain(self.taken.len() - n..).map(|t| t.token).collect();
-        self.ring.untake(&tokens);
+        let buf_ids: Vec<BufId> = self.taken.drain(self.taken.len() - n..).map(|t| t.buf_id).collect();
+        self.ring.rewind(&buf_ids);
     }
 
     /// The same memory under a new map, now and then without one of its regions.
@@ -198,7 +198,7 @@ impl<R: DeviceRing> Play<R> {
         if script.byte() & 3 == 0 {
             regions.remove(usize::from(script.byte()) % regions.len());
         }
-        let map = Arc::new(Map::new(regions).expect("fewer regions of a map are one"));
+        let map = Arc::new(GuestMemory::new(regions).expect("fewer regions of a map are one"));
         let has_rings = map.by_user(USER + RINGS, 1).is_some();
         assert_eq!(self.ring.remap(&map).is_ok(), has_rings);
         self.translator = Translator::new(map);
@@ -259,7 +259,7 @@ impl<R: DeviceRing> Play<R> {
 }
 
 /// Every segment lies in one region, and together they are the chain.
-fn check_segs(chain: &[Descriptor], segs: &[Seg], map: &Map) {
+fn check_segs(chain: &[Descriptor], segs: &[VolatileSlice], map: &GuestMemory) {
     let whole: u64 = chain.iter().map(|d| u64::from(d.len)).sum();
     assert_eq!(segs.iter().map(|s| s.len() as u64).sum::<u64>(), whole, "a chain is translated whole");
     for seg in segs {

@@ -9,12 +9,12 @@
 use super::driver::{Driver, NEXT, Script, WRITE};
 use super::race::rewrite;
 use mem::copy::Portable;
-use mem::{Map, MapCell, Region, Seg};
-use port::finish::Finishing;
+use mem::{GuestMemory, MemTable, Region, VolatileSlice};
+use port::soft_offload::SoftGso;
 use port::vhost::Features;
 use port::vhost_user::QUEUES;
 use port::vhost_user::setup::QueueSetup;
-use port::{Burst, QueueState, RxQueue, Tally, TxQueue};
+use port::{Burst, BurstStats, QueueState, RxQueue, TxQueue};
 use ring::mock::{BUFFERS, Mock, REGION, RINGS, USER};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,7 @@ const OFFLOADS: u64 = Features::CSUM
 struct Guest {
     driver: Driver,
     features: Features,
-    memory: Arc<MapCell>,
+    memory: Arc<MemTable>,
     base: u32,
 }
 
@@ -50,7 +50,7 @@ impl Guest {
         let first = extra[usize::from(bits) % 4] | offloads;
         let bits = named.iter().filter(|n| n.0).fold(first, |all, n| all | n.1);
         let mock = Mock::new(shape);
-        let memory = Arc::new(MapCell::new(whole(&mock)));
+        let memory = Arc::new(MemTable::new(whole(&mock)));
         let base = mock.layout.base;
         Self { driver: Driver::new(mock, shape, way), features: Features(bits), memory, base }
     }
@@ -109,7 +109,7 @@ impl Guest {
             }
             _ => {}
         }
-        drop(self.memory.replace(Map::new(regions).expect("these regions do not overlap")));
+        drop(self.memory.replace(GuestMemory::new(regions).expect("these regions do not overlap")));
     }
 
     /// Begins again, at the base that the queue reported or with a fresh ring.
@@ -121,7 +121,7 @@ impl Guest {
         }
     }
 
-    fn rings(&self) -> Seg {
+    fn rings(&self) -> VolatileSlice {
         let len = self.driver.mock.map.regions()[0].spec().len as u32;
         self.driver.mock.map.by_user(USER + RINGS, len).expect("the mock's own memory")
     }
@@ -151,8 +151,8 @@ impl Guest {
     }
 }
 
-fn whole(mock: &Mock) -> Map {
-    Map::new(mock.map.regions().to_vec()).expect("the mock's own regions")
+fn whole(mock: &Mock) -> GuestMemory {
+    GuestMemory::new(mock.map.regions().to_vec()).expect("the mock's own regions")
 }
 
 /// Both guests, their queues, and the burst between them.
@@ -234,14 +234,14 @@ impl Play {
     /// What a worker does with one burst.
     fn carry(&mut self, script: &mut Script<'_>) {
         let before = if self.raced { vec![] } else { self.from.buffers() };
-        let mut tally = Tally::default();
+        let mut stats = BurstStats::default();
         self.burst.begin(0);
-        let taken = self.rx[0].rx(&mut self.burst, &mut tally);
-        let (n, lost) = (self.burst.len(), tally.lost as usize);
-        assert_eq!(tally.packets as usize, n + lost, "what was taken is in the burst or counted as lost");
+        let taken = self.rx[0].rx(&mut self.burst, &mut stats);
+        let (n, lost) = (self.burst.len(), stats.lost as usize);
+        assert_eq!(stats.packets as usize, n + lost, "what was taken is in the burst or counted as lost");
         self.burst.load_heads::<Portable>();
         self.send(script, n);
-        self.rx[0].complete(self.burst.tokens());
+        self.rx[0].complete(self.burst.buf_ids());
         assert!(self.raced || before == self.from.buffers(), "a sender's buffers were written");
         if taken.is_err() {
             self.restart_rx(None);
@@ -252,14 +252,14 @@ impl Play {
         let handle = usize::from(script.byte()) % self.tx.len();
         let can = self.tx[handle].capabilities();
         let covered = |pick: &u8| can.cover(self.burst.offload(usize::from(*pick)).needs());
-        let (picks, others): (Vec<u8>, Vec<u8>) = (0..n as u8).partition(covered);
-        let mut well = Self::push(&mut self.tx[handle], &self.burst, &picks);
+        let (indices, others): (Vec<u8>, Vec<u8>) = (0..n as u8).partition(covered);
+        let mut well = Self::push(&mut self.tx[handle], &self.burst, &indices);
         for i in others.into_iter().map(usize::from) {
-            let Ok(mut finishing) = Finishing::start(&self.burst, i) else { continue };
-            while well && finishing.fill(&self.burst, i, &mut self.made) {
+            let Ok(mut gso) = SoftGso::start(&self.burst, i) else { continue };
+            while well && gso.fill(&self.burst, i, &mut self.made) {
                 assert!(!self.made.has_offloads(), "what was finished leaves nothing to be done");
-                let picks: Vec<u8> = (0..self.made.len() as u8).collect();
-                well = Self::push(&mut self.tx[handle], &self.made, &picks);
+                let indices: Vec<u8> = (0..self.made.len() as u8).collect();
+                well = Self::push(&mut self.tx[handle], &self.made, &indices);
             }
         }
         self.made.unpin();
@@ -269,17 +269,17 @@ impl Play {
     }
 
     /// Sends; whether the queue is in order.
-    fn push(tx: &mut Box<dyn TxQueue>, burst: &Burst, picks: &[u8]) -> bool {
-        let (n, mut tally) = (picks.len(), Tally::default());
-        match tx.tx(burst, picks, &mut tally) {
+    fn push(tx: &mut Box<dyn TxQueue>, burst: &Burst, indices: &[u8]) -> bool {
+        let (n, mut stats) = (indices.len(), BurstStats::default());
+        match tx.tx(burst, indices, &mut stats) {
             Ok(done) => {
-                let counted = tally.packets + tally.lost;
+                let counted = stats.packets + stats.lost;
                 assert!(done <= n && counted == done as u64, "each pick that is done with is counted once");
                 true
             }
             Err(fault) => {
                 assert!(!fault.to_string().is_empty());
-                assert!(tally.packets + tally.lost <= n as u64, "the rest is the caller's to count");
+                assert!(stats.packets + stats.lost <= n as u64, "the rest is the caller's to count");
                 false
             }
         }
@@ -289,10 +289,10 @@ impl Play {
         self.rx[0].notify();
         self.tx.iter_mut().for_each(|tx| tx.notify());
         self.rx[0].prefetch();
-        if script.byte() & 1 == 0 && self.rx[0].arm().is_err() {
+        if script.byte() & 1 == 0 && self.rx[0].enable_notification().is_err() {
             return self.restart_rx(None);
         }
-        self.rx[0].disarm();
+        self.rx[0].disable_notification();
     }
 
     /// The front end changes its memory; every handle takes the change over, as at a burst boundary.
@@ -319,7 +319,7 @@ impl Play {
         let before = self.to.gone();
         self.burst.begin(0);
         assert!(self.burst.push_own(&[0x5a; 60]), "a frame fits into an empty burst");
-        let sent = self.tx[1].tx(&self.burst, &[0], &mut Tally::default());
+        let sent = self.tx[1].tx(&self.burst, &[0], &mut BurstStats::default());
         self.burst.unpin();
         assert!(before == self.to.gone(), "memory that is shared no more was written");
         sent.is_ok()

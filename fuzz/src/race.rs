@@ -2,7 +2,7 @@
 
 use super::device::{play_raced, stage};
 use super::driver::Script;
-use mem::Seg;
+use mem::VolatileSlice;
 use ring::device::DeviceRing;
 use ring::mock::{RINGS, USER};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub fn play<R: DeviceRing>(packed: bool, script: &[u8]) {
 }
 
 /// Writes words over the rings: those of elsewhere in the rings, with a bit changed, so that many make sense.
-pub(crate) fn rewrite(rings: Seg, seed: u64, done: &AtomicBool) {
+pub(crate) fn rewrite(rings: VolatileSlice, seed: u64, done: &AtomicBool) {
     let mut state = seed;
     let words = rings.len() as u64 / 8;
     while !done.load(Ordering::Relaxed) {

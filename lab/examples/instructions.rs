@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let named = find(&arguments.next().unwrap_or_else(|| "base".to_owned()))?;
     let packets: u64 = arguments.next().map_or(Ok(10_240), |text| text.parse())?;
     let processor = Processor::here();
-    processor.judge(&named)?;
+    processor.validate(&named)?;
     // Instructions do not depend on how many buffers there are.
     let config = Config { pool: named.config.pool.min(4099), ..named.config };
     let mut arena = Arena::new(Layout::new(&config).bytes())?;

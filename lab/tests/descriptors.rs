@@ -2,7 +2,7 @@
 //! circulate whole, by their addresses, and none is lost uncounted.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-use engine::{Engine, EngineConfig, Now, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, Now, Rss, WorkerConfig};
 use lab::guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestStats, Mode, RingKind, plug_in};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Nothing is on its way after so long.
 const QUIET: Duration = Duration::from_millis(100);
 const LAYOUTS: [Descriptors; 3] = [Descriptors::Single, Descriptors::Chain, Descriptors::Indirect];
@@ -32,7 +32,7 @@ impl Stage {
         let bridge = Switch::new(2);
         bridge.add_bridge("lan", BridgeConfig::default()).unwrap();
         let config =
-            EngineConfig { workers: vec![WorkerConfig::default()], max_ports: 2, spread: Spread::default() };
+            EngineConfig { workers: vec![WorkerConfig::default()], max_ports: 2, rss: Rss::default() };
         let stage = Self {
             engine: Engine::start(config, &bridge).unwrap(),
             bridge,
@@ -53,7 +53,7 @@ impl Stage {
 
     /// The ports, once control has told of what was agreed on; packets flow before that.
     fn told(&self, what: &str) -> Vec<engine::PortSnapshot> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let ports = self.engine.snapshot().ports;
             if ports.iter().all(|port| !port.features.is_empty()) {
@@ -79,7 +79,7 @@ impl Stage {
 fn guest(socket: &Path, n: u8, config: &GuestConfig) -> Box<dyn GuestDevice> {
     let mac = |n| [2, 0, 0, 0, 0, n];
     let config = GuestConfig { mac: mac(n), peer: mac(1 - n), ..config.clone() };
-    plug_in(FrontEnd::connect(socket, PATIENCE).unwrap(), &config).unwrap()
+    plug_in(FrontEnd::connect(socket, TIMEOUT).unwrap(), &config).unwrap()
 }
 
 fn config(ring: RingKind, descriptors: Descriptors, mode: Mode, mergeable: bool) -> GuestConfig {
@@ -105,7 +105,7 @@ fn live(
     what: &str,
     enough: impl Fn(&[GuestStats]) -> bool,
 ) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         for guest in guests.iter_mut() {
             guest.step().unwrap();

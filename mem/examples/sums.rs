@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p linerate-mem --example sums`
 
-use mem::{Region, Seg, ticks};
+use mem::{Region, VolatileSlice, ticks};
 use std::hint::black_box;
 
 const SIZES: [u32; 9] = [20, 64, 128, 256, 576, 1448, 4096, 9000, 65_483];
@@ -38,9 +38,9 @@ fn main() {
     println!("{:>8} {:>10} {:>10} {:>10}   textbook / wide", "bytes", "textbook", "8 bytes", "wide");
     let region = Region::heap(0, 0, 1 << 17);
     for size in SIZES {
-        let seg: Seg = region.seg(2, size).unwrap_or(Seg::EMPTY);
+        let seg: VolatileSlice = region.seg(2, size).unwrap_or(VolatileSlice::EMPTY);
         let private = vec![0x5a_u8; size as usize];
-        // SAFETY: the region is alive and nobody else has it; so for the sums.
+        // SAFETY: the region is alive and not shared; so for the sums.
         unsafe { seg.copy_in::<mem::copy::Portable>(&private) };
         let slow = cost(|| textbook(black_box(&private)));
         // SAFETY: as above.

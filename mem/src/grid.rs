@@ -1,11 +1,11 @@
 //! Cells of equal size in a row: found by number with two comparisons, because their places were checked once.
 
-use crate::{MARGIN, Seg, Wide};
+use crate::{MARGIN, VolatileSlice, Wide};
 
 /// Cells in one segment. Behind each of them [`MARGIN`] bytes more of the segment lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    first: Seg,
+    first: VolatileSlice,
     stride: usize,
     count: usize,
     len: u32,
@@ -14,10 +14,15 @@ pub struct Grid {
 impl Grid {
     /// `count` cells of `len` bytes in `whole`, the first at byte `first` and each `stride` bytes behind the one before. `None`
     /// if not all of them, and the margin behind the last, lie inside.
-    pub fn new(whole: Seg, first: usize, stride: usize, count: usize, len: u32) -> Option<Self> {
+    pub fn new(whole: VolatileSlice, first: usize, stride: usize, count: usize, len: u32) -> Option<Self> {
         let last = stride.checked_mul(count.checked_sub(1)?)?.checked_add(first)?;
         let end = last.checked_add(len as usize)?.checked_add(MARGIN)?;
-        (end <= whole.len()).then(|| Self { first: Seg::offset_in(whole, first, len), stride, count, len })
+        (end <= whole.len()).then(|| Self {
+            first: VolatileSlice::offset_in(whole, first, len),
+            stride,
+            count,
+            len,
+        })
     }
 
     /// The first `len` bytes of cell `number`; `None` if there is no such cell, or it is shorter.
@@ -26,7 +31,7 @@ impl Grid {
         let number = usize::from(number);
         // What was checked of the last cell holds for those before it.
         (number < self.count && len <= self.len)
-            .then(|| Wide::inside(Seg::offset_in(self.first, number * self.stride, len)))
+            .then(|| Wide::inside(VolatileSlice::offset_in(self.first, number * self.stride, len)))
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A region comes from a file descriptor that a front end sent (memfd, huge pages or a file), is memory of our own
 //! that the kernel fills or that was filled before, or, in tests and under Miri, is from the heap. It is unmapped when
-//! the last [`std::sync::Arc`] to it goes. It must never be read except through a [`Seg`].
+//! the last [`std::sync::Arc`] to it goes. It must never be read except through a [`VolatileSlice`].
 
-use crate::Seg;
+use crate::VolatileSlice;
 use crate::sigbus::Watch;
 use core::ptr::NonNull;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -56,7 +56,7 @@ pub struct Region {
 #[derive(Debug)]
 enum Backing {
     /// The watch stands before the mapping, because fields drop in this order: once the addresses are free for
-    /// somebody else, no fault on them may be taken for one of ours.
+    /// another program, no fault on them may be taken for one of ours.
     Mapped { watch: Watch, _mapping: Mapping },
     /// No file that could be cut is behind it, so nothing is watched.
     Own { _mapping: Mapping },
@@ -82,7 +82,7 @@ struct Heap {
     layout: std::alloc::Layout,
 }
 
-// SAFETY: the mapping is process-wide memory; all access goes through `Seg`, which states its own contract.
+// SAFETY: the mapping is process-wide memory; all access goes through `VolatileSlice`, which states its own contract.
 unsafe impl Send for Region {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Region {}
@@ -150,7 +150,7 @@ impl Region {
         Ok(Self::heap(0, 0, len))
     }
 
-    /// Bytes that were gathered before, addressed from zero. Nobody else knows them, so they change only through
+    /// Bytes that were gathered before, addressed from zero. They are not shared, so they change only through
     /// segments of this region.
     ///
     /// # Errors
@@ -158,13 +158,13 @@ impl Region {
     pub fn of_bytes(bytes: Box<[u8]>) -> Result<Self, RegionError> {
         let spec = RegionSpec { guest: 0, user: 0, len: bytes.len() as u64, offset: 0 };
         check(&spec)?;
-        // A box says that nobody else writes its bytes, so from here on there is only its address.
+        // A box promises unique access to its bytes, so from here on there is only its address.
         let bytes = NonNull::from(Box::leak(bytes));
         Ok(Self { spec, base: bytes.cast(), backing: Backing::Bytes { _bytes: Bytes(bytes) } })
     }
 
     /// What the kernel shares by a descriptor that is no file (a socket's ring), addressed from zero. It has the length
-    /// that the kernel was asked for and nobody can cut it.
+    /// that the kernel was asked for and it cannot be truncated.
     ///
     /// # Errors
     /// [`RegionError::Map`] where there is not so much behind `fd`.
@@ -210,12 +210,12 @@ impl Region {
 
     /// `len` bytes from `offset`, if the region has them.
     #[inline]
-    pub fn seg(&self, offset: u64, len: u32) -> Option<Seg> {
+    pub fn seg(&self, offset: u64, len: u32) -> Option<VolatileSlice> {
         if offset.checked_add(u64::from(len))? > self.spec.len {
             return None;
         }
         // SAFETY: the offset was just found to lie inside the region.
-        Some(Seg::new(unsafe { self.base.add(offset as usize) }, len))
+        Some(VolatileSlice::new(unsafe { self.base.add(offset as usize) }, len))
     }
 
     /// The address of the first byte in this process.
@@ -238,7 +238,7 @@ fn check(spec: &RegionSpec) -> Result<(), RegionError> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and no `Seg` is used without the `Arc` that now has gone.
+        // SAFETY: this mapping is ours, and no `VolatileSlice` is used without the `Arc` that now has gone.
         // An error means that the range was not mapped, and there is nothing left to undo.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }

@@ -1,18 +1,18 @@
 //! Memory of our own that received frames lie in: slots of one size in one region.
 //!
 //! For ports whose packets the kernel or a socket puts where we say (TAP, packet sockets, streams). A frame stays in its
-//! slot until its burst is completed, so a burst pins the arena's map like that of any other source. Whoever fills a
+//! slot until its burst is completed, so a burst pins the arena's map like that of any other source. The queue that fills a
 //! slot does so through its address, with a system call; no slice of it exists while it can be filled.
 
 use crate::PortFault;
 use crate::retain::Lender;
-use mem::{Map, Region, Seg};
+use mem::{GuestMemory, Region, VolatileSlice};
 use std::sync::Arc;
 
 /// `slots` times `size` bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Arena {
-    map: Arc<Map>,
+    map: Arc<GuestMemory>,
     size: usize,
     slots: usize,
 }
@@ -26,12 +26,12 @@ impl Arena {
         let size = size.next_multiple_of(mem::line::LINE);
         let no_memory = |why: &dyn std::fmt::Display| PortFault::NoMemory(why.to_string());
         let region = Region::anonymous((slots * size) as u64).map_err(|e| no_memory(&e))?;
-        let map = Map::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?;
+        let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?;
         Ok(Self { map: Arc::new(map), size, slots })
     }
 
     /// What a burst pins.
-    pub(crate) fn map(&self) -> &Arc<Map> {
+    pub(crate) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
@@ -47,9 +47,9 @@ impl Arena {
 
     /// The whole of slot `i`; nothing of it where there is no such slot.
     #[inline(always)]
-    pub(crate) fn slot(&self, i: usize) -> Seg {
+    pub(crate) fn slot(&self, i: usize) -> VolatileSlice {
         let inside = self.map.regions().first().and_then(|r| r.seg((i * self.size) as u64, self.size as u32));
-        inside.unwrap_or(Seg::EMPTY)
+        inside.unwrap_or(VolatileSlice::EMPTY)
     }
 }
 

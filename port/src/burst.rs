@@ -1,26 +1,26 @@
 //! Up to 64 packets on their way through one core: the only packet container on the fast path.
 //!
 //! A burst holds, for each packet, a private copy of its head (the first [`HEAD`] bytes) and the checked
-//! segments of the rest, which stay in the source's memory. Pipelines read and edit heads only. A burst is
+//! segments of the rest, which stay in the source's memory. Pipelines read heads only, and say by edits what is to be changed. A burst is
 //! reused for ever and allocates nothing; it must never outlive the maps of its segments, so it keeps them
 //! pinned: one map per source, replaced only when that source fills the burst anew.
 
-mod cargo;
 mod meta;
+mod pool_bufs;
 
-pub use cargo::{Route, TakeRun};
 pub use meta::{ConnectionState, Notes};
+pub use pool_bufs::{Route, TakeRun};
 
 use crate::retain::Lender;
 use crate::work::{self, RECEIVE_PIECES};
 use crate::{Capabilities, Offload};
-use cargo::Cargo;
 use mem::copy::{Kernel, Lines, heads};
 use mem::line::LINE;
 use mem::pool::Buffer;
-use mem::{Map, Seg, Wide};
+use mem::{GuestMemory, VolatileSlice, Wide};
 use meta::Meta;
-use ring::Token;
+use pool_bufs::PoolBufs;
+use ring::BufId;
 use std::sync::Arc;
 
 /// Most packets in one burst.
@@ -98,7 +98,7 @@ pub(crate) mod layout {
 /// A map that packets of a source lie in, and what lends its buffers if they are the source's own.
 #[derive(Clone)]
 struct Pin {
-    map: Arc<Map>,
+    map: Arc<GuestMemory>,
     lender: Option<Lender>,
 }
 
@@ -114,21 +114,21 @@ pub struct Burst {
     start: [u16; BURST],
     head: [u16; BURST],
     len: [u32; BURST],
-    rest: [Seg; BURST],
+    rest: [VolatileSlice; BURST],
     shape: Shape,
     heads: Heads,
     /// Of no meaning unless packets are [`Shape::Chained`]: most bursts have no packet in several segments, and then this is
     /// not written.
     more: [(u32, u32); BURST],
-    spill: Vec<Seg>,
-    tokens: [Token; BURST],
+    spill: Vec<VolatileSlice>,
+    buf_ids: [BufId; BURST],
     returned: usize,
     /// Most buffers that are taken.
     limit: usize,
     /// Whether packets are those of another burst ([`Burst::begin_from`]).
     is_made: bool,
     pins: Vec<Option<Pin>>,
-    cargo: Cargo,
+    pool_bufs: PoolBufs,
     route: Route,
     meta: Meta,
 }
@@ -136,32 +136,32 @@ pub struct Burst {
 /// Places in a burst for packets of one segment each: lists of the same length.
 #[derive(Debug)]
 pub struct Places<'a> {
-    rest: &'a mut [Seg],
+    rest: &'a mut [VolatileSlice],
     len: &'a mut [u32],
-    tokens: &'a mut [Token],
+    buf_ids: &'a mut [BufId],
     shape: &'a mut Shape,
 }
 
 impl Places<'_> {
     /// Fills place `k` with a segment of the pinned map. `false` if there are fewer places.
     #[inline(always)]
-    pub fn fill(&mut self, k: usize, token: Token, frame: Wide) -> bool {
-        self.put(k, token, frame.seg())
+    pub fn fill(&mut self, k: usize, buf_id: BufId, frame: Wide) -> bool {
+        self.put(k, buf_id, frame.seg())
     }
 
     /// As [`Places::fill`], for a segment without a margin. Heads of the burst are loaded byte by byte then.
     #[cold]
-    pub fn fill_exact(&mut self, k: usize, token: Token, frame: Seg) -> bool {
+    pub fn fill_exact(&mut self, k: usize, buf_id: BufId, frame: VolatileSlice) -> bool {
         *self.shape = (*self.shape).max(Shape::Single);
-        self.put(k, token, frame)
+        self.put(k, buf_id, frame)
     }
 
     #[inline(always)]
-    fn put(&mut self, k: usize, token: Token, frame: Seg) -> bool {
-        if k >= self.rest.len() || k >= self.len.len() || k >= self.tokens.len() {
+    fn put(&mut self, k: usize, buf_id: BufId, frame: VolatileSlice) -> bool {
+        if k >= self.rest.len() || k >= self.len.len() || k >= self.buf_ids.len() {
             return false;
         }
-        (self.rest[k], self.len[k], self.tokens[k]) = (frame, frame.len() as u32, token);
+        (self.rest[k], self.len[k], self.buf_ids[k]) = (frame, frame.len() as u32, buf_id);
         true
     }
 }
@@ -173,8 +173,8 @@ pub struct Frame<'a> {
     pub head: &'a [u8],
     /// What its source left to be done.
     pub offload: Offload,
-    rest: Seg,
-    more: &'a [Seg],
+    rest: VolatileSlice,
+    more: &'a [VolatileSlice],
 }
 
 impl std::fmt::Debug for Burst {
@@ -217,17 +217,17 @@ impl Burst {
             start: [HEADROOM as u16; BURST],
             head: [0; BURST],
             len: [0; BURST],
-            rest: [Seg::EMPTY; BURST],
+            rest: [VolatileSlice::EMPTY; BURST],
             shape: Shape::Wide,
             heads: Heads::Absent,
             more: [(0, 0); BURST],
             spill: Vec::with_capacity(SPILL),
-            tokens: [Token::default(); BURST],
+            buf_ids: [BufId::default(); BURST],
             returned: 0,
             limit: BURST,
             is_made: false,
             pins: Vec::new(),
-            cargo: Cargo::default(),
+            pool_bufs: PoolBufs::default(),
             route: Route::default(),
             meta: Meta::default(),
         }
@@ -246,7 +246,7 @@ impl Burst {
         (self.n, self.returned, self.source, self.limit) = (0, 0, source, limit);
         (self.heads, self.offloads, self.shape, self.is_made) = (Heads::Absent, false, Shape::Wide, false);
         self.spill.clear();
-        self.cargo.clear();
+        self.pool_bufs.clear();
         self.meta.clear();
         if self.pins.len() <= source {
             self.pins.resize_with(source + 1, || None);
@@ -273,7 +273,7 @@ impl Burst {
 
     /// Keeps `map` mapped for as long as this burst may hold segments of it.
     #[inline]
-    pub fn pin(&mut self, map: &Arc<Map>) {
+    pub fn pin(&mut self, map: &Arc<GuestMemory>) {
         let pin = &mut self.pins[self.source];
         if pin.as_ref().is_none_or(|old| !Arc::ptr_eq(&old.map, map) || old.lender.is_some()) {
             *pin = Some(Pin { map: map.clone(), lender: None });
@@ -282,7 +282,7 @@ impl Burst {
 
     /// The same for a source whose buffers are its own: packets can be retained where they lie.
     #[inline]
-    pub(crate) fn pin_own(&mut self, map: &Arc<Map>, lender: &Lender) {
+    pub(crate) fn pin_own(&mut self, map: &Arc<GuestMemory>, lender: &Lender) {
         let pin = &mut self.pins[self.source];
         if pin.as_ref().is_none_or(|old| !Arc::ptr_eq(&old.map, map) || old.lender.is_none()) {
             *pin = Some(Pin { map: map.clone(), lender: Some(lender.clone()) });
@@ -290,22 +290,22 @@ impl Burst {
     }
 
     /// The map of this burst's packets and what lends their buffers, if they are the source's own.
-    pub(crate) fn lender(&self) -> Option<(Arc<Map>, Lender)> {
+    pub(crate) fn lender(&self) -> Option<(Arc<GuestMemory>, Lender)> {
         let pin = self.pins.get(self.source)?.as_ref()?;
         Some((pin.map.clone(), pin.lender.clone()?))
     }
 
     /// Whether all of these buffers are to be given back.
     pub(crate) fn holds(&self, ids: &[u16]) -> bool {
-        ids.iter().all(|id| self.tokens().iter().any(|token| token.id == *id))
+        ids.iter().all(|id| self.buf_ids().iter().any(|buf_id| buf_id.id == *id))
     }
 
     /// These buffers are not to be given back.
     pub(crate) fn take_out(&mut self, ids: &[u16]) {
         let mut to = 0;
         for from in 0..self.returned {
-            self.tokens[to] = self.tokens[from];
-            to += usize::from(!ids.contains(&self.tokens[from].id));
+            self.buf_ids[to] = self.buf_ids[from];
+            to += usize::from(!ids.contains(&self.buf_ids[from].id));
         }
         self.returned = to;
     }
@@ -334,7 +334,7 @@ impl Burst {
         self.n == 0
     }
 
-    /// Whether there is neither a packet nor anything to be given back: then nobody has to complete this burst.
+    /// Whether there is neither a packet nor anything to be given back: then this burst need not be completed.
     #[inline(always)]
     pub fn is_untouched(&self) -> bool {
         self.n | self.returned == 0
@@ -343,7 +343,7 @@ impl Burst {
     /// How many more buffers can be taken, where each is a packet.
     #[inline(always)]
     pub fn room(&self) -> usize {
-        self.limit - self.returned
+        self.limit.saturating_sub(self.returned)
     }
 
     /// How many more buffers fit, where several may be one packet: a limit below the longest packet would stop the queue.
@@ -354,19 +354,19 @@ impl Burst {
 
     /// The buffers to give back, in the order they were taken.
     #[inline(always)]
-    pub fn tokens(&self) -> &[Token] {
-        &self.tokens[..self.returned]
+    pub fn buf_ids(&self) -> &[BufId] {
+        &self.buf_ids[..self.returned]
     }
 
     /// Adds a packet that lies in one segment of the pinned map.
     #[inline(always)]
-    pub fn push(&mut self, token: Token, frame: Seg) {
+    pub fn push(&mut self, buf_id: BufId, frame: VolatileSlice) {
         let i = self.n;
         self.rest[i] = frame;
         self.len[i] = frame.len() as u32;
         self.n += 1;
         self.is_at_least(Shape::Single);
-        self.give_back(token);
+        self.give_back(buf_id);
     }
 
     /// Places for more packets of one segment each, for a loop that fills many.
@@ -376,7 +376,7 @@ impl Burst {
         Places {
             rest: &mut self.rest[n..][..room],
             len: &mut self.len[n..][..room],
-            tokens: &mut self.tokens[returned..][..room],
+            buf_ids: &mut self.buf_ids[returned..][..room],
             shape: &mut self.shape,
         }
     }
@@ -398,7 +398,7 @@ impl Burst {
 
     /// Adds a packet of which nothing is to be given back: it lies in one segment of the pinned map. `false` when
     /// the burst is full.
-    pub fn push_kept(&mut self, frame: Seg) -> bool {
+    pub fn push_kept(&mut self, frame: VolatileSlice) -> bool {
         let i = self.n;
         if i == BURST {
             return false;
@@ -423,7 +423,7 @@ impl Burst {
             }
             to += usize::from(keep(self, to, i));
         }
-        self.cargo.truncate(to);
+        self.pool_bufs.truncate(to);
         self.n = to;
         // What is pushed next starts with nothing to be done.
         self.offload[to..n].fill(Offload::NONE);
@@ -434,7 +434,7 @@ impl Burst {
     fn shift(&mut self, i: usize, to: usize) {
         (self.start[to], self.head[to], self.len[to]) = (self.start[i], self.head[i], self.len[i]);
         (self.rest[to], self.more[to], self.offload[to]) = (self.rest[i], self.more[i], self.offload[i]);
-        self.cargo.swap(to, i);
+        self.pool_bufs.swap(to, i);
         if self.heads != Heads::Absent {
             self.slots.0[to] = self.slots.0[i];
         }
@@ -502,8 +502,8 @@ impl Burst {
 
     /// Adds a packet that lies in several segments of the pinned map. The caller has asked
     /// [`Burst::has_chain_room`].
-    pub fn push_chain(&mut self, token: Token, frame: &[Seg]) {
-        let (first, more) = frame.split_first().unwrap_or((&Seg::EMPTY, &[]));
+    pub fn push_chain(&mut self, buf_id: BufId, frame: &[VolatileSlice]) {
+        let (first, more) = frame.split_first().unwrap_or((&VolatileSlice::EMPTY, &[]));
         let from = self.spill.len() as u32;
         self.spill.extend_from_slice(more);
         let i = self.n;
@@ -511,7 +511,7 @@ impl Burst {
         self.set_more(i, from);
         self.len[i] = frame.iter().map(|s| s.len() as u32).sum();
         self.n += 1;
-        self.give_back(token);
+        self.give_back(buf_id);
     }
 
     /// Packet `i` also lies in the spilled segments from number `from` on.
@@ -530,8 +530,8 @@ impl Burst {
 
     /// Notes a buffer to give back that brought no packet.
     #[inline]
-    pub fn give_back(&mut self, token: Token) {
-        self.tokens[self.returned] = token;
+    pub fn give_back(&mut self, buf_id: BufId) {
+        self.buf_ids[self.returned] = buf_id;
         self.returned += 1;
     }
 
@@ -548,7 +548,7 @@ impl Burst {
     /// Adds a packet with a private head of up to [`LONGEST_HEAD`] bytes and the headroom, behind which `rest` follows: segments
     /// of the pinned map. Its number; `None` when the burst is full or the head too long.
     #[inline]
-    pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = Seg>) -> Option<usize> {
+    pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = VolatileSlice>) -> Option<usize> {
         let i = self.n;
         if i == BURST || head.len() > SLOT {
             return None;
@@ -560,7 +560,7 @@ impl Burst {
         let from = self.spill.len();
         self.spill.extend(rest);
         let bytes: usize = self.spill[from..].iter().map(|seg| seg.len()).sum();
-        self.rest[i] = Seg::EMPTY;
+        self.rest[i] = VolatileSlice::EMPTY;
         self.set_more(i, from as u32);
         self.len[i] = (head.len() + bytes) as u32;
         self.n += 1;
@@ -606,7 +606,7 @@ impl Burst {
 
     /// Packet `number`, whose head of `len` bytes stands where heads are loaded, is the next one.
     #[inline]
-    fn add_head(&mut self, number: usize, len: usize, rest: Seg) {
+    fn add_head(&mut self, number: usize, len: usize, rest: VolatileSlice) {
         if !rest.is_empty() {
             self.settle();
         }
@@ -619,7 +619,7 @@ impl Burst {
         self.n += 1;
     }
 
-    /// Copies every packet's head into the burst. From here on the source cannot change what is judged. Who needs
+    /// Copies every packet's head into the burst. From here on the source cannot change what is validated. A caller that needs
     /// heads earlier than the pipeline does may load them; they are loaded once.
     #[inline]
     pub fn load_heads<K: Kernel>(&mut self) {
@@ -630,7 +630,7 @@ impl Burst {
         let n = self.n;
         if self.shape != Shape::Wide {
             (0..n).for_each(|i| self.load_head::<K>(i));
-            return self.judge_heads();
+            return self.validate_heads();
         }
         let lens = &self.len[..n];
         // Maximum and minimum take several instructions of the oldest vector sets, these one or two. `longest` is
@@ -670,7 +670,7 @@ impl Burst {
     }
 
     /// Notes where heads are that were loaded one by one: in place, if each packet has an Ethernet header.
-    fn judge_heads(&mut self) {
+    fn validate_heads(&mut self) {
         let lens = &self.len[..self.n];
         let (shortest, all) = lens.iter().fold((u32::MAX, 0), |(min, all), &len| (min.min(len), all | len));
         if self.shape == Shape::Single && shortest >= ETHERNET_HEADER as u32 {
@@ -690,14 +690,14 @@ impl Burst {
     fn settle_rests(&mut self) {
         if self.heads == Heads::Whole {
             self.heads = Heads::InPlace;
-            self.rest[..self.n].fill(Seg::EMPTY);
+            self.rest[..self.n].fill(VolatileSlice::EMPTY);
         }
     }
 
     /// What lies behind the head of packet `i`, but for spilled segments.
     #[inline(always)]
-    fn rest(&self, i: usize) -> Seg {
-        if self.is_whole() { Seg::EMPTY } else { self.rest[i] }
+    fn rest(&self, i: usize) -> VolatileSlice {
+        if self.is_whole() { VolatileSlice::EMPTY } else { self.rest[i] }
     }
 
     /// Whether each packet lies in its head, and that where heads are loaded.
@@ -716,7 +716,7 @@ impl Burst {
         }
     }
 
-    /// Leaves every packet wholly where it lies: for who looks at none. Heads may be loaded still.
+    /// Leaves every packet wholly where it lies: for pipelines that need no heads. Heads may be loaded still.
     #[inline]
     pub fn leave_heads(&mut self) {
         if self.heads == Heads::Absent {
@@ -786,7 +786,8 @@ impl Burst {
         sure + slots[sure..].iter().take_while(|slot| differ(slot) == 0).count()
     }
 
-    /// The private first bytes of packet `i`, to be changed for every output.
+    /// The private first bytes of packet `i`, for the source that makes or completes the packet. Pipelines use edits instead: a
+    /// packet that goes to another stage leaves in the form in which it was received.
     #[inline(always)]
     pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
         let start = self.start[i] as usize;
@@ -800,13 +801,13 @@ impl Burst {
     }
 
     /// Makes room for `n` bytes in front of packet `i`, their content unspecified. `false` when the headroom is
-    /// used up.
-    pub fn grow_head(&mut self, i: usize, n: usize) -> bool {
+    /// used up. For sources, as [`Burst::head_mut`] is.
+    pub(crate) fn grow_head(&mut self, i: usize, n: usize) -> bool {
         if n > self.start[i] as usize {
             return false;
         }
         let len = self.frame_len(i) + n;
-        let Ok(offload) = self.offload(i).moved(n.cast_signed(), len) else { return false };
+        let Ok(offload) = self.offload(i).spliced((0, 0, n), len) else { return false };
         self.settle();
         self.start[i] -= n as u16;
         self.head[i] += n as u16;
@@ -828,7 +829,11 @@ impl Burst {
     /// # Safety
     /// The map that made `to` is alive, `len` is the packet's length, and `to.len()` is at least that.
     #[inline(always)]
-    pub(crate) unsafe fn write_to<K: Kernel, const LAYOUT: u8>(&self, (i, len): (usize, usize), to: Seg) {
+    pub(crate) unsafe fn write_to<K: Kernel, const LAYOUT: u8>(
+        &self,
+        (i, len): (usize, usize),
+        to: VolatileSlice,
+    ) {
         debug_assert!(len == self.frame_len(i) && (LAYOUT == layout::ANY || LAYOUT == self.layout()));
         // Read once, so that what is compared is known where it is copied.
         let rest = self.rest[i];
@@ -859,7 +864,7 @@ impl Burst {
     /// # Safety
     /// As [`Burst::write_to`].
     #[inline(never)]
-    unsafe fn write_long<K: Kernel>(&self, i: usize, to: Seg) {
+    unsafe fn write_long<K: Kernel>(&self, i: usize, to: VolatileSlice) {
         // SAFETY: by contract.
         unsafe {
             if self.shape == Shape::Chained {
@@ -883,7 +888,7 @@ impl Burst {
         let i = self.n;
         self.slots.0[i][HEADROOM..HEADROOM + frame.len()].copy_from_slice(frame);
         (self.start[i], self.head[i]) = (HEADROOM as u16, frame.len() as u16);
-        (self.rest[i], self.len[i]) = (Seg::EMPTY, frame.len() as u32);
+        (self.rest[i], self.len[i]) = (VolatileSlice::EMPTY, frame.len() as u32);
         self.is_at_least(Shape::Single);
         self.n += 1;
         // Nothing lies elsewhere, so heads are not loaded again.
@@ -900,12 +905,12 @@ impl Frame<'_> {
     }
 
     /// Piece number `k` of the rest, counted with empty ones; `None` behind the last.
-    pub(crate) fn piece(&self, k: usize) -> Option<Seg> {
+    pub(crate) fn piece(&self, k: usize) -> Option<VolatileSlice> {
         if k == 0 { Some(self.rest) } else { self.more.get(k - 1).copied() }
     }
 
     /// The rest behind the head, in order: pieces of the source's memory, none of them empty.
-    pub fn rest(&self) -> impl Iterator<Item = Seg> {
+    pub fn rest(&self) -> impl Iterator<Item = VolatileSlice> {
         std::iter::once(self.rest).chain(self.more.iter().copied()).filter(|seg| !seg.is_empty())
     }
 
@@ -925,7 +930,7 @@ impl Frame<'_> {
     /// Copies the frame into empty buffers, which have room for it.
     pub(crate) fn copy_into<K: Kernel>(&self, buffers: &mut [Buffer]) {
         let (mut head, mut rest) = (self.head, self.rest());
-        let mut seg = Seg::EMPTY;
+        let mut seg = VolatileSlice::EMPTY;
         for buffer in buffers {
             while buffer.tailroom() > 0 {
                 if head.is_empty() && seg.is_empty() {
@@ -964,7 +969,7 @@ impl Frame<'_> {
 
     /// The same for a frame whose last bytes lie in several pieces: `false` where it is shorter than `tail`.
     fn scattered_tail<K: Kernel>(&self, tail: &mut [u8]) -> bool {
-        let bytes = self.head.len() + self.rest().map(Seg::len).sum::<usize>();
+        let bytes = self.head.len() + self.rest().map(VolatileSlice::len).sum::<usize>();
         let Some(mut skip) = bytes.checked_sub(tail.len()) else { return false };
         let from_head = self.head.get(skip..).unwrap_or_default();
         tail[..from_head.len()].copy_from_slice(from_head);
@@ -986,7 +991,7 @@ impl Frame<'_> {
     /// # Safety
     /// The map that made `to` is alive and `to.len()` is at least the frame's length.
     #[inline(always)]
-    pub unsafe fn write_to<K: Kernel>(&self, to: Seg) {
+    pub unsafe fn write_to<K: Kernel>(&self, to: VolatileSlice) {
         let (first, mut after) = to.split_at(self.head.len());
         // SAFETY: the destination by contract; our own rest segments are pinned by the burst that lent this frame.
         unsafe {
@@ -1006,9 +1011,9 @@ impl Frame<'_> {
     ///
     /// # Safety
     /// The map that made the segments is alive and their lengths add up to at least the frame's.
-    pub unsafe fn scatter_to<K: Kernel>(&self, to: impl Iterator<Item = Seg>) {
+    pub unsafe fn scatter_to<K: Kernel>(&self, to: impl Iterator<Item = VolatileSlice>) {
         let mut to = to;
-        let mut room = Seg::EMPTY;
+        let mut room = VolatileSlice::EMPTY;
         let mut from_head = self.head;
         while !from_head.is_empty() {
             if room.is_empty() {

@@ -5,7 +5,7 @@
 //! stays where it lies. Must never change the head of the burst that was received, which other outputs and mirrors read.
 
 use crate::burst::HEADROOM;
-use crate::{Burst, DropReason, HEAD, LONGEST_HEAD};
+use crate::{BadOffload, Burst, DropReason, HEAD, LONGEST_HEAD, Offload};
 
 /// Most bytes that an edit inserts: VXLAN over IPv6 with a VLAN tag needs 74.
 pub const MOST_INSERTED: usize = HEADROOM;
@@ -146,14 +146,13 @@ impl Edits {
         edit.map_or(before, |edit| self.add(&Edit { before, ..*edit }))
     }
 
-    /// The edits that make up `id`, the last one first.
-    fn backwards(&self, id: EditId) -> impl Iterator<Item = &Edit> {
-        std::iter::successors(self.get(id), |edit| self.get(edit.before))
-    }
-
-    /// Bytes by which `id` makes a packet longer.
-    fn growth(&self, id: EditId) -> isize {
-        self.backwards(id).map(Edit::growth).sum()
+    /// What is left to be done for a packet of `len` bytes after `id`, and how long it is then.
+    fn offload(&self, id: EditId, offload: Offload, len: usize) -> Result<(Offload, usize), BadOffload> {
+        let Some(edit) = self.get(id) else { return Ok((offload, len)) };
+        let (offload, len) = self.offload(edit.before, offload, len)?;
+        let len = len.checked_add_signed(edit.growth()).ok_or(BadOffload)?;
+        let splice = (edit.at.into(), edit.strip.into(), edit.inserted.into());
+        Ok((offload.spliced(splice, len)?, len))
     }
 
     /// Writes `head`, as `id` leaves it, to the front of `to`. Returns its length, or `None` if an edit reaches beyond it.
@@ -208,17 +207,10 @@ impl Burst {
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;
-        if source.has_offloads() { self.move_offload(number, (source, i), edits.growth(id)) } else { Ok(()) }
-    }
-
-    /// Packet `number`, the last one, is packet `i` of `source`, with a front that grew by `growth` bytes.
-    fn move_offload(
-        &mut self,
-        number: usize,
-        (source, i): (&Burst, usize),
-        growth: isize,
-    ) -> Result<(), DropReason> {
-        let Ok(offload) = source.offload(i).moved(growth, self.frame_len(number)) else {
+        if !source.has_offloads() {
+            return Ok(());
+        }
+        let Ok((offload, _)) = edits.offload(id, source.offload(i), source.frame_len(i)) else {
             self.pop_made();
             return Err(DropReason::BadOffload);
         };
@@ -238,9 +230,9 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Offload, Token};
+    use crate::{BufId, Offload};
     use mem::copy::Portable;
-    use mem::{Map, Region};
+    use mem::{GuestMemory, Region};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -293,16 +285,28 @@ mod tests {
     }
 
     #[test]
+    fn the_checksum_of_a_tunnel_that_was_left_is_not_that_of_the_next() {
+        let mut source = burst(&[1; 110]);
+        source.set_offload(0, Offload::with_checksum(34, 6));
+        let (mut made, mut edits) = (Burst::new(), Edits::default());
+        let inner = edits.add(&Edit::splice(0, 50, &[]).unwrap());
+        let outer = edits.chain(inner, Some(&Edit::splice(0, 0, &[9; 54]).unwrap()));
+        made.begin_from(&source);
+        made.push_edited(&source, 0, &edits, outer).unwrap();
+        assert_eq!((made.frame_len(0), made.offload(0)), (114, Offload::NONE));
+    }
+
+    #[test]
     fn a_head_that_was_pulled_is_edited_whole() {
         let bytes: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
-        let map = Arc::new(Map::new(vec![region.clone()]).unwrap());
+        let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
         for pulled in [HEAD, 140, 150, LONGEST_HEAD] {
             for (at, insert) in [(0, 50), (12, 4), (12, 0), (0, 0)] {
                 let (mut source, mut made) = (Burst::new(), Burst::new());
                 source.begin(0);
                 source.pin(&map);
-                source.push(Token::default(), region.seg(0, 400).unwrap());
+                source.push(BufId::default(), region.seg(0, 400).unwrap());
                 source.load_heads::<Portable>();
                 assert!(source.pull_head::<Portable>(0, pulled));
                 made.begin_from(&source);

@@ -21,7 +21,7 @@ pub enum DropReason {
     /// Above the port's limit for unknown unicast.
     UnknownLimit,
     /// Sent from an address that is pinned to another port.
-    StaticElsewhere,
+    StaticMacViolation,
     /// Sent from an address that is in use at another port, and may not move.
     MacMoveRefused,
     /// Sent from an address that is not among the port's allowed addresses.
@@ -44,8 +44,8 @@ pub enum DropReason {
     Injected,
     /// The destination's queue had no buffer.
     QueueFull,
-    /// The hop to the next stage, or the pool behind it, had no room.
-    StageFull,
+    /// The handoff queue to the next stage, or the pool behind it, had no room.
+    HandoffFull,
     /// The destination's buffers are too small for the packet.
     BufferTooSmall,
     /// The kernel did not take the packet: it contradicts itself, or its source's memory has gone.
@@ -70,7 +70,7 @@ impl DropReason {
         DropReason::VlanDenied,
         DropReason::BroadcastLimit,
         DropReason::UnknownLimit,
-        DropReason::StaticElsewhere,
+        DropReason::StaticMacViolation,
         DropReason::MacMoveRefused,
         DropReason::MacViolation,
         DropReason::SourceViolation,
@@ -82,7 +82,7 @@ impl DropReason {
         DropReason::BadOffload,
         DropReason::Injected,
         DropReason::QueueFull,
-        DropReason::StageFull,
+        DropReason::HandoffFull,
         DropReason::BufferTooSmall,
         DropReason::Refused,
         DropReason::PortDown,
@@ -104,7 +104,7 @@ impl DropReason {
             DropReason::VlanDenied => "vlan-denied",
             DropReason::BroadcastLimit => "broadcast-limit",
             DropReason::UnknownLimit => "unknown-limit",
-            DropReason::StaticElsewhere => "static-elsewhere",
+            DropReason::StaticMacViolation => "static-mac-violation",
             DropReason::MacMoveRefused => "mac-move-refused",
             DropReason::MacViolation => "mac-violation",
             DropReason::SourceViolation => "source-violation",
@@ -116,7 +116,7 @@ impl DropReason {
             DropReason::BadOffload => "bad-offload",
             DropReason::Injected => "injected",
             DropReason::QueueFull => "queue-full",
-            DropReason::StageFull => "stage-full",
+            DropReason::HandoffFull => "handoff-full",
             DropReason::BufferTooSmall => "buffer-too-small",
             DropReason::Refused => "refused",
             DropReason::PortDown => "port-down",
@@ -127,7 +127,7 @@ impl DropReason {
     }
 }
 
-/// Why a port was stopped. Nobody else's traffic is touched.
+/// Why a port was stopped. No other port's traffic is touched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortFault {
     /// The guest's ring breaks the rules of VIRTIO.
@@ -142,7 +142,7 @@ pub enum PortFault {
     /// A descriptor that should be an event descriptor is something else.
     #[error("the {0} descriptor is not usable: {1}")]
     BadDescriptor(&'static str, String),
-    /// A worker of this switch does not answer, so nobody can say that it has let go of the port's rings and memory.
+    /// A worker of this switch does not answer, so it may still hold the port's rings and memory.
     #[error(
         "worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory"
     )]
@@ -182,7 +182,7 @@ pub enum PortFault {
     /// The file that a port writes to takes no more.
     #[error("the file cannot be written any further: {0}")]
     File(String),
-    /// Nobody can be connected to at the other end of a socket, yet or any more.
+    /// There is no listener at the other end of a socket, yet or any more.
     #[error("the other end cannot be reached yet: {0}")]
     Unreachable(String),
     /// The process at the other end of a socket broke the protocol that both speak.

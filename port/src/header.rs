@@ -3,10 +3,10 @@
 //!
 //! Each header is read once, into private memory, and judged against its packet and against what was negotiated. A packet
 //! whose header cannot be honoured is taken out of the burst again and counted; its buffer goes back with the others.
-//! Must never be asked about a header that nobody promised to fill: without an offload negotiated it says nothing.
+//! Must never be used on a header that the source need not fill: without an offload negotiated it says nothing.
 
-use crate::{BURST, Burst, Capabilities, DropReason, OFFLOAD_HEADER, Offload, Tally};
-use mem::Seg;
+use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload};
+use mem::VolatileSlice;
 use mem::copy::Portable;
 
 /// What the other side may say in a header.
@@ -37,38 +37,38 @@ impl Allowed {
 
     /// Validates the header of packet `i`. Whether the packet stays; the caller takes one out that does not.
     #[inline]
-    pub(crate) fn judge(
+    pub(crate) fn validate(
         self,
         i: usize,
         header: [u8; OFFLOAD_HEADER],
         burst: &mut Burst,
-        tally: &mut Tally,
+        stats: &mut BurstStats,
     ) -> bool {
-        match Offload::judge(header, burst.frame_len(i)) {
+        match Offload::validate(header, burst.frame_len(i)) {
             Ok(offload) if !offload.is_work() && !self.vouches => true,
             Ok(offload) if self.work.cover(offload.needs()) => {
                 burst.set_offload(i, offload);
                 true
             }
             _ => {
-                tally.drop(DropReason::BadOffload, 1);
+                stats.drop(DropReason::BadOffload, 1);
                 false
             }
         }
     }
 }
 
-/// The headers of the burst that is being filled: a sweep notes where they lie and asks for their lines, and when all of
+/// The headers of the burst that is being filled: a batch notes where they lie and asks for their lines, and when all of
 /// it is in the burst, each is read.
 pub(crate) struct Headers {
     allowed: Allowed,
     /// By packet; empty where the header has been read already.
-    places: Box<[Seg; BURST]>,
+    places: Box<[VolatileSlice; BURST]>,
 }
 
 impl Headers {
     pub(crate) fn new(allowed: Allowed) -> Self {
-        Self { allowed, places: Box::new([Seg::EMPTY; BURST]) }
+        Self { allowed, places: Box::new([VolatileSlice::EMPTY; BURST]) }
     }
 
     /// Whether headers say anything.
@@ -79,44 +79,49 @@ impl Headers {
 
     /// The header of the packet that is going to be number `i` lies there.
     #[inline(always)]
-    pub(crate) fn note(&mut self, i: usize, header: Seg) {
+    pub(crate) fn note(&mut self, i: usize, header: VolatileSlice) {
         header.prefetch_read(0);
         self.places[i] = header;
     }
 
     /// Reads the headers of all packets from number `from` on.
     #[inline]
-    pub(crate) fn read(&mut self, from: usize, burst: &mut Burst, tally: &mut Tally) {
+    pub(crate) fn read(&mut self, from: usize, burst: &mut Burst, stats: &mut BurstStats) {
         if !self.are_read() {
             return;
         }
         burst.filter(from, |burst, i, was| {
             let place = self.places[was];
-            place.is_empty() || self.allowed.judge(i, of(place), burst, tally)
+            place.is_empty() || self.allowed.validate(i, of(place), burst, stats)
         });
     }
 
     /// Validates the header of the last packet, and takes the packet out where it cannot be honoured.
     #[inline]
-    pub(crate) fn judge_last(&self, header: [u8; OFFLOAD_HEADER], burst: &mut Burst, tally: &mut Tally) {
+    pub(crate) fn validate_last(
+        &self,
+        header: [u8; OFFLOAD_HEADER],
+        burst: &mut Burst,
+        stats: &mut BurstStats,
+    ) {
         if self.are_read() {
-            burst.filter(burst.len() - 1, |burst, i, _| self.allowed.judge(i, header, burst, tally));
+            burst.filter(burst.len() - 1, |burst, i, _| self.allowed.validate(i, header, burst, stats));
         }
     }
 }
 
 /// The words of a header in one piece.
 #[inline(always)]
-fn of(header: Seg) -> [u8; OFFLOAD_HEADER] {
+fn of(header: VolatileSlice) -> [u8; OFFLOAD_HEADER] {
     let mut words = [0; OFFLOAD_HEADER];
     let there = header.split_at(OFFLOAD_HEADER).0;
-    // SAFETY: the burst that is being filled pins the map of what the sweep brought; the slice has the segment's length.
+    // SAFETY: the burst that is being filled pins the map of what the batch brought; the slice has the segment's length.
     unsafe { there.copy_out::<Portable>(&mut words[..there.len()]) };
     words
 }
 
 /// The words of a header at the front of a chain, in however many pieces.
-pub(crate) fn of_chain(chain: &[Seg]) -> [u8; OFFLOAD_HEADER] {
+pub(crate) fn of_chain(chain: &[VolatileSlice]) -> [u8; OFFLOAD_HEADER] {
     let (mut words, mut at) = ([0; OFFLOAD_HEADER], 0);
     for seg in chain {
         let there = seg.split_at(OFFLOAD_HEADER - at).0;

@@ -4,13 +4,15 @@
 //! has the same inner shape: `control` (its life outside the fast path), `rx`, `tx` and, where it talks to the kernel,
 //! `sys`. Nothing here starts a thread, sleeps or reads a clock; time is passed in.
 
+pub mod af_packet;
+pub mod af_xdp;
 mod arena;
-pub mod awaited;
+mod backoff;
 mod burst;
+pub mod deferred;
 mod edit;
 mod eventfd;
 mod fault;
-pub mod finish;
 mod header;
 pub mod interface;
 pub mod memif;
@@ -18,15 +20,14 @@ mod memory;
 pub mod netns;
 pub mod null;
 mod offload;
-pub mod packet;
-pub mod pair;
 mod passes;
-mod pause;
+pub mod patch;
 pub mod pcap;
 mod pipeline;
 mod queue;
 mod retain;
 mod socket;
+pub mod soft_offload;
 mod spool;
 mod steering;
 pub mod stream;
@@ -39,7 +40,6 @@ pub mod vhost_user;
 pub mod virtio_user;
 pub mod work;
 pub mod wrap;
-pub mod xdp;
 
 pub use burst::{
     BURST, Burst, ConnectionState, Frame, HEAD, LONGEST_HEAD, Notes, Now, PLACES, Route, TakeRun,
@@ -50,12 +50,12 @@ pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload
 pub use passes::{MOST_PASSES, Passes, Punts};
 pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntReason, Punted};
 pub use queue::{
-    Attach, Flush, PortControl, PortId, PortState, PortStatus, QueueState, QueueStatus, RxQueue, Tally,
+    Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueState, QueueStatus, RxQueue,
     TxQueue,
 };
 pub use retain::{Retained, Retainer};
-pub use ring::Token;
-pub use steering::{Spread, Steering};
+pub use ring::BufId;
+pub use steering::{Rss, Steering};
 pub use transmit::Slots;
 pub use verdicts::{Batch, Indices, Verdicts};
 

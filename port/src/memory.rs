@@ -1,14 +1,14 @@
 //! The memory that a port shares with its peer: one memfd with the rings in front and the buffers behind.
 //!
 //! It is made anew for each connection and never used again, so that a peer which has gone cannot reach into
-//! the next one's packets. Its size is sealed, so that nobody cuts it under us, and its pages are there from the
+//! the next one's packets. Its size is sealed, so that it cannot be truncated, and its pages are there from the
 //! beginning, so that none is missing later. They go back to the kernel with the connection, even while the peer
 //! still holds the file: a peer that comes, keeps what it got and leaves, again and again, costs nothing that
 //! lasts. Nor is more allocated at once than [`MAX_MEMORY`], because the kernel puts no limit of its own on a memfd
 //! and ends processes when there is no more.
 
 use crate::PortFault;
-use mem::{Map, Region, RegionSpec};
+use mem::{GuestMemory, Region, RegionSpec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ const USER: u64 = 0x7000_0000_0000;
 #[derive(Debug)]
 pub(crate) struct Memory {
     file: OwnedFd,
-    pub(crate) map: Arc<Map>,
+    pub(crate) map: Arc<GuestMemory>,
     pub(crate) spec: RegionSpec,
 }
 
@@ -47,7 +47,7 @@ impl Memory {
         fcntl_add_seals(&file, seals).map_err(|e| failed("sealing", &e))?;
         let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
         let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
-        let map = Map::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
+        let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
         Ok(Self { file, map: Arc::new(map), spec })
     }
 
@@ -63,10 +63,10 @@ impl Memory {
 }
 
 impl Drop for Memory {
-    /// Whoever still reads a mapping of it finds zeros.
+    /// Remaining mappings of it read zeros.
     fn drop(&mut self) {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // Nobody can seal the file against it; should it fail all the same, the pages go with the last mapping.
+        // The file cannot be sealed against it; should it fail all the same, the pages go with the last mapping.
         let _ = fallocate(&self.file, hole, 0, self.spec.len);
     }
 }
@@ -87,7 +87,7 @@ const LOCAL: [i64; 6] = [
     0x9123_683e, // btrfs
 ];
 
-/// Whether a page of `fd` might come from elsewhere (FUSE, NFS, a layer over one), so that whoever serves it could
+/// Whether a page of `fd` might come from elsewhere (FUSE, NFS, a layer over one), so that its server could
 /// make a worker wait for ever.
 pub(crate) fn may_be_served_by_others(fd: &OwnedFd) -> Result<bool, Errno> {
     // The kernel's type is wider than the numbers on some processors; the magic is its low half.
@@ -126,6 +126,6 @@ mod tests {
         assert_eq!(blocks(&kept), (1 << 20) / 512);
         drop(memory);
         assert_eq!(blocks(&kept), 0);
-        assert_eq!(rustix::fs::fstat(&kept).unwrap().st_size, 1 << 20, "nobody's access faults");
+        assert_eq!(rustix::fs::fstat(&kept).unwrap().st_size, 1 << 20, "no access faults");
     }
 }

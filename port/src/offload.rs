@@ -15,6 +15,8 @@ pub const OFFLOAD_HEADER: usize = 10;
 /// below 48 and by default none below 536.
 pub const MIN_SEGMENT: u16 = 64;
 
+/// Bytes of the shortest header of the network layer (IPv4).
+const NETWORK_HEADER: usize = 20;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_F_DATA_VALID`
@@ -103,16 +105,16 @@ impl Offload {
     /// [`BadOffload`] for a checksum beyond the packet, segments below [`MIN_SEGMENT`] or without a checksum, and kinds of
     /// segmentation that do not exist.
     #[inline(always)]
-    pub fn judge(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
+    pub fn validate(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
         // A packet that asks for nothing says so in its first two bytes; the others may then hold anything.
         if header[0] & NEEDS_CSUM == 0 && header[1] == 0 {
             return Ok(if header[0] & DATA_VALID == 0 { Self::NONE } else { Self::VALID });
         }
-        Self::judge_work(header, len)
+        Self::validate_work(header, len)
     }
 
     #[inline(never)]
-    fn judge_work(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
+    fn validate_work(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
         let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let (flags, gso, segment, start, offset) = (header[0], header[1], word(4), word(6), word(8));
         let end = usize::from(start) + usize::from(offset) + 2;
@@ -170,19 +172,35 @@ impl Offload {
         self.gso() & ECN != 0
     }
 
-    /// The same work on a packet whose front grew by `n` bytes, or shrank where `n` is negative, to `len` bytes in all. A
-    /// checksum that was in the part that is gone (the outer one of a tunnel) needs no work.
+    /// The same work on a packet after a splice: `strip` bytes from byte `at` on were replaced by `inserted` others, and it has
+    /// `len` bytes now. The work of a header that was taken out, such as a tunnel's outer one, is gone.
     ///
     /// # Errors
-    /// [`BadOffload`] if what is left to be done is not possible on this packet.
-    pub fn moved(self, n: isize, len: usize) -> Result<Self, BadOffload> {
-        let Some((start, offset)) = self.checksum() else { return Ok(self) };
-        let is_gone = (start + offset + 2).cast_signed() + n <= 0;
-        match start.checked_add_signed(n).map(u16::try_from) {
-            Some(Ok(start @ 1..)) if usize::from(start) + offset + 2 <= len => {
+    /// [`BadOffload`] if what is left to be done is not possible on this packet: the splice cuts into the part that is summed, or
+    /// puts another header around a packet that is still to be cut into segments.
+    pub fn spliced(
+        self,
+        (at, strip, inserted): (usize, usize, usize),
+        len: usize,
+    ) -> Result<Self, BadOffload> {
+        let is_other_header = inserted >= NETWORK_HEADER || strip >= NETWORK_HEADER;
+        let Some((start, offset)) = self.checksum() else {
+            return Ok(if is_other_header { Self::NONE } else { self });
+        };
+        let (end, field_end) = (at + strip, start + offset + 2);
+        if self.segmentation().is_some() && is_other_header {
+            return Err(BadOffload);
+        }
+        let start = match () {
+            () if end <= start => start + inserted - strip,
+            () if at >= field_end => start,
+            () if at < start && end >= field_end => return Ok(Self::NONE),
+            () => return Err(BadOffload),
+        };
+        match u16::try_from(start) {
+            Ok(start @ 1..) if usize::from(start) + offset + 2 <= len => {
                 Ok(Self(self.0 & !(0xffff << 48) | u64::from(start) << 48))
             }
-            _ if is_gone && self.segmentation().is_none() => Ok(Self::NONE),
             _ => Err(BadOffload),
         }
     }
@@ -269,8 +287,8 @@ mod tests {
 
     #[test]
     fn a_header_that_asks_for_nothing_is_none_whatever_else_it_says() {
-        assert_eq!(Offload::judge(header(0, 0, 7, 9999, 7), 60), Ok(Offload::NONE));
-        assert_eq!(Offload::judge(header(2, 0, 0, 0, 0), 60), Ok(Offload::VALID));
+        assert_eq!(Offload::validate(header(0, 0, 7, 9999, 7), 60), Ok(Offload::NONE));
+        assert_eq!(Offload::validate(header(2, 0, 0, 0, 0), 60), Ok(Offload::VALID));
         assert_eq!(Offload::NONE.header(&[]), [0; OFFLOAD_HEADER]);
     }
 
@@ -285,9 +303,9 @@ mod tests {
             ("a kind that does not exist", header(1, 2, 1448, 34, 16)),
             ("fragments, which were never offered", header(1, 3, 1448, 34, 6)),
         ] {
-            assert_eq!(Offload::judge(bad, 60), Err(BadOffload), "{what}");
+            assert_eq!(Offload::validate(bad, 60), Err(BadOffload), "{what}");
         }
-        assert!(Offload::judge(header(1, 0, 0, 34, 24), 60).is_ok(), "the last two bytes");
+        assert!(Offload::validate(header(1, 0, 0, 34, 24), 60).is_ok(), "the last two bytes");
     }
 
     #[test]
@@ -297,39 +315,49 @@ mod tests {
         head[34 + 12] = 8 << 4;
         let written = offload.header(&head);
         assert_eq!(written, [1, 0x81, 66, 0, 0xa8, 5, 34, 0, 16, 0]);
-        assert_eq!(Offload::judge(written, 60_000), Ok(offload));
+        assert_eq!(Offload::validate(written, 60_000), Ok(offload));
         assert_eq!(offload.needs(), Capabilities(1 | 2 | 8));
     }
 
     #[test]
     fn an_edit_moves_the_checksum_and_what_does_not_fit_any_more_is_refused() {
         let offload = Offload::with_checksum(34, 16);
-        assert_eq!(offload.moved(4, 64).unwrap().checksum(), Some((38, 16)));
-        assert_eq!(offload.moved(4, 64).unwrap().moved(-4, 60), Ok(offload));
-        assert_eq!(Offload::VALID.moved(4, 64), Ok(Offload::VALID));
-        assert_eq!((offload.moved(0, 52), offload.moved(0, 51)), (Ok(offload), Err(BadOffload)));
+        let moved = |at, strip, inserted, len| offload.spliced((at, strip, inserted), len);
+        assert_eq!(moved(12, 0, 4, 64), Ok(Offload::with_checksum(38, 16)));
+        assert_eq!(moved(12, 4, 0, 60), Ok(Offload::with_checksum(30, 16)));
+        assert_eq!((moved(0, 6, 6, 52), moved(0, 6, 6, 51)), (Ok(offload), Err(BadOffload)));
+        assert_eq!(moved(34, 0, 8, 68), Ok(Offload::with_checksum(42, 16)), "in front of the summed part");
+        assert_eq!(moved(54, 0, 4, 64), Ok(offload), "behind the checksum");
+        assert_eq!(moved(40, 0, 4, 64), Err(BadOffload), "within the summed part");
+        assert_eq!(moved(0, 34, 0, 26), Err(BadOffload), "a checksum from byte 0 on is no work for a header");
+        assert_eq!(moved(0, 50, 0, 60), Err(BadOffload), "the checksum stays, and what it sums is gone");
         assert_eq!(
-            offload.moved(-34, 60),
-            Err(BadOffload),
-            "a checksum from byte 0 on is no work that a header can say"
-        );
-        assert_eq!(offload.moved(-50, 60), Err(BadOffload), "the checksum stays, and what it sums is gone");
-        assert_eq!(
-            offload.moved(-52, 60),
+            moved(0, 52, 0, 60),
             Ok(Offload::NONE),
             "the outer header is gone, and its checksum with it"
         );
-        assert_eq!(Offload::with_checksum(65_500, 16).moved(50, 65_568), Err(BadOffload), "no number for it");
-        let cut = offload.with_segments(Segmentation::Tcp4, 1448, false);
-        assert_eq!(cut.moved(-52, 3000), Err(BadOffload));
+        assert_eq!(moved(0, 54, 54, 100), Ok(Offload::NONE), "so is one that was replaced");
+        let far = Offload::with_checksum(65_500, 16);
+        assert_eq!(far.spliced((0, 0, 50), 65_568), Err(BadOffload), "no number for it");
+    }
+
+    #[test]
+    fn another_header_ends_what_the_source_vouches_for_and_cannot_be_put_around_segments() {
+        assert_eq!(Offload::VALID.spliced((12, 0, 4), 64), Ok(Offload::VALID), "a VLAN tag");
+        assert_eq!(Offload::VALID.spliced((0, 50, 0), 64), Ok(Offload::NONE));
+        assert_eq!(Offload::VALID.spliced((0, 0, 50), 114), Ok(Offload::NONE));
+        let cut = Offload::with_checksum(34, 16).with_segments(Segmentation::Tcp4, 1448, false);
+        assert!(cut.spliced((12, 0, 4), 3004).is_ok_and(|cut| cut.segmentation().is_some()));
+        assert_eq!(cut.spliced((0, 0, 50), 3050), Err(BadOffload));
+        assert_eq!(cut.spliced((0, 52, 0), 3000), Err(BadOffload));
     }
 
     proptest! {
         #[test]
         fn what_was_judged_right_is_written_and_read_as_the_same(bytes: [u8; OFFLOAD_HEADER], len in 14_usize..70_000) {
-            if let Ok(offload) = Offload::judge(bytes, len) {
+            if let Ok(offload) = Offload::validate(bytes, len) {
                 let again = offload.header(&[0x50; 128]);
-                prop_assert_eq!(Offload::judge(again, len), Ok(offload));
+                prop_assert_eq!(Offload::validate(again, len), Ok(offload));
                 if let Some((start, offset)) = offload.checksum() {
                     prop_assert!(start + offset + 2 <= len);
                 }

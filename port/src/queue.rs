@@ -5,17 +5,17 @@
 //! workers use is forked into one handle each.
 
 use crate::{Burst, Capabilities, DropReason, Now, PortFault, Slots, work};
-use ring::Token;
+use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
-/// A port's number in the running switch. Behind those of ports are those of the hops between workers.
+/// A port's number in the running switch. Behind those of ports are those of the handoff queues between workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
 
 /// What one call of [`TxQueue::tx`] or [`RxQueue::rx`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct BurstStats {
     /// Packets moved.
     pub packets: u64,
     /// Bytes moved, frames without their checksum.
@@ -29,7 +29,7 @@ pub struct Tally {
     pub drops: [u64; DropReason::COUNT],
 }
 
-impl Tally {
+impl BurstStats {
     /// Counts `n` packets lost to `reason`.
     #[inline]
     pub fn drop(&mut self, reason: DropReason, n: u64) {
@@ -67,22 +67,22 @@ pub trait RxQueue: Send {
 
     /// Takes up to the burst's room: descriptors are checked and translated, the packets' first lines are on
     /// their way, heads are not yet copied (see [`Burst::load_heads`]). Frames that are too short or too long
-    /// count in `tally` and are returned to the source with the others.
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault>;
+    /// count in `stats` and are returned to the source with the others.
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault>;
 
-    /// Returns buffers that this queue took ([`Burst::tokens`]). One publish. Buffers of another party's memory come back in the
+    /// Returns buffers that this queue took ([`Burst::buf_ids`]). One publish. Buffers of another party's memory come back in the
     /// order in which they were taken; buffers of memory of our own may come back in any order, some of them later.
-    fn complete(&mut self, buffers: &[Token]);
+    fn complete(&mut self, buffers: &[BufId]);
 
     /// Tells the source, if it wants to be told, about everything published since the last call. The caller has
     /// executed one sequentially consistent fence since then.
     fn notify(&mut self);
 
     /// Asks for kicks from now on. `true` when packets are already there, so that sleeping would lose them.
-    fn arm(&mut self) -> Result<bool, PortFault>;
+    fn enable_notification(&mut self) -> Result<bool, PortFault>;
 
     /// Asks for no more kicks, because the queue is polled again.
-    fn disarm(&mut self);
+    fn disable_notification(&mut self);
 
     /// What becomes readable with a kick.
     fn kick_fd(&self) -> Option<BorrowedFd<'_>>;
@@ -108,15 +108,15 @@ pub enum Flush {
     Waited,
     /// Also those without a limit to their waiting: their worker has nothing to do, and comes by again.
     Idle,
-    /// All: nobody comes by for them soon.
+    /// All: the queue is not visited again soon.
     All,
 }
 
 /// Where packets leave.
 pub trait TxQueue: Send {
-    /// Sends the packets `picks` (indices into `burst`) in order. Returns how many picks it is done with: the
+    /// Sends the packets `indices` (indices into `burst`) in order. Returns how many indices it is done with: the
     /// rest found the queue full, and the caller waits or drops them.
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault>;
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault>;
 
     /// What may be left to be done for the packets that come to [`TxQueue::tx`]; the worker does the rest before. The
     /// answer does not change while the queue runs.
@@ -125,7 +125,7 @@ pub trait TxQueue: Send {
     }
 
     /// How many frames of `len` bytes could be reserved now, at least; `usize::MAX` if the queue cannot tell. 0 means that the
-    /// queue is full. Of frames that the queue could never take it takes one, which is counted and dropped: who waits for room
+    /// queue is full. Of frames that the queue could never take it takes one, which is counted and dropped: a caller that waits for room
     /// would wait for ever otherwise.
     fn room(&mut self, len: usize) -> usize {
         let _ = len;
@@ -134,17 +134,22 @@ pub trait TxQueue: Send {
 
     /// Takes places for frames of these lengths, in order, for the caller to write ([`Slots::write`],
     /// [`Slots::write_packet`]). Returns how many lengths are done with: the rest found the queue full. A frame that the queue
-    /// could never take is counted in `tally` and has no slot.
+    /// could never take is counted in `stats` and has no slot.
     ///
     /// The handle must not be used for anything else until [`TxQueue::commit`], which comes in the same burst.
-    fn reserve(&mut self, lengths: &[u32], slots: &mut Slots, tally: &mut Tally) -> Result<usize, PortFault> {
-        let _ = tally;
+    fn reserve(
+        &mut self,
+        lengths: &[u32],
+        slots: &mut Slots,
+        stats: &mut BurstStats,
+    ) -> Result<usize, PortFault> {
+        let _ = stats;
         slots.stage(lengths)
     }
 
     /// Sends the frames of `slots`, all of which are written, and empties it.
-    fn commit(&mut self, slots: &mut Slots, tally: &mut Tally) -> Result<(), PortFault> {
-        slots.send_staged(tally, |burst, picks, tally| self.tx(burst, picks, tally))
+    fn commit(&mut self, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
+        slots.send_staged(stats, |burst, indices, stats| self.tx(burst, indices, stats))
     }
 
     /// Takes back the places of frames that have been sent.
@@ -152,22 +157,22 @@ pub trait TxQueue: Send {
         Ok(())
     }
 
-    /// Whether the queue may keep packets back that it was given, to send several at once. Then whoever owns it calls
+    /// Whether the queue may keep packets back that it was given, to send several at once. Then its owner calls
     /// [`TxQueue::flush`] now and then.
     fn keeps_back(&self) -> bool {
         false
     }
 
     /// Sends what is kept back, as far as it is `due` at `now`. Whether anything was sent. A packet that was kept back counts
-    /// in `tally` now and not before.
-    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
-        let _ = (now, due, tally);
+    /// in `stats` now and not before.
+    fn flush(&mut self, now: Now, due: Flush, stats: &mut BurstStats) -> Result<bool, PortFault> {
+        let _ = (now, due, stats);
         Ok(false)
     }
 
     /// Counts what is still kept back as lost with its port, and forgets it.
-    fn abandon(&mut self, tally: &mut Tally) {
-        let _ = tally;
+    fn abandon(&mut self, stats: &mut BurstStats) {
+        let _ = stats;
     }
 
     /// As [`RxQueue::notify`].
@@ -205,7 +210,7 @@ pub trait Attach {
     /// front end must not be told otherwise.
     fn failure(&self) -> Option<PortFault>;
     /// When the burst's clock stood at zero, in nanoseconds since the Unix epoch, judged by both clocks as they stand
-    /// now: what turns [`crate::Now`] into a time of day. 0 where nobody knows.
+    /// now: what turns [`crate::Now`] into a time of day. 0 if unknown.
     fn epoch(&self) -> u64 {
         0
     }

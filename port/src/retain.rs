@@ -15,7 +15,7 @@
 use crate::{Burst, Offload, PortFault};
 use mem::copy::{Kernel, Portable};
 use mem::pool::{Buffer, Cache, Pages, Pool, PoolSpec};
-use mem::{Map, Seg};
+use mem::{GuestMemory, VolatileSlice};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,8 +39,8 @@ struct Lending {
 
 impl Lender {
     /// For `count` buffers, `stride` bytes from one to the next; `first` begins with buffer 0. A buffer's number is the `id` of
-    /// its token.
-    pub(crate) fn new(first: Seg, stride: usize, count: usize) -> Self {
+    /// its buffer id.
+    pub(crate) fn new(first: VolatileSlice, stride: usize, count: usize) -> Self {
         let returned = Mutex::new(Vec::with_capacity(count / 2));
         Self(Arc::new(Lending { first: first.addr(), stride, count, out: AtomicUsize::new(0), returned }))
     }
@@ -61,7 +61,7 @@ impl Lender {
     }
 
     /// The buffer that `seg` lies in.
-    fn buffer(&self, seg: Seg) -> Option<u16> {
+    fn buffer(&self, seg: VolatileSlice) -> Option<u16> {
         let id = seg.addr().checked_sub(self.0.first)? / self.0.stride;
         (id < self.0.count).then_some(id as u16)
     }
@@ -146,10 +146,10 @@ struct Kept {
 /// What of a packet stays in a port's memory.
 #[derive(Debug)]
 struct Lent {
-    rest: Vec<Seg>,
+    rest: Vec<VolatileSlice>,
     ids: Vec<u16>,
     lender: Lender,
-    _map: Arc<Map>,
+    _map: Arc<GuestMemory>,
 }
 
 impl Drop for Lent {
@@ -191,7 +191,7 @@ impl Retained {
     }
 
     /// Where its bytes lie, in order. The segments are valid for as long as this handle.
-    pub fn segs(&self) -> impl Iterator<Item = Seg> {
+    pub fn segs(&self) -> impl Iterator<Item = VolatileSlice> {
         let rest = self.0.lent.iter().flat_map(|lent| lent.rest.iter().copied());
         self.0.copied.iter().map(Buffer::seg).chain(rest)
     }
@@ -211,7 +211,7 @@ impl Retained {
 
 impl Burst {
     /// Retains packet `i`, whose head is loaded, beyond this burst. `None` if `retainer` has too few buffers. The packet stays
-    /// in the burst; what lies in memory of the port's own is not given back with it ([`Burst::tokens`]).
+    /// in the burst; what lies in memory of the port's own is not given back with it ([`Burst::buf_ids`]).
     pub fn retain<K: Kernel>(&mut self, i: usize, retainer: &mut Retainer) -> Option<Retained> {
         let (len, offload, head) = (self.frame_len(i), self.offload(i), self.head(i).len());
         let lent = self.lend(i);
@@ -232,7 +232,7 @@ impl Burst {
     /// another party's, or none, or too many are lent.
     fn lend(&mut self, i: usize) -> Option<Lent> {
         let (map, lender) = self.lender()?;
-        let rest: Vec<Seg> = self.frame(i).rest().collect();
+        let rest: Vec<VolatileSlice> = self.frame(i).rest().collect();
         let mut ids = rest.iter().map(|seg| lender.buffer(*seg)).collect::<Option<Vec<u16>>>()?;
         ids.dedup();
         if ids.is_empty() || !self.holds(&ids) || !lender.lend(ids.len()) {
@@ -246,7 +246,7 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Token;
+    use crate::BufId;
     use crate::arena::Arena;
 
     const SLOTS: usize = 8;
@@ -269,7 +269,7 @@ mod tests {
             let seg = arena.slot(k).split_at(LEN).0;
             // SAFETY: the arena is alive; the lengths are equal.
             unsafe { seg.copy_in::<Portable>(&bytes(k)) };
-            burst.push(Token { id: k as u16, slots: 1 }, seg);
+            burst.push(BufId { id: k as u16, slots: 1 }, seg);
         }
         burst.load_heads::<Portable>();
         burst
@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn ids(burst: &Burst) -> Vec<u16> {
-        burst.tokens().iter().map(|token| token.id).collect()
+        burst.buf_ids().iter().map(|buf_id| buf_id.id).collect()
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         let mut burst = Burst::new();
         burst.begin(0);
         burst.pin(arena.map());
-        burst.push_chain(Token::default(), &[seg.split_at(50).0, seg.split_at(50).1]);
+        burst.push_chain(BufId::default(), &[seg.split_at(50).0, seg.split_at(50).1]);
         burst.load_heads::<Portable>();
         assert_eq!(read(&burst.retain::<Portable>(0, &mut retainer).unwrap()), whole);
     }

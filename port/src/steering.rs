@@ -9,7 +9,7 @@ use wire::toeplitz::{Symmetric, Toeplitz, USUAL_KEY};
 
 /// How packets are spread over queue pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
+pub enum Rss {
     /// By a Toeplitz hash that is the same for both directions of a flow.
     #[default]
     Symmetric,
@@ -32,11 +32,11 @@ enum Hash {
 
 impl Steering {
     /// Steering of this kind.
-    pub fn new(spread: Spread) -> Self {
-        Self(match spread {
-            Spread::Symmetric => Hash::Symmetric(Symmetric::default()),
-            Spread::Toeplitz => Hash::Toeplitz(Toeplitz::new(&USUAL_KEY)),
-            Spread::Pair => Hash::Nothing,
+    pub fn new(rss: Rss) -> Self {
+        Self(match rss {
+            Rss::Symmetric => Hash::Symmetric(Symmetric::default()),
+            Rss::Toeplitz => Hash::Toeplitz(Toeplitz::new(&USUAL_KEY)),
+            Rss::Pair => Hash::Nothing,
         })
     }
 

@@ -6,7 +6,7 @@
 //! packet without any verdict is dropped. Allocates only until it has seen the largest burst of verdicts.
 
 use crate::edit::{Edit, EditId, Edits};
-use crate::{BURST, Burst, Context, DropReason, Notes, PLACES, PortId, PuntReason, Tally};
+use crate::{BURST, Burst, BurstStats, Context, DropReason, Notes, PLACES, PortId, PuntReason};
 use std::ops::Range;
 
 /// Up to 64 indices into a burst, in order.
@@ -141,7 +141,7 @@ pub struct Verdicts {
     edits: Edits,
     /// By packet: whether it has a verdict.
     decided: u64,
-    dropped: Tally,
+    dropped: BurstStats,
     replicated: u64,
     work: u64,
     recirculated: Vec<Recirculated>,
@@ -167,7 +167,7 @@ impl Verdicts {
             open: vec![CLOSED; ports],
             edits: Edits::default(),
             decided: 0,
-            dropped: Tally::default(),
+            dropped: BurstStats::default(),
             replicated: 0,
             work: 0,
             recirculated: Vec::new(),
@@ -190,7 +190,7 @@ impl Verdicts {
         (self.used, self.decided, self.replicated, self.work) = (0, 0, 0, 0);
         self.edits.clear();
         if self.dropped.packets > 0 {
-            self.dropped = Tally::default();
+            self.dropped = BurstStats::default();
         }
         if self.has_more() {
             self.clear_more();
@@ -414,7 +414,7 @@ impl Verdicts {
 
     /// Packets that the pipeline dropped, to be counted at the port that the burst came in by; `None` if there are none.
     #[inline(always)]
-    pub fn dropped(&self) -> Option<&Tally> {
+    pub fn dropped(&self) -> Option<&BurstStats> {
         (self.dropped.packets > 0).then_some(&self.dropped)
     }
 

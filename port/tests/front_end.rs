@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Guest, PATIENCE, Switch};
+use common::{Guest, Switch, TIMEOUT};
 use port::vhost_user::Options;
 use port::virtio_user::{
     Features, FrontEnd, FrontEndError, FrontEndListener, ProtocolFeatures, SharedRegion,
@@ -21,7 +21,7 @@ fn a_guest_connects_runs_stops_and_runs_again() {
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, options());
     let guest = Guest::new();
-    let mut front = FrontEnd::connect(&path, PATIENCE).unwrap();
+    let mut front = FrontEnd::connect(&path, TIMEOUT).unwrap();
     let agreed = front.negotiate(ALL).unwrap();
     assert!(
         agreed.features.has(Features::VERSION_1 | Features::RING_PACKED | Features::MQ | Features::NET_MTU)
@@ -53,7 +53,7 @@ fn rings_are_disabled_and_enabled_and_change_their_descriptors_while_running() {
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, options());
     let guest = Guest::new();
-    let mut front = FrontEnd::connect(&path, PATIENCE).unwrap();
+    let mut front = FrontEnd::connect(&path, TIMEOUT).unwrap();
     front.negotiate(Features(ALL.0 & !Features::RING_PACKED)).unwrap();
     front.share_table(&[guest.region()]).unwrap();
     front.start(&[guest.ring(0, 0), guest.ring(1, 0)]).unwrap();
@@ -76,7 +76,7 @@ fn memory_comes_and_goes_while_rings_run() {
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, options());
     let (guest, hotplug) = (Guest::new(), Guest::new());
-    let mut front = FrontEnd::connect(&path, PATIENCE).unwrap();
+    let mut front = FrontEnd::connect(&path, TIMEOUT).unwrap();
     front.negotiate(ALL).unwrap();
     front.share(&[guest.region()]).unwrap();
     let fresh = front.fresh_base();
@@ -112,7 +112,7 @@ fn a_guest_that_listens_outlives_its_switch() {
     let guest = Guest::new();
     for _ in 0..3 {
         let switch = Switch::connect(&path, options());
-        let mut front = listener.accept(PATIENCE).unwrap();
+        let mut front = listener.accept(TIMEOUT).unwrap();
         front.negotiate(ALL).unwrap();
         front.share(&[guest.region()]).unwrap();
         let fresh = front.fresh_base();
@@ -130,7 +130,7 @@ fn a_switch_that_connects_comes_back_after_the_guest_does() {
     let switch = Switch::connect(&path, options());
     for n in 1..4 {
         let listener = FrontEndListener::bind(&path).unwrap();
-        let mut front = listener.accept(PATIENCE).unwrap();
+        let mut front = listener.accept(TIMEOUT).unwrap();
         front.negotiate(ALL).unwrap();
         assert_eq!(switch.status().connects, n);
     }
@@ -143,7 +143,7 @@ fn the_queues_of_the_fast_path_start_and_stop_where_they_are_told() {
         let path = dir.path().join("s");
         let switch = Switch::listen_for_real(&path, options());
         let guest = Guest::new();
-        let mut front = FrontEnd::connect(&path, PATIENCE).unwrap();
+        let mut front = FrontEnd::connect(&path, TIMEOUT).unwrap();
         front.negotiate(Features(if packed { u64::MAX } else { !Features::RING_PACKED })).unwrap();
         front.share(&[guest.region()]).unwrap();
         let fresh = front.fresh_base();

@@ -24,15 +24,15 @@ fn every_length_is_carried_or_counted_and_its_buffer_returned() {
                 guest.offer(&[(0, len)], 0);
             }
             let mut rx = guest.rx();
-            let (burst, tally) = receive(rx.as_mut()).unwrap();
+            let (burst, stats) = receive(rx.as_mut()).unwrap();
             let frames = lengths.map(|len| len.saturating_sub(header));
             let short = frames.iter().filter(|&&len| len < 14).count() as u64;
             let long = frames.iter().filter(|&&len| len > 65_550).count() as u64;
-            assert_eq!(tally.drops[DropReason::TooShort as usize], short);
-            assert_eq!(tally.drops[DropReason::TooLong as usize], long);
-            assert_eq!(tally.packets, lengths.len() as u64);
-            assert_eq!(burst.len() as u64, tally.packets - short - long);
-            rx.complete(burst.tokens());
+            assert_eq!(stats.drops[DropReason::TooShort as usize], short);
+            assert_eq!(stats.drops[DropReason::TooLong as usize], long);
+            assert_eq!(stats.packets, lengths.len() as u64);
+            assert_eq!(burst.len() as u64, stats.packets - short - long);
+            rx.complete(burst.buf_ids());
             let back: Vec<_> = (0..lengths.len()).map(|n| (n, 0)).collect();
             assert_eq!(guest.used(), back, "packed {packed}, header {header}");
         }
@@ -78,12 +78,12 @@ fn what_was_received_before_a_fault_is_returned() {
         let mut guest = Guest::new(packed, MODERN);
         guest.offer(&[(0, 100)], 0);
         guest.offer(&[(0, 100)], WRITE);
-        let (mut burst, mut tally) = (port::Burst::new(), port::Tally::default());
+        let (mut burst, mut stats) = (port::Burst::new(), port::BurstStats::default());
         burst.begin(0);
         let mut rx = guest.rx();
-        assert!(rx.rx(&mut burst, &mut tally).is_err());
-        assert_eq!((burst.len(), tally.packets), (1, 1));
-        rx.complete(burst.tokens());
+        assert!(rx.rx(&mut burst, &mut stats).is_err());
+        assert_eq!((burst.len(), stats.packets), (1, 1));
+        rx.complete(burst.buf_ids());
         assert_eq!(guest.used(), [(0, 0)]);
     }
 }
@@ -126,13 +126,13 @@ fn frames_in_any_layout_arrive_whole() {
                     guest.offer(&layout, 0);
                 }
                 let mut rx = guest.rx();
-                let (burst, tally) = receive(rx.as_mut()).unwrap();
-                assert_eq!((burst.len(), tally.bytes), (1, 200), "layout {n}");
+                let (burst, stats) = receive(rx.as_mut()).unwrap();
+                assert_eq!((burst.len(), stats.bytes), (1, 200), "layout {n}");
                 let mut to = Guest::new(false, MODERN);
                 to.offer(&[(0, 4096)], WRITE);
                 assert_eq!(send(to.tx().as_mut(), &burst).unwrap().0, 1);
                 assert_eq!(to.dump()[12..212], sent, "layout {n}, packed {packed}, indirect {indirect}");
-                rx.complete(burst.tokens());
+                rx.complete(burst.buf_ids());
                 assert_eq!(guest.used(), [(0, 0)]);
             }
         }
@@ -152,8 +152,8 @@ fn frames_leave_into_any_layout() {
                 } else {
                     guest.offer(&layout, WRITE);
                 }
-                let (done, tally) = send(guest.tx().as_mut(), &burst_of(&[frame(200, n)])).unwrap();
-                assert_eq!((done, tally.packets, tally.bytes), (1, 1, 200));
+                let (done, stats) = send(guest.tx().as_mut(), &burst_of(&[frame(200, n)])).unwrap();
+                assert_eq!((done, stats.packets, stats.bytes), (1, 1, 200));
                 assert_eq!(guest.used(), [(0, header as u32 + 200)]);
                 let all = guest.dump();
                 let got: Vec<u8> = layout
@@ -197,8 +197,8 @@ fn a_frame_that_found_too_few_buffers_leaves_them_to_the_next() {
         let mut guest = Guest::new(packed, MERGEABLE);
         (0..3).for_each(|k| guest.offer(&[(k * 4096, 100)], WRITE));
         let mut tx = guest.tx();
-        let (done, tally) = send(tx.as_mut(), &burst_of(&[frame(1000, 1)])).unwrap();
-        assert_eq!((done, tally.packets), (0, 0), "the caller waits or drops");
+        let (done, stats) = send(tx.as_mut(), &burst_of(&[frame(1000, 1)])).unwrap();
+        assert_eq!((done, stats.packets), (0, 0), "the caller waits or drops");
         assert_eq!(guest.used(), []);
         let (done, _) = send(tx.as_mut(), &burst_of(&[frame(60, 2), frame(60, 3)])).unwrap();
         assert_eq!((done, guest.used()), (2, vec![(0, 72), (1, 72)]));
@@ -218,9 +218,9 @@ fn without_merging_a_small_buffer_costs_the_large_frame_only() {
             guest.offer(buffers, WRITE);
             guest.offer(&[(8192, 4096)], WRITE);
             let frames = [frame(1000, 1), frame(60, 2), frame(1000, 3)];
-            let (done, tally) = send(guest.tx().as_mut(), &burst_of(&frames)).unwrap();
-            assert_eq!((done, tally.packets), (3, 2));
-            assert_eq!(tally.drops[DropReason::BufferTooSmall as usize], 1);
+            let (done, stats) = send(guest.tx().as_mut(), &burst_of(&frames)).unwrap();
+            assert_eq!((done, stats.packets), (3, 2));
+            assert_eq!(stats.drops[DropReason::BufferTooSmall as usize], 1);
             assert_eq!(guest.used(), [(0, 72), (1, 1012)]);
         }
     }
@@ -244,8 +244,8 @@ fn a_full_queue_takes_what_fits_and_says_so() {
         let mut guest = Guest::new(packed, MODERN);
         (0..3).for_each(|k| guest.offer(&[(k * 4096, 2048)], WRITE));
         let frames: Vec<_> = (0..5).map(|n| frame(60, n)).collect();
-        let (done, tally) = send(guest.tx().as_mut(), &burst_of(&frames)).unwrap();
-        assert_eq!((done, tally.packets, tally.lost), (3, 3, 0));
+        let (done, stats) = send(guest.tx().as_mut(), &burst_of(&frames)).unwrap();
+        assert_eq!((done, stats.packets, stats.lost), (3, 3, 0));
     }
 }
 
@@ -257,11 +257,11 @@ fn a_frame_in_too_many_pieces_is_dropped_by_name_and_the_next_one_is_carried() {
         guest.offer_indirect(0x1_0000, &table, 0);
         guest.offer(&[(0, 100)], 0);
         let mut rx = guest.rx();
-        let (burst, tally) = receive(rx.as_mut()).unwrap();
-        assert_eq!((burst.len(), tally.packets), (1, 2));
-        assert_eq!(tally.drops[DropReason::TooManyPieces as usize], 1);
-        assert!(tally.work >= 300, "every descriptor that was read is paid for: {}", tally.work);
-        rx.complete(burst.tokens());
+        let (burst, stats) = receive(rx.as_mut()).unwrap();
+        assert_eq!((burst.len(), stats.packets), (1, 2));
+        assert_eq!(stats.drops[DropReason::TooManyPieces as usize], 1);
+        assert!(stats.work >= 300, "every descriptor that was read is paid for: {}", stats.work);
+        rx.complete(burst.buf_ids());
         assert_eq!(guest.used(), [(0, 0), (1, 0)]);
     }
 }
@@ -317,7 +317,7 @@ fn long_chains_do_not_keep_a_worker() {
     let mut rx = guest.rx();
     let (burst, _) = receive(rx.as_mut()).unwrap();
     assert!(burst.len() <= 2, "{} chains of 256 descriptors in one call", burst.len());
-    rx.complete(burst.tokens());
+    rx.complete(burst.buf_ids());
     let base = burst.len() as u32;
     assert_eq!(rx.freeze(), QueueState::Ring { base }, "the rest is for the next call");
 }

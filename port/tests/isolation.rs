@@ -137,12 +137,12 @@ proptest! {
         let before = b.dump();
         let mut got = 0;
         while got < frames.len() {
-            let (burst, tally) = receive(rx.as_mut()).unwrap();
-            prop_assert_eq!((tally.packets as usize, tally.lost), (burst.len(), 0));
+            let (burst, stats) = receive(rx.as_mut()).unwrap();
+            prop_assert_eq!((stats.packets as usize, stats.lost), (burst.len(), 0));
             prop_assert_ne!(burst.len(), 0);
             got += burst.len();
             prop_assert_eq!(send(tx.as_mut(), &burst).unwrap().0, burst.len());
-            rx.complete(burst.tokens());
+            rx.complete(burst.buf_ids());
         }
         prop_assert_eq!(b.used(), bytes);
         prop_assert_eq!(a.used().len(), frames.len());

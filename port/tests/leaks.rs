@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Guest, PATIENCE, Switch, footprint};
+use common::{Guest, Switch, TIMEOUT, footprint};
 use port::PortState;
 use port::vhost_user::Options;
 use port::vhost_user::fuzz::fuzz_session;
@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, TestRunner};
 use std::path::Path;
 
 fn come_and_go(path: &Path, guest: &Guest, how_far: usize) {
-    let mut front = FrontEnd::connect(path, PATIENCE).unwrap();
+    let mut front = FrontEnd::connect(path, TIMEOUT).unwrap();
     if how_far == 0 {
         return;
     }

@@ -4,7 +4,7 @@
 mod hand;
 
 use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
-use mem::{Map, MapCell, Region, RegionSpec};
+use mem::{GuestMemory, MemTable, Region, RegionSpec};
 use port::PortFault;
 use port::vhost::Features;
 use ring::mock::USER;
@@ -24,8 +24,8 @@ fn on_files(packed: bool) -> (Guest, Vec<OwnedFd>) {
         regions.push(Arc::new(Region::map(file.as_fd(), spec).unwrap()));
         files.push(file);
     }
-    guest.mock.map = Arc::new(Map::new(regions.clone()).unwrap());
-    guest.memory = Arc::new(MapCell::new(Map::new(regions).unwrap()));
+    guest.mock.map = Arc::new(GuestMemory::new(regions.clone()).unwrap());
+    guest.memory = Arc::new(MemTable::new(GuestMemory::new(regions).unwrap()));
     (guest, files)
 }
 
@@ -107,7 +107,7 @@ fn a_map_that_comes_with_lost_memory_is_noticed() {
         unsafe { seg.load_u64(0, std::sync::atomic::Ordering::Relaxed) };
         guest.offer(&[(0, 100)], 0);
         assert_eq!(receive(rx.as_mut()).unwrap().0.len(), 1);
-        guest.memory.replace(Map::new(whole.regions().to_vec()).unwrap());
+        guest.memory.replace(GuestMemory::new(whole.regions().to_vec()).unwrap());
         rx.refresh().unwrap();
         assert_eq!(receive(rx.as_mut()).unwrap_err(), PortFault::MemoryLost);
     }

@@ -31,12 +31,13 @@ fn work(who: usize, tx: &mut dyn TxQueue, left: &AtomicUsize) {
         let n = (1 + at % 23).min(EACH - at);
         let frames: Vec<_> = (at..at + n).map(|number| frame(who, number)).collect();
         let burst = burst_of(&frames);
-        let (picks, mut tally, mut done) = ((0..n as u8).collect::<Vec<_>>(), port::Tally::default(), 0);
+        let (indices, mut stats, mut done) =
+            ((0..n as u8).collect::<Vec<_>>(), port::BurstStats::default(), 0);
         while done < n {
-            done += tx.tx(&burst, &picks[done..], &mut tally).unwrap();
+            done += tx.tx(&burst, &indices[done..], &mut stats).unwrap();
             std::thread::yield_now();
         }
-        assert_eq!((tally.packets, tally.lost), (n as u64, 0));
+        assert_eq!((stats.packets, stats.lost), (n as u64, 0));
         at += n;
     }
     left.fetch_sub(1, Ordering::SeqCst);

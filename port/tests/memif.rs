@@ -80,8 +80,8 @@ impl Joined {
 
     fn pass(&mut self, way: usize, pair: u16, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let (tx, rx) = self.way(way, pair);
-        let (done, tally) = send(tx, &burst_of(frames)).unwrap();
-        assert_eq!((done, tally.packets, tally.lost), (frames.len(), frames.len() as u64, 0));
+        let (done, stats) = send(tx, &burst_of(frames)).unwrap();
+        assert_eq!((done, stats.packets, stats.lost), (frames.len(), frames.len() as u64, 0));
         drain(rx)
     }
 }
@@ -89,13 +89,13 @@ impl Joined {
 fn drain(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
     let mut all = vec![];
     loop {
-        let (burst, tally) = receive(rx).unwrap();
-        assert_eq!((tally.packets, tally.lost), (burst.len() as u64, 0));
+        let (burst, stats) = receive(rx).unwrap();
+        assert_eq!((stats.packets, stats.lost), (burst.len() as u64, 0));
         if burst.is_empty() {
             return all;
         }
         all.extend((0..burst.len()).map(|i| hand::read(&burst, i)));
-        rx.complete(burst.tokens());
+        rx.complete(burst.buf_ids());
     }
 }
 
@@ -150,8 +150,8 @@ fn a_long_frame_spans_buffers_and_one_that_no_ring_holds_is_counted() {
     }
     let mut joined = Joined::alike(&dir.path().join("s"), Options { buffer_size: 128, ..options() });
     let (tx, rx) = joined.way(0, 0);
-    let (done, tally) = send(tx, &burst_of(&[frame(9000, 0), frame(60, 1)])).unwrap();
-    assert_eq!((done, tally.packets, tally.drops[DropReason::BufferTooSmall as usize]), (2, 1, 1));
+    let (done, stats) = send(tx, &burst_of(&[frame(9000, 0), frame(60, 1)])).unwrap();
+    assert_eq!((done, stats.packets, stats.drops[DropReason::BufferTooSmall as usize]), (2, 1, 1));
     assert_eq!(drain(rx), [frame(60, 1)]);
 }
 
@@ -174,8 +174,8 @@ fn walk(steps: &[Step], forked: bool) {
                 (0..many).map(|k| frame(14 + (n * 131 + k * 17) % 3000 % 1900, n + k)).collect();
             let (tx, rx) = joined.way(way, 0);
             if !frames.is_empty() {
-                let (done, tally) = send(tx, &burst_of(&frames)).unwrap();
-                assert_eq!((tally.packets, tally.lost), (done as u64, 0));
+                let (done, stats) = send(tx, &burst_of(&frames)).unwrap();
+                assert_eq!((stats.packets, stats.lost), (done as u64, 0));
                 expected[way].extend_from_slice(&frames[..done]);
             }
             if look {
@@ -213,7 +213,7 @@ fn each_side_is_woken_while_it_sleeps_and_left_in_peace_otherwise() {
     let mut joined = Joined::alike(&dir.path().join("s"), options());
     for way in 0..2 {
         let (tx, rx) = joined.way(way, 0);
-        rx.disarm();
+        rx.disable_notification();
         let mut publish = |n: usize| {
             for _ in 0..n {
                 send(tx, &burst_of(&[frame(64, 0)])).unwrap();
@@ -223,12 +223,12 @@ fn each_side_is_woken_while_it_sleeps_and_left_in_peace_otherwise() {
         };
         publish(5);
         assert_eq!(told(rx), 0, "a side that polls is left in peace");
-        assert!(rx.arm().unwrap(), "frames are there");
+        assert!(rx.enable_notification().unwrap(), "frames are there");
         drain(rx);
-        assert!(!rx.arm().unwrap());
+        assert!(!rx.enable_notification().unwrap());
         publish(3);
         assert_eq!(told(rx), 3);
-        rx.disarm();
+        rx.disable_notification();
         publish(3);
         assert_eq!(told(rx), 0, "awake again");
     }
@@ -255,8 +255,8 @@ fn several_workers_send_to_one_ring_and_the_peer_sees_whole_frames_in_order() {
                         let frames: Vec<_> = (at..at + 20).map(|number| numbered(who, number)).collect();
                         let (burst, mut done) = (burst_of(&frames), 0);
                         while done < 20 {
-                            let picks: Vec<u8> = (done as u8..20).collect();
-                            done += tx.tx(&burst, &picks, &mut port::Tally::default()).unwrap();
+                            let indices: Vec<u8> = (done as u8..20).collect();
+                            done += tx.tx(&burst, &indices, &mut port::BurstStats::default()).unwrap();
                             std::thread::yield_now();
                         }
                     }
@@ -387,7 +387,7 @@ fn retained_packets_outlive_their_burst_and_a_client_lends_its_other_buffers() {
                     kept.push_back((packet, frames[taken].clone()));
                     taken += 1;
                 }
-                rx.complete(burst.tokens());
+                rx.complete(burst.buf_ids());
             }
         }
         // Not in the order in which they came.

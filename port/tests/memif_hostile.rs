@@ -178,7 +178,7 @@ fn the_conversation_is_the_one_that_other_clients_have() {
     let rx = bench.engine.rx.get_mut(&0).unwrap();
     let (burst, _) = receive(rx.as_mut()).unwrap();
     assert_eq!(hand::read(&burst, 0), frame(100, 3));
-    rx.complete(burst.tokens());
+    rx.complete(burst.buf_ids());
     assert_eq!(bench.tail(0), 1);
     bench.describe(BACK, 0, 0, 0, 2048, BUFFERS as u32 + 4096);
     bench.head(BACK, 1);
@@ -330,8 +330,8 @@ fn received(do_it: impl FnOnce(&Bench)) -> Result<Vec<usize>, PortFault> {
     let mut bench = Bench::new(dir.path());
     bench.run();
     do_it(&bench);
-    let (burst, tally) = receive(bench.engine.rx.get_mut(&0).unwrap().as_mut())?;
-    assert_eq!(tally.packets, burst.len() as u64 + tally.lost);
+    let (burst, stats) = receive(bench.engine.rx.get_mut(&0).unwrap().as_mut())?;
+    assert_eq!(stats.packets, burst.len() as u64 + stats.lost);
     Ok((0..burst.len()).map(|i| burst.frame_len(i)).collect())
 }
 
@@ -444,8 +444,8 @@ fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
     (0..128).for_each(|slot| bench.describe(BACK, slot, 0, 0, 0, BUFFERS as u32));
     bench.head(BACK, 128);
     let tx = bench.engine.tx.get_mut(&0).unwrap();
-    let (done, tally) = send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap();
-    assert_eq!((done, tally.drops[DropReason::BufferTooSmall as usize]), (1, 1));
+    let (done, stats) = send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap();
+    assert_eq!((done, stats.drops[DropReason::BufferTooSmall as usize]), (1, 1));
 }
 
 #[test]
@@ -458,10 +458,10 @@ fn looking_for_room_in_small_buffers_is_charged_and_a_ring_without_buffers_has_n
         bench.head(BACK, 128);
         let tx = bench.engine.tx.get_mut(&0).unwrap();
         assert!(tx.room(0) > 0);
-        let (done, tally) =
+        let (done, stats) =
             send(tx.as_mut(), &burst_of(&[frame(65, 0), frame(60, 0), frame(65, 0)])).unwrap();
-        assert_eq!((done, tally.packets, tally.lost), (3, 1, 2));
-        assert_eq!(tally.work, (63 + 59 + 63) * PIECE, "forked: {forked}");
+        assert_eq!((done, stats.packets, stats.lost), (3, 1, 2));
+        assert_eq!(stats.work, (63 + 59 + 63) * PIECE, "forked: {forked}");
     }
 }
 
@@ -477,7 +477,7 @@ fn a_file_cut_short_costs_its_own_port() {
         bench.head(BACK, 128);
         let rx = bench.engine.rx.get_mut(&0).unwrap();
         let (burst, _) = receive(rx.as_mut()).unwrap();
-        rx.complete(burst.tokens());
+        rx.complete(burst.buf_ids());
         ftruncate(&bench.memory, cut).unwrap();
         let tx = bench.engine.tx.get_mut(&0).unwrap();
         let fault = send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap_err();

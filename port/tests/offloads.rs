@@ -5,7 +5,7 @@ mod hand;
 
 use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
 use port::vhost::Features;
-use port::{Capabilities, DropReason, Offload, Segmentation, Tally};
+use port::{BurstStats, Capabilities, DropReason, Offload, Segmentation};
 
 const LEAVES: u64 = Features::VERSION_1 | Features::CSUM | Features::HOST_TSO4;
 const TAKES: u64 = Features::VERSION_1 | Features::GUEST_CSUM | Features::GUEST_TSO4;
@@ -47,8 +47,8 @@ fn what_a_guest_leaves_to_be_done_comes_with_its_packet_however_it_lies() {
             let bytes = [header.clone(), frame(LEN, n)].concat();
             offer(&mut guest, &layout, n as u64 * 8192, &bytes);
         }
-        let (burst, tally) = receive(guest.rx().as_mut()).unwrap();
-        assert_eq!((burst.len(), tally.packets, tally.lost), (4, 4, 0));
+        let (burst, stats) = receive(guest.rx().as_mut()).unwrap();
+        assert_eq!((burst.len(), stats.packets, stats.lost), (4, 4, 0));
         let offloads: Vec<_> = (0..4).map(|i| burst.offload(i)).collect();
         assert_eq!(offloads, [Offload::NONE, cut(), Offload::with_checksum(20, 8), Offload::NONE]);
         assert_eq!(hand::read(&burst, 1), frame(LEN, 1), "the packet is as it was");
@@ -74,16 +74,16 @@ fn bad_words_cost_their_packet_alone_and_its_buffer_comes_back() {
             offer(&mut guest, &layout, n as u64 * 16384 + 8192, &good);
         }
         let (mut rx, n) = (guest.rx(), bad.len());
-        let (mut burst, mut tally) = (port::Burst::new(), Tally::default());
+        let (mut burst, mut stats) = (port::Burst::new(), BurstStats::default());
         burst.begin(0);
-        rx.rx(&mut burst, &mut tally).unwrap();
+        rx.rx(&mut burst, &mut stats).unwrap();
         burst.load_heads::<mem::copy::Portable>();
-        assert_eq!((burst.len(), tally.packets), (n, 2 * n as u64));
-        assert_eq!(tally.drops[DropReason::BadOffload as usize], n as u64);
+        assert_eq!((burst.len(), stats.packets), (n, 2 * n as u64));
+        assert_eq!(stats.drops[DropReason::BadOffload as usize], n as u64);
         for i in 0..n {
             assert_eq!((burst.offload(i), burst.head(i)), (cut(), &frame(LEN, i + 50)[..128]));
         }
-        rx.complete(burst.tokens());
+        rx.complete(burst.buf_ids());
         assert_eq!(guest.used(), (0..2 * n).map(|k| (k, 0)).collect::<Vec<_>>());
     }
 }
@@ -98,8 +98,8 @@ fn told(features: u64, buffers: &[(u64, u32)], forked: bool, offload: Offload) -
     burst.set_offload(0, offload);
     let mut tx = guest.tx();
     let mut other = forked.then(|| tx.fork());
-    let (done, tally) = send(other.as_mut().unwrap_or(&mut tx).as_mut(), &burst).unwrap();
-    assert_eq!((done, tally.packets), (1, 1));
+    let (done, stats) = send(other.as_mut().unwrap_or(&mut tx).as_mut(), &burst).unwrap();
+    assert_eq!((done, stats.packets), (1, 1));
     guest.dump()[..12].to_vec()
 }
 

@@ -8,7 +8,7 @@ mod joined;
 use hand::frame;
 use joined::{Joined, KINDS, drain, options};
 use mem::copy::Portable;
-use port::{DropReason, Offload, RxQueue, Slots, Tally, TxQueue, vhost_user};
+use port::{BurstStats, DropReason, Offload, RxQueue, Slots, TxQueue, vhost_user};
 
 /// Short ones, ones that need several buffers, and one that no ring of [`options`] holds.
 const LENGTHS: [u32; 6] = [60, 1514, 9000, 2_000_000, 64, 2048];
@@ -27,12 +27,12 @@ fn write(slots: &mut Slots, from: usize) -> Vec<Vec<u8>> {
 }
 
 /// Reserves, writes and commits. Returns what was sent.
-fn send(tx: &mut dyn TxQueue, lengths: &[u32], from: usize) -> (Vec<Vec<u8>>, Tally) {
-    let (mut slots, mut tally) = (Slots::new(), Tally::default());
-    assert_eq!(tx.reserve(lengths, &mut slots, &mut tally), Ok(lengths.len()));
+fn send(tx: &mut dyn TxQueue, lengths: &[u32], from: usize) -> (Vec<Vec<u8>>, BurstStats) {
+    let (mut slots, mut stats) = (Slots::new(), BurstStats::default());
+    assert_eq!(tx.reserve(lengths, &mut slots, &mut stats), Ok(lengths.len()));
     let frames = write(&mut slots, from);
-    assert_eq!((tx.commit(&mut slots, &mut tally), slots.len()), (Ok(()), 0));
-    (frames, tally)
+    assert_eq!((tx.commit(&mut slots, &mut stats), slots.len()), (Ok(()), 0));
+    (frames, stats)
 }
 
 /// The sender and the receiver: from the virtio-user port, or to it.
@@ -48,9 +48,9 @@ fn frames_that_are_written_in_place_arrive_whole_and_in_order() {
         for lap in 0..60 {
             for way in [0, 1] {
                 let (tx, rx) = each_way(&mut joined, way);
-                let (frames, tally) = send(tx, &LENGTHS, lap);
-                let lost = tally.drops[DropReason::BufferTooSmall as usize];
-                assert_eq!((frames.len(), tally.packets, lost), (5, 5, 1), "{kind:?}, lap {lap}");
+                let (frames, stats) = send(tx, &LENGTHS, lap);
+                let lost = stats.drops[DropReason::BufferTooSmall as usize];
+                assert_eq!((frames.len(), stats.packets, lost), (5, 5, 1), "{kind:?}, lap {lap}");
                 assert!(drain(rx) == frames, "{kind:?}, way {way}, lap {lap}");
                 tx.reap().unwrap();
                 assert!(
@@ -71,17 +71,17 @@ fn the_order_is_that_of_the_reservations_whoever_commits_first() {
             let (tx, rx) = each_way(&mut joined, way);
             let mut handles = [tx.fork(), tx.fork(), tx.fork()];
             for lap in 0..30 {
-                let mut tally = Tally::default();
+                let mut stats = BurstStats::default();
                 let mut slots = [(); 3].map(|()| Slots::new());
                 let mut wanted = vec![];
                 for (k, (tx, slots)) in handles.iter_mut().zip(&mut slots).enumerate() {
-                    assert_eq!(tx.reserve(&[100, 9000, 60], slots, &mut tally), Ok(3));
+                    assert_eq!(tx.reserve(&[100, 9000, 60], slots, &mut stats), Ok(3));
                     wanted.extend(write(slots, 10 * k + lap));
                 }
                 for k in [(lap + 2) % 3, lap % 3, (lap + 1) % 3] {
-                    handles[k].commit(&mut slots[k], &mut tally).unwrap();
+                    handles[k].commit(&mut slots[k], &mut stats).unwrap();
                 }
-                assert_eq!((tally.packets, tally.bytes), (9, 3 * 9160));
+                assert_eq!((stats.packets, stats.bytes), (9, 3 * 9160));
                 assert!(drain(rx) == wanted, "{kind:?}, way {way}, lap {lap}");
             }
         }
@@ -95,17 +95,17 @@ fn a_full_ring_has_no_room() {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
         for way in [0, 1] {
             let (tx, rx) = each_way(&mut joined, way);
-            let (mut slots, mut tally, mut sent) = (Slots::new(), Tally::default(), 0);
+            let (mut slots, mut stats, mut sent) = (Slots::new(), BurstStats::default(), 0);
             while tx.room(60) > 0 {
-                let done = tx.reserve(&[60; 10], &mut slots, &mut tally).unwrap();
+                let done = tx.reserve(&[60; 10], &mut slots, &mut stats).unwrap();
                 assert!(done > 0, "{kind:?}, way {way}");
                 write(&mut slots, sent);
-                tx.commit(&mut slots, &mut tally).unwrap();
+                tx.commit(&mut slots, &mut stats).unwrap();
                 sent += done;
             }
             for len in [60, 0] {
                 assert_eq!(
-                    (tx.reserve(&[len], &mut slots, &mut tally), slots.len()),
+                    (tx.reserve(&[len], &mut slots, &mut stats), slots.len()),
                     (Ok(0), 0),
                     "{kind:?}, {len}"
                 );

@@ -57,9 +57,9 @@ fn stream(server: &mut Bench, path: &Path, how_far: usize) {
         Some(Err(fault)) => server.port.fault(server.now, fault, &mut server.engine),
         Some(Ok((burst, _))) => {
             let queue = server.engine.rx.get_mut(&0).unwrap();
-            queue.complete(burst.tokens());
+            queue.complete(burst.buf_ids());
             // The end comes behind the frames.
-            let _ = hand::receive(queue.as_mut()).map(|(burst, _)| queue.complete(burst.tokens()));
+            let _ = hand::receive(queue.as_mut()).map(|(burst, _)| queue.complete(burst.buf_ids()));
         }
         None => {}
     }

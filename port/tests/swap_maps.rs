@@ -4,7 +4,7 @@
 mod hand;
 
 use hand::{Guest, KINDS, WRITE, burst_of, frame, receive, send};
-use mem::{Map, MapCell, Region, RegionSpec};
+use mem::{GuestMemory, MemTable, Region, RegionSpec};
 use port::vhost::Features;
 use port::{Burst, PortFault, QueueState, RxQueue, TxQueue};
 use ring::RingFault;
@@ -43,7 +43,7 @@ fn queues_go_on_under_a_changed_map() {
             from.offer(&[(0, 72)], 0);
             let (burst, _) = receive(rx.as_mut()).unwrap();
             assert_eq!(send(tx.as_mut(), &burst).unwrap().0, 1);
-            rx.complete(burst.tokens());
+            rx.complete(burst.buf_ids());
             assert_eq!((from.used().len(), to.used().len()), (n + 1, 2 * n + 2));
             if n % 2 == 0 {
                 add(&from);
@@ -111,8 +111,8 @@ fn what_one_worker_could_not_take_over_no_other_one_writes_to() {
             let mut other = tx.fork();
             assert_eq!(send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap().0, 1);
             if features == Features::VERSION_1 {
-                let (_, tally) = send(tx.as_mut(), &burst_of(&[frame(60, 1)])).unwrap();
-                assert_eq!(tally.lost, 1, "the buffer is too small, and stays for a smaller frame");
+                let (_, stats) = send(tx.as_mut(), &burst_of(&[frame(60, 1)])).unwrap();
+                assert_eq!(stats.lost, 1, "the buffer is too small, and stays for a smaller frame");
             }
             remove(&guest, NEW);
             assert_eq!(tx.refresh().unwrap_err(), outside);
@@ -132,8 +132,8 @@ fn on_file(guest: &mut Guest) -> OwnedFd {
     ftruncate(&file, REGION).unwrap();
     let mut regions = guest.mock.map.regions().to_vec();
     regions[1] = part(&file, 0, REGION);
-    guest.mock.map = Arc::new(Map::new(regions.clone()).unwrap());
-    guest.memory = Arc::new(MapCell::new(Map::new(regions).unwrap()));
+    guest.mock.map = Arc::new(GuestMemory::new(regions.clone()).unwrap());
+    guest.memory = Arc::new(MemTable::new(GuestMemory::new(regions).unwrap()));
     file
 }
 
@@ -185,7 +185,7 @@ fn removed_rings_are_a_named_fault() {
     for packed in KINDS {
         let guest = Guest::new(packed, MERGEABLE);
         let (mut rx, mut tx) = (guest.rx(), guest.tx());
-        guest.memory.replace(Map::new(vec![]).unwrap());
+        guest.memory.replace(GuestMemory::new(vec![]).unwrap());
         assert_eq!(rx.refresh().unwrap_err(), PortFault::Ring(RingFault::Area("descriptor")));
         assert_eq!(tx.refresh().unwrap_err(), PortFault::Ring(RingFault::Area("descriptor")));
     }
@@ -211,7 +211,7 @@ fn touch(guest: &mut Guest, to: &mut Guest, forks: usize) -> Holders {
     for tx in &mut tx {
         send(tx.as_mut(), &burst).unwrap();
     }
-    rx.complete(burst.tokens());
+    rx.complete(burst.buf_ids());
     Holders { rx, tx, burst }
 }
 

@@ -86,9 +86,9 @@ fn a_long_frame_spans_buffers_and_is_counted_where_they_may_not_be_merged() {
         drop(joined);
         let single = virtio_user::Options { mergeable: false, ..options(kind) };
         let mut joined = Joined::new(&dir.path().join("s"), single, vhost_user::Options::default());
-        let (done, tally) = send(joined.back.tx(0), &burst_of(&[frame(2049, 0)])).unwrap();
-        let lost = tally.drops[DropReason::BufferTooSmall as usize];
-        assert_eq!((done, tally.packets, lost), (1, 0, 1), "one buffer of ours holds 2048 bytes");
+        let (done, stats) = send(joined.back.tx(0), &burst_of(&[frame(2049, 0)])).unwrap();
+        let lost = stats.drops[DropReason::BufferTooSmall as usize];
+        assert_eq!((done, stats.packets, lost), (1, 0, 1), "one buffer of ours holds 2048 bytes");
     }
     let large = virtio_user::Options { mtu: Some(9000), ..options(RingKind::Packed) };
     let mut joined = Joined::new(&dir.path().join("s"), large, vhost_user::Options::default());
@@ -115,8 +115,8 @@ fn walk(kind: RingKind, steps: &[Step]) {
                 continue;
             }
             let tx = if way == 0 { joined.front.tx(0) } else { joined.back.tx(0) };
-            let (done, tally) = send(tx, &burst_of(&frames)).unwrap();
-            assert_eq!((tally.packets, tally.lost), (done as u64, 0));
+            let (done, stats) = send(tx, &burst_of(&frames)).unwrap();
+            assert_eq!((stats.packets, stats.lost), (done as u64, 0));
             expected[way].extend_from_slice(&frames[..done]);
         }
         if look {
@@ -178,22 +178,29 @@ fn each_side_is_woken_while_it_sleeps_and_with_event_idx_once() {
     let dir = tempfile::tempdir().unwrap();
     for (kind, event_idx) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let mut joined = joined(&dir.path().join("s"), kind, event_idx);
-        joined.front.rx(0).disarm();
-        joined.back.rx(0).disarm();
+        joined.front.rx(0).disable_notification();
+        joined.back.rx(0).disable_notification();
         // The first entry of all stands at the place that a split ring starts with.
         let first = u64::from(event_idx && !kind.is_packed());
         assert_eq!(publish_both_ways(&mut joined, 1), [first; 2], "{kind:?}");
         assert_eq!(publish_both_ways(&mut joined, 20), [0; 2], "{kind:?}: polling sides are left in peace");
-        assert!(joined.front.rx(0).arm().unwrap() && joined.back.rx(0).arm().unwrap(), "frames are there");
+        assert!(
+            joined.front.rx(0).enable_notification().unwrap()
+                && joined.back.rx(0).enable_notification().unwrap(),
+            "frames are there"
+        );
         for _ in 0..30 {
             drain(joined.front.rx(0));
             drain(joined.back.rx(0));
-            assert!(!joined.front.rx(0).arm().unwrap() && !joined.back.rx(0).arm().unwrap());
+            assert!(
+                !joined.front.rx(0).enable_notification().unwrap()
+                    && !joined.back.rx(0).enable_notification().unwrap()
+            );
             // Until it has woken up and said so, a flag asks for every one of them, a place for the first.
             let expected = if event_idx { 1 } else { 20 };
             assert_eq!(publish_both_ways(&mut joined, 20), [expected; 2], "{kind:?}, event_idx {event_idx}");
-            joined.front.rx(0).disarm();
-            joined.back.rx(0).disarm();
+            joined.front.rx(0).disable_notification();
+            joined.back.rx(0).disable_notification();
             assert_eq!(publish_both_ways(&mut joined, 20), [0; 2], "{kind:?}: awake again");
         }
     }
@@ -207,8 +214,8 @@ fn a_place_that_is_left_behind_wakes_nobody_needlessly_often() {
     for kind in KINDS {
         let mut joined = joined(&dir.path().join("s"), kind, true);
         // Whoever starts a ring may tell the other side of it.
-        joined.front.rx(0).disarm();
-        joined.back.rx(0).disarm();
+        joined.front.rx(0).disable_notification();
+        joined.back.rx(0).disable_notification();
         let (mut needless, bursts) = ([0; 2], 2_200);
         let frames: Vec<_> = (0..60).map(|k| frame(64, k)).collect();
         for _ in 0..bursts {
@@ -221,14 +228,17 @@ fn a_place_that_is_left_behind_wakes_nobody_needlessly_often() {
                 fence(Ordering::SeqCst);
                 tx.notify();
                 let (burst, _) = receive(rx.as_mut()).unwrap();
-                rx.complete(burst.tokens());
+                rx.complete(burst.buf_ids());
                 *count += told(rx.as_ref());
             }
         }
         let entries = 60 * bursts;
         let most = if kind.is_packed() { 0 } else { 1 + entries / 65_536 };
         assert!(needless.iter().all(|&n| n <= most), "{kind:?}: {needless:?} of at most {most}");
-        assert!(!joined.front.rx(0).arm().unwrap() && !joined.back.rx(0).arm().unwrap());
+        assert!(
+            !joined.front.rx(0).enable_notification().unwrap()
+                && !joined.back.rx(0).enable_notification().unwrap()
+        );
         assert_eq!(publish_both_ways(&mut joined, 3), [1; 2], "{kind:?}: asleep after all of that");
     }
 }
@@ -267,8 +277,8 @@ fn retained_packets_outlive_their_burst_and_their_buffers_come_back() {
                     kept.push_back((burst.retain::<Portable>(i, &mut retainer).unwrap(), frame.clone()));
                 }
                 assert!(is_own || lent(&kept) == 0);
-                assert_eq!(burst.tokens().len(), 8 - lent(&kept));
-                rx.complete(burst.tokens());
+                assert_eq!(burst.buf_ids().len(), 8 - lent(&kept));
+                rx.complete(burst.buf_ids());
             }
             while kept.len() > 300 {
                 let (packet, frame) = kept.pop_front().unwrap();
@@ -304,10 +314,10 @@ fn several_workers_send_to_one_back_end_and_none_waits_for_another() {
                         for n in 0..200 {
                             let frames: Vec<_> = (0..=n % 13).map(|k| own_frame(who, n * 13 + k)).collect();
                             let burst = burst_of(&frames);
-                            let (picks, mut done): (Vec<u8>, _) = ((0..burst.len() as u8).collect(), 0);
-                            let mut tally = port::Tally::default();
-                            while done < picks.len() {
-                                done += tx.tx(&burst, &picks[done..], &mut tally).unwrap();
+                            let (indices, mut done): (Vec<u8>, _) = ((0..burst.len() as u8).collect(), 0);
+                            let mut stats = port::BurstStats::default();
+                            while done < indices.len() {
+                                done += tx.tx(&burst, &indices[done..], &mut stats).unwrap();
                                 std::thread::yield_now();
                             }
                         }

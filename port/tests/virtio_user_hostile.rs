@@ -149,7 +149,7 @@ impl Stage {
         self.poke(at + 2, &index.to_ne_bytes());
     }
 
-    fn receive(&mut self) -> Result<(port::Burst, port::Tally), PortFault> {
+    fn receive(&mut self) -> Result<(port::Burst, port::BurstStats), PortFault> {
         receive(self.engine.rx.get_mut(&0).unwrap().as_mut())
     }
 }
@@ -237,9 +237,9 @@ fn frames_of_impossible_lengths_are_counted_and_their_buffers_go_back() {
     for (slot, len) in [0, 11, 12, 25].into_iter().enumerate() {
         stage.used(slot as u64, slot as u32, len, slot as u16 + 1);
     }
-    let (burst, tally) = stage.receive().unwrap();
-    assert_eq!((burst.len(), burst.tokens().len(), tally.packets), (0, 4, 4));
-    assert_eq!(tally.drops[DropReason::TooShort as usize], 4);
+    let (burst, stats) = stage.receive().unwrap();
+    assert_eq!((burst.len(), burst.buf_ids().len(), stats.packets), (0, 4, 4));
+    assert_eq!(stats.drops[DropReason::TooShort as usize], 4);
 }
 
 #[test]
@@ -253,18 +253,18 @@ fn a_frame_waits_for_all_of_its_buffers_and_never_spans_none_or_too_many() {
     let mut stage = Stage::running(RingKind::Split, true);
     stage.poke(num_buffers(0), &2u16.to_ne_bytes());
     stage.used(0, 0, 2060, 1);
-    let (burst, tally) = stage.receive().unwrap();
-    assert_eq!((burst.len(), burst.tokens().len(), tally.packets), (0, 0, 0), "half a frame is none");
+    let (burst, stats) = stage.receive().unwrap();
+    assert_eq!((burst.len(), burst.buf_ids().len(), stats.packets), (0, 0, 0), "half a frame is none");
     stage.used(1, 1, 100, 2);
-    let (burst, tally) = stage.receive().unwrap();
-    assert_eq!((burst.len(), burst.tokens().len(), tally.bytes), (1, 2, 2148));
+    let (burst, stats) = stage.receive().unwrap();
+    assert_eq!((burst.len(), burst.buf_ids().len(), stats.bytes), (1, 2, 2148));
     // 40 buffers of 2060 bytes are more than any frame has.
     let mut stage = Stage::running(RingKind::Split, true);
     stage.poke(num_buffers(0), &40u16.to_ne_bytes());
     (0..40).for_each(|slot| stage.used(slot, slot as u32, 2060, slot as u16 + 1));
-    let (burst, tally) = stage.receive().unwrap();
-    assert_eq!((burst.len(), burst.tokens().len()), (0, 40));
-    assert_eq!(tally.drops[DropReason::TooLong as usize], 1);
+    let (burst, stats) = stage.receive().unwrap();
+    assert_eq!((burst.len(), burst.buf_ids().len()), (0, 40));
+    assert_eq!(stats.drops[DropReason::TooLong as usize], 1);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn bad_words_in_a_header_cost_their_packet_alone() {
             stage.poke(num_buffers(n), &1u16.to_ne_bytes());
             stage.used(n, n as u32, 12 + 64, slot + 1);
         }
-        let (burst, tally) = stage.receive().unwrap();
+        let (burst, stats) = stage.receive().unwrap();
         // Cutting was not agreed on where buffers cannot be merged, and nothing where no offload was.
         let left = if !offloads {
             16
@@ -300,9 +300,9 @@ fn bad_words_in_a_header_cost_their_packet_alone() {
         } else {
             0
         };
-        assert_eq!((burst.len(), burst.tokens().len(), tally.packets), (left, 16, 16));
-        assert_eq!(tally.drops[DropReason::BadOffload as usize], 16 - left as u64);
-        let expected = Offload::judge(good.clone().try_into().unwrap(), 64).unwrap();
+        assert_eq!((burst.len(), burst.buf_ids().len(), stats.packets), (left, 16, 16));
+        assert_eq!(stats.drops[DropReason::BadOffload as usize], 16 - left as u64);
+        let expected = Offload::validate(good.clone().try_into().unwrap(), 64).unwrap();
         let expected = if offloads { expected } else { Offload::NONE };
         assert!((0..burst.len()).all(|i| burst.offload(i) == expected));
     }

@@ -48,8 +48,8 @@ fn burst(packets: &[Packet]) -> Burst {
 fn drain(rx: &mut dyn RxQueue) -> Vec<Packet> {
     let mut all = vec![];
     loop {
-        let (mut burst, tally) = receive(rx).unwrap();
-        assert_eq!((tally.packets, tally.lost), (burst.len() as u64, 0));
+        let (mut burst, stats) = receive(rx).unwrap();
+        assert_eq!((stats.packets, stats.lost), (burst.len() as u64, 0));
         if burst.is_empty() {
             return all;
         }
@@ -57,14 +57,14 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Packet> {
         // To be read, packets go to somebody who must not be told of work.
         (0..burst.len()).for_each(|i| burst.set_offload(i, Offload::NONE));
         all.extend(contents(&burst).into_iter().zip(offloads));
-        rx.complete(burst.tokens());
+        rx.complete(burst.buf_ids());
     }
 }
 
 /// Sends each packet as a burst of its own or all of them as one, and receives them.
 fn pass(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue, packets: &[Packet]) -> Vec<Packet> {
-    let (done, tally) = send(tx, &burst(packets)).unwrap();
-    assert_eq!((done, tally.packets, tally.lost), (packets.len(), packets.len() as u64, 0));
+    let (done, stats) = send(tx, &burst(packets)).unwrap();
+    assert_eq!((done, stats.packets, stats.lost), (packets.len(), packets.len() as u64, 0));
     drain(rx)
 }
 

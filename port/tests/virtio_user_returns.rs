@@ -108,14 +108,14 @@ fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
         let mut front = Front::new(mode, dir.path());
         let (mut pauses, mut back) = (vec![], front.back());
         for n in 1..=7 {
-            let pause = front.visit(back, Duration::ZERO);
+            let backoff = front.visit(back, Duration::ZERO);
             back = front.back();
-            front.now += pause.saturating_sub(MOMENT);
+            front.now += backoff.saturating_sub(MOMENT);
             front.run(Some(&mut back));
             let status = front.port.status();
             assert_eq!((status.connects, status.memory), (n, (0, 0)), "{mode:?}: it is not let in yet");
             front.now += MOMENT;
-            pauses.push(pause.as_millis());
+            pauses.push(backoff.as_millis());
         }
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000], "{mode:?}");
     }
@@ -126,11 +126,11 @@ fn whoever_came_too_early_is_served_when_the_pause_is_over() {
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
-        let pause = front.visit(front.back(), Duration::ZERO);
+        let backoff = front.visit(front.back(), Duration::ZERO);
         let mut early = front.back();
         front.run(Some(&mut early));
         assert!(!front.runs(), "{mode:?}");
-        front.now += pause;
+        front.now += backoff;
         front.run(Some(&mut early));
         assert!(front.runs(), "{mode:?}: {:?}", front.port.status());
         assert_eq!(front.port.status().connects, 2);
@@ -152,9 +152,9 @@ fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
             100 * long,
         ];
         let pauses = times.map(|time| {
-            let pause = front.visit(front.back(), time);
-            front.now += pause;
-            pause.as_millis()
+            let backoff = front.visit(front.back(), time);
+            front.now += backoff;
+            backoff.as_millis()
         });
         assert_eq!(pauses, [100, 200, 400, 100, 200, 100], "{mode:?}");
     }
@@ -167,7 +167,7 @@ fn a_port_whose_queues_no_worker_takes_names_the_worker_and_tries_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
         front.engine.failure = Some(hung.clone());
-        for pause in [100, 200] {
+        for backoff in [100, 200] {
             let mut back = front.back();
             front.run(Some(&mut back));
             let status = front.port.status();
@@ -175,8 +175,8 @@ fn a_port_whose_queues_no_worker_takes_names_the_worker_and_tries_again() {
             assert_eq!((status.queues.len(), status.memory), (0, (0, 0)), "{mode:?}");
             assert_eq!(back.port.status().state, PortState::Waiting, "{mode:?}: its connection was ended");
             assert!(back.engine.rx.is_empty() && !front.runs());
-            assert_eq!(front.port.deadline(), Some(front.now + Duration::from_millis(pause)));
-            front.now += Duration::from_millis(pause);
+            assert_eq!(front.port.deadline(), Some(front.now + Duration::from_millis(backoff)));
+            front.now += Duration::from_millis(backoff);
         }
         front.engine.failure = None;
         let mut back = front.back();

@@ -7,20 +7,20 @@
 use crate::RingFault;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
-use mem::{Map, Seg, Translator};
+use mem::{GuestMemory, Translator, VolatileSlice};
 use std::sync::Arc;
 
 /// Foreign bytes with checked bounds.
 #[derive(Debug)]
 pub(crate) struct Area {
-    seg: Seg,
-    _map: Arc<Map>,
+    seg: VolatileSlice,
+    _map: Arc<GuestMemory>,
 }
 
 impl Area {
     /// `len` bytes at `user`, aligned to `align`.
     pub(crate) fn new(
-        map: &Arc<Map>,
+        map: &Arc<GuestMemory>,
         name: &'static str,
         user: u64,
         len: usize,
@@ -31,7 +31,7 @@ impl Area {
 
     /// `len` bytes at the guest-physical address `guest`, aligned to `align`.
     pub(crate) fn of_guest(
-        map: &Arc<Map>,
+        map: &Arc<GuestMemory>,
         name: &'static str,
         guest: u64,
         len: usize,
@@ -41,7 +41,12 @@ impl Area {
         Self::over(map, name, seg, align)
     }
 
-    fn over(map: &Arc<Map>, name: &'static str, seg: Option<Seg>, align: usize) -> Result<Self, RingFault> {
+    fn over(
+        map: &Arc<GuestMemory>,
+        name: &'static str,
+        seg: Option<VolatileSlice>,
+        align: usize,
+    ) -> Result<Self, RingFault> {
         let seg = seg.ok_or(RingFault::Area(name))?;
         if !seg.addr().is_multiple_of(align) {
             return Err(RingFault::Area(name));
@@ -108,7 +113,7 @@ impl Area {
 /// An [`Area`] for loads, as a value.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
-    seg: Seg,
+    seg: VolatileSlice,
     _area: PhantomData<&'a Area>,
 }
 

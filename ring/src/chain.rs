@@ -4,7 +4,7 @@
 //! where direction, bounds and translation of a whole chain are judged.
 
 use crate::RingFault;
-use mem::{Seg, Translator};
+use mem::{Translator, VolatileSlice};
 
 /// The chain goes on in the descriptor that `next` names (split) or that follows (packed).
 pub(crate) const NEXT: u16 = 1;
@@ -54,8 +54,8 @@ impl Descriptor {
 
     /// What returns this plain buffer, whose `link` says its number.
     #[inline(always)]
-    pub fn token(self) -> Token {
-        Token::plain(self.link)
+    pub fn buf_id(self) -> BufId {
+        BufId::plain(self.link)
     }
 
     /// Whether the chain is this one plain buffer.
@@ -67,14 +67,14 @@ impl Descriptor {
 
 /// What returns a buffer to its owner: its number and the ring entries it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Token {
+pub struct BufId {
     /// Head index (split) or buffer ID (packed).
     pub id: u16,
     /// Ring entries to skip: the chain's length on packed rings, 1 on split ones.
     pub slots: u16,
 }
 
-impl Token {
+impl BufId {
     /// What returns a plain buffer of this number.
     #[inline(always)]
     pub fn plain(id: u16) -> Self {
@@ -126,7 +126,7 @@ pub fn resolve(
     chain: &[Descriptor],
     direction: Direction,
     translator: &mut Translator,
-    out: &mut Vec<Seg>,
+    out: &mut Vec<VolatileSlice>,
 ) -> Result<(), RingFault> {
     let mut pieces = 0;
     for d in chain {
@@ -139,7 +139,7 @@ pub fn resolve(
         } else {
             let before = out.len();
             // A buffer over regions of a few bytes each ends here before it is walked to its end.
-            let within = |seg: Seg| {
+            let within = |seg: VolatileSlice| {
                 out.push(seg);
                 out.len() - before <= MAX_PIECES
             };

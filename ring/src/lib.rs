@@ -20,7 +20,7 @@ pub mod mpmc;
 mod offsets;
 pub mod spsc;
 
-pub use chain::{Descriptor, Direction, MAX_CHAIN, MAX_PIECES, Token, resolve};
+pub use chain::{BufId, Descriptor, Direction, MAX_CHAIN, MAX_PIECES, resolve};
 pub use fault::RingFault;
 pub use layout::Layout;
 

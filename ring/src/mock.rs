@@ -6,7 +6,7 @@
 
 use crate::Layout;
 use core::sync::atomic::Ordering::Relaxed;
-use mem::{Map, Region, Seg};
+use mem::{GuestMemory, Region, VolatileSlice};
 use std::sync::Arc;
 
 /// Guest address of the ring areas.
@@ -38,7 +38,7 @@ pub struct Shape {
 #[derive(Debug)]
 pub struct Mock {
     /// The guest's memory.
-    pub map: Arc<Map>,
+    pub map: Arc<GuestMemory>,
     /// Where the ring lies in it.
     pub layout: Layout,
 }
@@ -49,7 +49,7 @@ impl Mock {
         let bytes = Layout::bytes(shape.size).next_multiple_of(4096);
         let region = |at: u64, len: u64| Arc::new(Region::heap(at, at + USER, len));
         let regions = vec![region(RINGS, bytes), region(BUFFERS, REGION), region(BUFFERS + REGION, REGION)];
-        let map = Arc::new(Map::new(regions).expect("these regions do not overlap"));
+        let map = Arc::new(GuestMemory::new(regions).expect("these regions do not overlap"));
         let layout = Layout {
             base: if shape.packed { 0x8000_8000 } else { 0 },
             event_idx: shape.event_idx,
@@ -60,7 +60,7 @@ impl Mock {
         Self { map, layout }
     }
 
-    fn at(&self, user: u64, len: u32) -> Seg {
+    fn at(&self, user: u64, len: u32) -> VolatileSlice {
         self.map.by_user(user, len).expect("a test names its own memory")
     }
 

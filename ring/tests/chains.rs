@@ -17,7 +17,7 @@ fn shape(packed: bool, size: u16, bits: u8) -> Shape {
 
 /// With `EVENT_IDX` a sleeper is told once; a split ring has one needless notification in each 65536 entries, the first
 /// among them. A side that is awake leaves the place of its last sleep behind, and does not pay for it.
-fn judge(shape: Shape, counts: [Counts; 2]) {
+fn validate(shape: Shape, counts: [Counts; 2]) {
     for Counts { sleeps, notifications, entries } in counts {
         let needless = if shape.packed { 0 } else { 1 + entries / 65_536 };
         if shape.event_idx {
@@ -29,7 +29,7 @@ fn judge(shape: Shape, counts: [Counts; 2]) {
 fn run<D: DeviceRing, V: DriverRing>(shape: Shape, steps: &[Step]) {
     let mut pair = Pair::<D, V>::new(shape);
     pair.run(steps);
-    judge(shape, pair.finish());
+    validate(shape, pair.finish());
 }
 
 proptest! {
@@ -88,7 +88,7 @@ fn wraps<D: DeviceRing, V: DriverRing>(shape: Shape) {
         let form = [Form::Plain, Form::Chain, Form::Indirect][n % 3];
         pair.run(&lap(form, n < laps / 2));
     }
-    judge(shape, pair.finish());
+    validate(shape, pair.finish());
 }
 
 #[test]

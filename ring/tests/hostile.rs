@@ -2,7 +2,7 @@
 //! loop or reach beyond the shared memory.
 
 use mem::Translator;
-use ring::device::{DeviceRing, Packed, Split, Sweep};
+use ring::device::{AvailBatch, DeviceRing, Packed, Split};
 use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
 use ring::{Direction, MAX_CHAIN, MAX_PIECES, RingFault, resolve};
 
@@ -17,20 +17,20 @@ fn shape(packed: bool, indirect: bool) -> Shape {
     Shape { packed, size: SIZE, in_order: false, event_idx: false, indirect }
 }
 
-/// Everything that a receive path does with a ring: sweep, then resolve each chain.
+/// Everything that a receive path does with a ring: batch, then resolve each chain.
 fn take<R: DeviceRing>(mock: &Mock, direction: Direction) -> Result<Vec<usize>, RingFault> {
     let mut translator = Translator::new(mock.map.clone());
     let mut ring = R::new(&mock.layout, &mock.map)?;
-    let (mut sweep, mut segs, mut lens) = (Sweep::default(), vec![], vec![]);
+    let (mut batch, mut segs, mut lens) = (AvailBatch::default(), vec![], vec![]);
     loop {
-        ring.sweep(64, &mut sweep, &mut translator)?;
-        if sweep.len == 0 {
+        ring.pop_avail(64, &mut batch, &mut translator)?;
+        if batch.len == 0 {
             return Ok(lens);
         }
-        let plain = sweep.len - usize::from(sweep.has_chain());
-        for k in 0..sweep.len {
+        let plain = batch.len - usize::from(batch.has_chain());
+        for k in 0..batch.len {
             segs.clear();
-            let chain = if k < plain { &sweep.heads[k..=k] } else { &sweep.chain[..] };
+            let chain = if k < plain { &batch.heads[k..=k] } else { &batch.chain[..] };
             resolve(chain, direction, &mut translator, &mut segs)?;
             lens.push(segs.iter().map(|s| s.len()).sum());
         }
@@ -155,16 +155,16 @@ fn a_packed_ring_cannot_be_lapped() {
     let mock = Mock::new(Shape { size: 2, ..shape(true, false) });
     let mut translator = Translator::new(mock.map.clone());
     let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
-    let mut sweep = Sweep::default();
+    let mut batch = AvailBatch::default();
     for at in 0..2 {
         mock.packed_descriptor(mock.layout.descriptors, at, BUFFERS, 64, at, AVAIL);
     }
-    ring.sweep(64, &mut sweep, &mut translator).unwrap();
-    assert_eq!(sweep.len, 2);
+    ring.pop_avail(64, &mut batch, &mut translator).unwrap();
+    assert_eq!(batch.len, 2);
     for at in 0..2 {
         mock.packed_descriptor(mock.layout.descriptors, at, BUFFERS, 64, at, 1 << 15);
     }
-    assert_eq!(ring.sweep(64, &mut sweep, &mut translator), Err(RingFault::Lapped));
+    assert_eq!(ring.pop_avail(64, &mut batch, &mut translator), Err(RingFault::Lapped));
 }
 
 /// A driver that guesses what will be used offers entries again before it can know that they are free.
@@ -174,27 +174,28 @@ fn a_packed_ring_cannot_be_lapped_before_its_entries_are_published() {
         let mock = Mock::new(Shape { size, ..shape(true, false) });
         let mut translator = Translator::new(mock.map.clone());
         let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
-        let mut sweep = Sweep::default();
+        let mut batch = AvailBatch::default();
         let offer = |from: u16, to: u16, flags| {
             let table = mock.layout.descriptors;
             (from..to).for_each(|at| mock.packed_descriptor(table, at, BUFFERS, 64, at, flags));
         };
-        let lap =
-            |ring: &mut Packed, sweep: &Sweep| (0..sweep.len).for_each(|k| ring.push_used(sweep.token(k), 0));
+        let lap = |ring: &mut Packed, batch: &AvailBatch| {
+            (0..batch.len).for_each(|k| ring.push_used(batch.buf_id(k), 0));
+        };
         // Half a lap goes round, so that what follows wraps in its middle.
         offer(0, size / 2, AVAIL);
-        ring.sweep(64, &mut sweep, &mut translator).unwrap();
-        lap(&mut ring, &sweep);
-        ring.publish();
+        ring.pop_avail(64, &mut batch, &mut translator).unwrap();
+        lap(&mut ring, &batch);
+        ring.flush_used();
         offer(size / 2, size, AVAIL);
         offer(0, size / 2, 1 << 15);
-        ring.sweep(64, &mut sweep, &mut translator).unwrap();
-        assert_eq!(sweep.len, usize::from(size));
-        lap(&mut ring, &sweep);
+        ring.pop_avail(64, &mut batch, &mut translator).unwrap();
+        assert_eq!(batch.len, usize::from(size));
+        lap(&mut ring, &batch);
         offer(size / 2, size, 1 << 15);
-        assert_eq!(ring.sweep(64, &mut sweep, &mut translator), Err(RingFault::Lapped), "{size}");
+        assert_eq!(ring.pop_avail(64, &mut batch, &mut translator), Err(RingFault::Lapped), "{size}");
         // What was used is published all the same.
-        ring.publish();
+        ring.flush_used();
         let at = u32::from(size / 2);
         assert_eq!(ring.base(), at | at << 16, "{size}: a lap further");
     }

@@ -136,6 +136,17 @@ fn what_was_not_published_cannot_come_back() {
 }
 
 #[test]
+fn a_chain_that_was_not_published_cannot_come_back_behind_buffers_that_were() {
+    let mock = Mock::new(shape(true, false));
+    let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
+    (0..3).for_each(|id| ring.post(post(id)));
+    ring.publish();
+    ring.post_chain(&[post(3), post(4), post(5)]);
+    [0, 1, 3].iter().zip(0..).for_each(|(&id, at)| used_packed(&mock, at, id, 64));
+    assert_eq!(take(&mut ring), Err(RingFault::NotOut(3)));
+}
+
+#[test]
 fn a_batch_that_never_ends_ends_with_what_was_published() {
     for packed in [false, true] {
         let mock = Mock::new(shape(packed, true));
@@ -273,8 +284,8 @@ impl<R: DriverRing> Play<R> {
             }
             Step::Take(n) => self.take(n),
             Step::Sleep => {
-                self.ring.arm();
-                self.ring.disarm();
+                self.ring.enable_notification();
+                self.ring.disable_notification();
             }
             Step::Use(at, id, lap) if packed => {
                 let flags = if lap { AVAIL | USED } else { 0 };

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where an unwrap does")]
 
 use mem::Translator;
-use ring::device::{DeviceRing, Packed, Sweep};
+use ring::device::{AvailBatch, DeviceRing, Packed};
 use ring::mock::{BUFFERS, Mock, Shape};
-use ring::{Layout, RingFault, Token};
+use ring::{BufId, Layout, RingFault};
 
 const NEXT: u16 = 1;
 const INDIRECT: u16 = 4;
@@ -25,7 +25,7 @@ struct Ring {
     mock: Mock,
     device: Packed,
     translator: Translator,
-    sweep: Sweep,
+    batch: AvailBatch,
     size: u32,
     start: u32,
 }
@@ -39,7 +39,7 @@ impl Ring {
         mock.layout = Layout { base: place | place << 16, ..mock.layout };
         let device = Packed::new(&mock.layout, &mock.map).unwrap();
         let translator = Translator::new(mock.map.clone());
-        let ring = Self { mock, device, translator, sweep: Sweep::default(), size, start };
+        let ring = Self { mock, device, translator, batch: AvailBatch::default(), size, start };
         // Whatever the other lap left behind.
         (0..size.min(80)).for_each(|k| ring.write(k, 0, ring.used_before(k)));
         ring
@@ -71,17 +71,17 @@ impl Ring {
         self.write(k, k as u16, self.available(k) | more);
     }
 
-    fn take(&mut self, max: usize) -> Result<Vec<Token>, RingFault> {
-        self.device.sweep(max, &mut self.sweep, &mut self.translator)?;
-        for head in &self.sweep.heads[..self.sweep.plain()] {
+    fn take(&mut self, max: usize) -> Result<Vec<BufId>, RingFault> {
+        self.device.pop_avail(max, &mut self.batch, &mut self.translator)?;
+        for head in &self.batch.heads[..self.batch.plain()] {
             assert_eq!(head.address, BUFFERS + u64::from(head.link) * 4, "both words are of one descriptor");
         }
-        Ok((0..self.sweep.len).map(|k| self.sweep.token(k)).collect())
+        Ok((0..self.batch.len).map(|k| self.batch.buf_id(k)).collect())
     }
 }
 
-fn ids(tokens: &[Token]) -> Vec<u16> {
-    tokens.iter().map(|t| t.id).collect()
+fn ids(buf_ids: &[BufId]) -> Vec<u16> {
+    buf_ids.iter().map(|t| t.id).collect()
 }
 
 /// Sizes at and around lines, and places of both laps.
@@ -116,10 +116,10 @@ fn buffers_are_taken_once_and_in_order_from_any_place_of_a_ring_of_any_size() {
                 all.extend(taken);
             }
             assert!(ids(&all).into_iter().map(u32::from).eq(0..offered), "{size} {start} {max}");
-            for token in all {
-                ring.device.push_used(token, 4);
+            for buf_id in all {
+                ring.device.push_used(buf_id, 4);
             }
-            ring.device.publish();
+            ring.device.flush_used();
             let end = place(start + offered, size.into());
             assert_eq!(ring.device.base(), end | end << 16, "{size} {start} {max}");
         }
@@ -134,7 +134,7 @@ fn what_is_given_back_untouched_is_taken_again() {
             let mut ring = Ring::new(size, start, false);
             (0..offered as u32).for_each(|k| ring.offer(k, 0));
             let first = ring.take(64).unwrap();
-            ring.device.untake(&first[offered - back..]);
+            ring.device.rewind(&first[offered - back..]);
             let again = ring.take(64).unwrap();
             assert_eq!(again, first[offered - back..], "{size} {start}");
             assert_eq!(ring.device.base() & 0x7fff, start % u32::from(size), "nothing was used");
@@ -166,13 +166,13 @@ fn a_chain_in_a_line_is_found_wherever_it_begins() {
                 (0..offered).for_each(|k| ring.offer(k, if k == head { NEXT } else { 0 }));
                 let first = ring.take(64).unwrap();
                 // The chain of two comes back under the number in its last descriptor.
-                let chain = Token { id: head as u16 + 1, slots: 2 };
+                let chain = BufId { id: head as u16 + 1, slots: 2 };
                 assert_eq!((first.len() as u32, first.last()), (head + 1, Some(&chain)), "{size} {start}");
-                assert_eq!(ring.sweep.chain.len(), 2);
+                assert_eq!(ring.batch.chain.len(), 2);
                 let rest = ring.take(64).unwrap();
                 assert!(ids(&rest).into_iter().map(u32::from).eq(head + 2..offered), "{size} {start}");
                 ring.device.push_read(&[first, rest].concat());
-                ring.device.publish();
+                ring.device.flush_used();
                 let end = place(start + offered, size.into());
                 assert_eq!(ring.device.base(), end | end << 16, "{size} {start}");
             }
@@ -206,10 +206,10 @@ fn a_line_that_is_offered_again_before_it_was_used_is_a_lap_too_many() {
             (0..u32::from(size)).for_each(|k| ring.offer(k, 0));
             let taken = ring.take(64).unwrap();
             let used = taken.len() - kept as usize;
-            for token in &taken[..used] {
-                ring.device.push_used(*token, 4);
+            for buf_id in &taken[..used] {
+                ring.device.push_used(*buf_id, 4);
             }
-            ring.device.publish();
+            ring.device.flush_used();
             // All of the next lap, although its last entries are still the device's.
             (0..u32::from(size)).for_each(|k| ring.offer(u32::from(size) + k, 0));
             assert_eq!(ring.take(64), Err(RingFault::Lapped), "{size} {kept}");

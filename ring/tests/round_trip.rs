@@ -3,10 +3,10 @@
 
 use mem::Translator;
 use proptest::prelude::*;
-use ring::device::{self, DeviceRing, Sweep};
+use ring::device::{self, AvailBatch, DeviceRing};
 use ring::driver::{self, DriverRing, Post, Used};
 use ring::mock::{BUFFERS, Mock, Shape};
-use ring::{Direction, Token};
+use ring::{BufId, Direction};
 
 /// What happens in one step: post so many, take so many on the device, use so many, collect so many.
 type Step = (u8, u8, u8, u8);
@@ -21,7 +21,7 @@ struct Pair<D, V> {
     translator: Translator,
     free: Vec<u16>,
     posted: Vec<u16>,
-    taken: Vec<(Token, u16)>,
+    taken: Vec<(BufId, u16)>,
     used: Vec<(u16, u32)>,
     in_order: bool,
 }
@@ -64,29 +64,29 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
     }
 
     fn take(&mut self, n: usize) {
-        let mut sweep = Sweep::default();
-        self.device.sweep(n.min(64), &mut sweep, &mut self.translator).unwrap();
-        assert_eq!(sweep.len, n.min(64).min(self.posted.len()), "all that was published is there");
-        for k in 0..sweep.len {
+        let mut batch = AvailBatch::default();
+        self.device.pop_avail(n.min(64), &mut batch, &mut self.translator).unwrap();
+        assert_eq!(batch.len, n.min(64).min(self.posted.len()), "all that was published is there");
+        for k in 0..batch.len {
             let id = self.posted.remove(0);
-            assert_eq!(sweep.heads[k].address, BUFFERS + u64::from(id) * 16);
-            self.taken.push((sweep.token(k), id));
+            assert_eq!(batch.heads[k].address, BUFFERS + u64::from(id) * 16);
+            self.taken.push((batch.buf_id(k), id));
         }
     }
 
     fn give_back(&mut self, n: usize) {
-        for (token, id) in self.taken.drain(..n.min(self.taken.len())) {
-            self.device.push_used(token, u32::from(id) + 1);
+        for (buf_id, id) in self.taken.drain(..n.min(self.taken.len())) {
+            self.device.push_used(buf_id, u32::from(id) + 1);
             self.used.push((id, u32::from(id) + 1));
         }
-        self.device.publish();
+        self.device.flush_used();
     }
 
     fn give_back_read(&mut self, n: usize) {
         let batch: Vec<_> = self.taken.drain(..n.min(self.taken.len())).collect();
-        let tokens: Vec<_> = batch.iter().map(|b| b.0).collect();
-        self.device.push_read(&tokens);
-        self.device.publish();
+        let buf_ids: Vec<_> = batch.iter().map(|b| b.0).collect();
+        self.device.push_read(&buf_ids);
+        self.device.flush_used();
         // In order, one element stands for all, and those that it skips were used whole.
         let skipped = if self.in_order { batch.len().saturating_sub(1) } else { 0 };
         let len = |k| if k < skipped { 16 } else { 0 };
@@ -167,20 +167,20 @@ fn suppression<D: DeviceRing, V: DriverRing>(packed: bool, event_idx: bool) {
         assert!(!p.driver.should_kick(), "a polling device wants no kick");
         p.take(1);
         p.give_back(1);
-        assert!(!p.device.should_call(), "a polling driver wants no call");
+        assert!(!p.device.needs_notification(), "a polling driver wants no call");
         p.collect(1);
     }
-    assert!(!p.device.arm(), "nothing is available");
+    assert!(!p.device.enable_notification(), "nothing is available");
     p.post(1);
     assert!(p.driver.should_kick(), "an armed device wants a kick");
     assert!(!p.driver.should_kick(), "and only one for one publish");
-    assert!(p.device.arm(), "arming again sees what is there");
+    assert!(p.device.enable_notification(), "arming again sees what is there");
     p.take(1);
-    assert!(!p.driver.arm(), "nothing is used");
+    assert!(!p.driver.enable_notification(), "nothing is used");
     p.give_back(1);
-    assert!(p.device.should_call(), "an armed driver wants a call");
-    assert!(!p.device.should_call(), "and only one for one publish");
-    assert!(p.driver.arm(), "arming again sees what is there");
+    assert!(p.device.needs_notification(), "an armed driver wants a call");
+    assert!(!p.device.needs_notification(), "and only one for one publish");
+    assert!(p.driver.enable_notification(), "arming again sees what is there");
     p.collect(1);
 }
 
@@ -198,20 +198,20 @@ fn late_question<D: DeviceRing, V: DriverRing>(shape: Shape, buffers: usize) {
         let mut p = pair::<D, V>(shape);
         // What a split ring starts with counts as a place to be told of.
         p.driver.should_kick();
-        p.device.should_call();
+        p.device.needs_notification();
         (1..buffers).for_each(|_| p.run(&[(1, 1, 1, 1)], false));
         p
     };
     let mut p = ready();
-    assert!(!p.device.arm());
+    assert!(!p.device.enable_notification());
     p.post(1);
     assert!(p.driver.should_kick(), "the device sleeps for ever after {buffers} buffers, {shape:?}");
     let mut p = ready();
     p.post(1);
     p.take(1);
-    assert!(!p.driver.arm());
+    assert!(!p.driver.enable_notification());
     p.give_back(1);
-    assert!(p.device.should_call(), "the driver sleeps for ever after {buffers} buffers, {shape:?}");
+    assert!(p.device.needs_notification(), "the driver sleeps for ever after {buffers} buffers, {shape:?}");
 }
 
 #[test]
@@ -241,22 +241,22 @@ fn restart<D: DeviceRing, V: DriverRing>(mock: &Mock) -> u32 {
     let mut translator = Translator::new(mock.map.clone());
     let mut driver = V::new(&mock.layout, &mock.map).unwrap();
     let mut device = D::new(&mock.layout, &mock.map).unwrap();
-    let mut sweep = Sweep::default();
+    let mut batch = AvailBatch::default();
     let post = |id| Post { id, address: BUFFERS, len: 16, direction: Direction::Read };
     for n in 0..10u16 {
         driver.post(post(n % 8));
         driver.publish();
-        device.sweep(1, &mut sweep, &mut translator).unwrap();
-        device.push_read(&[sweep.token(0)]);
-        device.publish();
+        device.pop_avail(1, &mut batch, &mut translator).unwrap();
+        device.push_read(&[batch.buf_id(0)]);
+        device.flush_used();
         assert_eq!(driver.take(&mut [Used::default()]).unwrap(), 1);
     }
     (0..2).for_each(|id| driver.post(post(id)));
     driver.publish();
-    device.sweep(2, &mut sweep, &mut translator).unwrap();
+    device.pop_avail(2, &mut batch, &mut translator).unwrap();
     let base = device.base();
     let mut again = D::new(&ring::Layout { base, ..mock.layout }, &mock.map).unwrap();
-    again.sweep(64, &mut sweep, &mut translator).unwrap();
-    assert_eq!(sweep.len, 2, "what was taken and not used is taken again");
+    again.pop_avail(64, &mut batch, &mut translator).unwrap();
+    assert_eq!(batch.len, 2, "what was taken and not used is taken again");
     base
 }

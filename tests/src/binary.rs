@@ -1,4 +1,4 @@
-//! Finds the `linerate` binary that the stories run, and builds it where nobody named one.
+//! Finds the `linerate` binary under test, and builds it by default.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// The environment variable that names a binary to use instead of the one built from this tree.
 pub const VARIABLE: &str = "LINERATE_BIN";
 
-/// The path of the binary under test, in the profile that the stories themselves were built with.
+/// The path of the binary under test, in the profile that the end-to-end tests themselves were built with.
 pub fn linerate() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match std::env::var_os(VARIABLE) {
@@ -21,7 +21,7 @@ fn existing(path: PathBuf) -> PathBuf {
     path
 }
 
-/// The path of one of the project's examples, built in the profile that the stories themselves were built with.
+/// The path of one of the project's examples, built in the profile that the end-to-end tests themselves were built with.
 pub fn example(name: &str) -> PathBuf {
     let folder = build(&["--package", "linerate-examples", "--example", name]);
     existing(folder.join("examples").join(name))
@@ -31,7 +31,7 @@ fn built() -> PathBuf {
     existing(build(&["--package", "linerate"]).join("linerate"))
 }
 
-/// A story's executable is `TARGET/PROFILE/deps/story-HASH`; the binary belongs two levels up.
+/// An end-to-end test's executable is `TARGET/PROFILE/deps/story-HASH`; the binary belongs two levels up.
 fn build(what: &[&str]) -> PathBuf {
     let story = std::env::current_exe().unwrap_or_else(|error| panic!("no path of this test: {error}"));
     let folder = story.ancestors().nth(2).unwrap_or_else(|| panic!("{} is too short", story.display()));

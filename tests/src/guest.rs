@@ -1,4 +1,4 @@
-//! `linerate guest`: our own driver as a process, for stories in which somebody else is the switch.
+//! `linerate guest`: our own driver as a process, for end-to-end tests of another switch.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! What the stories share: real front ends and back ends (DPDK's testpmd, Open vSwitch, Linux guests in
+//! What the end-to-end tests share: real front ends and back ends (DPDK's testpmd, Open vSwitch, Linux guests in
 //! QEMU) around the
-//! `linerate` binary, each in a process of its own that dies with the story.
+//! `linerate` binary, each in a process of its own that dies with the end-to-end test.
 //!
-//! A story speaks to linerate as a user does: a configuration file, the command line and its JSON. Nothing here
+//! An end-to-end test speaks to linerate as a user does: a configuration file, the command line and its JSON. Nothing here
 //! may look into the product's crates, wait without a limit, or decide that a missing tool is a success: what a
-//! story needs and does not find is a panic that names the remedy.
+//! end-to-end test needs and does not find is a panic that names the remedy.
 
 pub mod binary;
 pub mod guest;
@@ -23,7 +23,7 @@ pub mod wait;
 
 use tempfile::TempDir;
 
-/// A folder for the sockets, files and logs of one story; gone when it is dropped.
+/// A folder for the sockets, files and logs of one end-to-end test; gone when it is dropped.
 pub fn folder() -> TempDir {
     TempDir::with_prefix("linerate-").unwrap_or_else(|error| panic!("no temporary folder: {error}"))
 }

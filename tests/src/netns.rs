@@ -1,7 +1,7 @@
 //! Network namespaces: each is a machine of its own to the kernel, with its own interfaces, addresses and routes.
 //!
 //! A namespace has a name under `/run/netns` that no other run shares, and goes with its value, together with the
-//! interfaces in it that nobody else holds. A run that was killed leaves its namespaces behind, so each new one first
+//! interfaces in it that are not in use. A run that was killed leaves its namespaces behind, so each new one first
 //! removes those whose process is no more. Needs root.
 
 use std::ffi::OsStr;
@@ -30,7 +30,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// A new namespace with nothing in it but a loopback that is up. Addresses of version 6 are usable at once: nobody is
+    /// A new namespace with nothing in it but a loopback that is up. Addresses of version 6 are usable at once: no neighbour is
     /// asked whether they are taken.
     pub fn new() -> Netns {
         sweep();
@@ -78,7 +78,7 @@ impl Netns {
         attempt("ip", &words)
     }
 
-    /// Starts a program inside that runs on beside the story.
+    /// Starts a program inside that runs on beside the end-to-end test.
     pub fn spawn<S: AsRef<OsStr>>(
         &self,
         folder: &Path,

@@ -1,7 +1,7 @@
 //! A large file on its way between two stations. It is made of noise, so that nothing can be right by chance, and its
-//! checksum is taken while it is written and again while it arrives: nobody reads it twice, and the copy is kept nowhere.
+//! checksum is taken while it is written and again while it arrives; the data is not kept.
 //!
-//! Whoever has the file listens. The other end reads its socket directly, since a pipe between two of busybox's tools
+//! The sender listens. The other end reads its socket directly, since a pipe between two of busybox's tools
 //! costs more than the network where the station is an emulated machine.
 
 use std::path::{Path, PathBuf};
@@ -44,12 +44,12 @@ impl Noise {
         Noise { sum: sum(&String::from_utf8_lossy(&output.stdout)), path }
     }
 
-    /// Offers it to the first who connects to any address of `netns`.
+    /// Offers it to the first client of any address of `netns`.
     pub fn offer(&self, folder: &Path, netns: &Netns) -> Process {
         let line = format!("exec busybox nc -l -p {PORT} <{}", self.path.display());
         let process = netns.spawn(folder, "noise", "sh", &["-c", &line]);
         let listens = || netns.run("ss", &["-Hltn", "sport", "=", PORT]).contains(PORT).then_some(());
-        assert!(wait::until(LISTENS, listens).is_some(), "nobody listens: {}", process.output());
+        assert!(wait::until(LISTENS, listens).is_some(), "there is no listener: {}", process.output());
         process
     }
 

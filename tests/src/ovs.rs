@@ -1,7 +1,7 @@
-//! Open vSwitch with its DPDK data path as a process of the story: a learning switch that nobody of this project wrote.
+//! Open vSwitch with its DPDK data path as a process of the end-to-end test: a learning switch from another project.
 //!
 //! It needs no huge pages and touches nothing of an Open vSwitch that this machine may run: database, sockets and
-//! DPDK's own files lie in the story's folder, and the device that it makes for its bridge lies in a network
+//! DPDK's own files lie in the end-to-end test's folder, and the device that it makes for its bridge lies in a network
 //! namespace that ends with it.
 
 use std::collections::HashMap;
@@ -98,7 +98,7 @@ impl Ovs {
         }
     }
 
-    /// Runs a line that somebody pastes into a shell.
+    /// Runs a line as pasted into a shell.
     pub fn paste(&self, line: &str) {
         tool(&self.folder, "sh", &["-e", "-c", line]);
     }
@@ -161,7 +161,7 @@ impl Ovs {
         behind(&path, "hit:") + behind(&path, "missed:")
     }
 
-    /// What it says about its ports and flows, for a story that fails.
+    /// What it says about its ports and flows, for an end-to-end test that fails.
     pub fn describe(&self) -> String {
         self.control("dpctl/show", &[DATA_PATH]) + &self.run("ovs-ofctl", &["dump-flows", BRIDGE])
     }
@@ -235,7 +235,7 @@ fn tool(folder: &Path, program: &str, arguments: &[&str]) -> String {
 }
 
 fn attempt(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
-    // The tools wait for the daemon without end unless told otherwise.
+    // The tools wait for the daemon without end by default.
     let limit = START.as_secs().to_string();
     let output =
         Command::new("timeout").arg(limit).arg(program).args(arguments).envs(environment(folder)).output();

@@ -1,5 +1,5 @@
-//! A child process that cannot outlive its story: it is killed on drop, and the kernel kills it where the story itself
-//! was killed. What it prints goes to a log file, and the log goes to standard error when the story panics.
+//! A child process that cannot outlive its end-to-end test: it is killed on drop, and the kernel kills it where the end-to-end test itself
+//! was killed. What it prints goes to a log file, and the log goes to standard error when the end-to-end test panics.
 
 use std::ffi::OsStr;
 use std::fs::File;

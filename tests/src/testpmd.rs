@@ -1,5 +1,5 @@
-//! DPDK's `dpdk-testpmd` as a process that a story talks to: with `net_virtio_user` ports it is a guest, with
-//! `net_vhost` ports it is a switch. Nobody of this project wrote either.
+//! DPDK's `dpdk-testpmd` as a process that an end-to-end test talks to: with `net_virtio_user` ports it is a guest, with
+//! `net_vhost` ports it is a switch.
 //!
 //! It runs without huge pages: DPDK then backs its memory with one memfd, which vhost-user can share.
 
@@ -31,7 +31,7 @@ impl Ring {
     /// Every kind.
     pub const ALL: [Ring; 4] = [Ring::Split, Ring::SplitInOrder, Ring::Packed, Ring::PackedVec];
 
-    /// The driver uses a ring in order unless told otherwise.
+    /// The driver uses a ring in order by default.
     fn options(self) -> &'static str {
         match self {
             Ring::Split => ",in_order=0",
@@ -211,7 +211,7 @@ impl Testpmd {
         let arguments = arguments(cpu, devices, pairs, size, more);
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &arguments), ports: devices.len() }
     }
-    /// A guest of one port, started in a shell by a line that somebody pastes.
+    /// A guest of one port, started in a shell by a pasted line.
     pub fn pasted(folder: &Path, name: &str, line: &str) -> Testpmd {
         let line = format!("exec {line}");
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &["-oL", "sh", "-c", &line]), ports: 1 }

@@ -1,4 +1,4 @@
-//! A TAP interface in the hands of a story: frames go into a namespace's kernel and come out of it, byte for byte.
+//! A TAP interface in the hands of an end-to-end test: frames go into a namespace's kernel and come out of it, byte for byte.
 
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
@@ -41,8 +41,8 @@ impl Tun {
     }
 
     /// The next frame that the kernel sends; `None` when there is none for so long.
-    pub fn receive(&self, patience: Duration) -> Option<Vec<u8>> {
-        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+    pub fn receive(&self, timeout: Duration) -> Option<Vec<u8>> {
+        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
         let mut waits = [PollFd::new(&self.0, PollFlags::IN)];
         poll(&mut waits, Some(&wait)).unwrap_or_else(|error| panic!("poll: {error}"));
         let mut bytes = vec![0; LONGEST];

@@ -89,7 +89,7 @@ impl Plug<'_> {
     }
 }
 
-/// The options of a guest whose network is `netdev` (without its `id`), and whose memory nobody shares.
+/// The options of a guest whose network is `netdev` (without its `id`), without shared memory.
 pub fn unshared(number: u8, netdev: &str) -> Vec<String> {
     let (kind, rest) = netdev.split_once(',').unwrap_or((netdev, ""));
     let options =

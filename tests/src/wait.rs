@@ -1,4 +1,4 @@
-//! Waiting with a limit: the only clock of the stories. A limit is a safety net and never an assertion about speed.
+//! Waiting with a limit: the only clock of the end-to-end tests. A limit is a safety net and never an assertion about speed.
 
 use std::time::{Duration, Instant};
 

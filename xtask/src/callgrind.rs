@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
         println!("wrote {}", file().display());
         return Ok(Outcome::Passed);
     }
-    judge(&rows).map(|()| Outcome::Passed)
+    validate(&rows).map(|()| Outcome::Passed)
 }
 
 fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -138,7 +138,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn judge(rows: &[Row]) -> Result<()> {
+fn validate(rows: &[Row]) -> Result<()> {
     let missed: Vec<String> = rows
         .iter()
         .filter(|row| !row.is_met())
@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn a_count_above_its_limit_fails_and_so_does_a_case_without_limit() {
-        assert!(judge(&[row(Some(100.0))]).is_ok());
+        assert!(validate(&[row(Some(100.0))]).is_ok());
         for bad in [row(Some(99.9)), row(None)] {
-            assert!(judge(&[bad]).unwrap_err().to_string().contains("split 64 B pair"));
+            assert!(validate(&[bad]).unwrap_err().to_string().contains("split 64 B pair"));
         }
     }
 

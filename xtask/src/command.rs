@@ -61,7 +61,7 @@ pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
 pub(crate) fn run(command: &Command, limit: Duration) -> Result<()> {
     let line = announced(command);
     let status = limited(command, limit).status();
-    judge(status.with_context(|| format!("cannot run `{line}`"))?, &line, limit)
+    validate(status.with_context(|| format!("cannot run `{line}`"))?, &line, limit)
 }
 
 /// As [`run`], for programs that run tests: the error names those that failed and repeats what they said.
@@ -82,7 +82,7 @@ pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<()> {
     let status = child.wait()?;
     // A daemon that a test left behind may hold the pipes open for ever.
     let _ = ended.recv_timeout(LEFTOVERS);
-    let judged = judge(status, &line, limit);
+    let judged = validate(status, &line, limit);
     let failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
     judged.with_context(|| format!("failed tests: {}\n{}", failures.names().join(", "), failures.text()))
 }
@@ -102,7 +102,7 @@ fn limited(command: &Command, limit: Duration) -> Command {
     limited
 }
 
-fn judge(status: ExitStatus, line: &str, limit: Duration) -> Result<()> {
+fn validate(status: ExitStatus, line: &str, limit: Duration) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(124 | 137) => bail!("`{line}` was ended after {} s", limit.as_secs()),
@@ -122,7 +122,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether it runs and succeeds; what it prints is nobody's business.
+/// Whether it runs and succeeds; its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
@@ -131,7 +131,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 /// Whether a program of this name is on the search path.
 pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Not everybody's path names the folders of the administrator's tools.
+    // The administrator's tools are not on every user's path.
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(more).any(|folder| folder.join(program).is_file())
 }

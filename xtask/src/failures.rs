@@ -1,4 +1,4 @@
-//! What is kept of a test run's output, so that its end says what failed: whoever reads a long log reads its end first.
+//! What is kept of a test run's output, so that its end says what failed: a long log is read from its end.
 //! Nothing that is printed is held back.
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -47,7 +47,7 @@ impl HugePages {
     /// Removes the files that processes killed since [`HugePages::reserve`] left, which hold their pages for ever.
     pub(crate) fn sweep(&self) {
         for file in files(&self.folder).difference(&self.before) {
-            // Somebody else may have removed it; a page more or less is found out by the next reservation.
+            // Another process may have removed it; the next reservation notices.
             let _ = fs::remove_file(file);
         }
     }
@@ -60,7 +60,7 @@ impl Drop for HugePages {
             command::succeeds(Command::new("umount").arg(&self.folder));
         }
         if read_count().is_ok_and(|count| count > self.count_before) {
-            // The machine works as well with the pages still reserved, and there is nobody to tell.
+            // The machine works as well with the pages still reserved, so no error is reported.
             let _ = write_count(self.count_before);
         }
     }

@@ -1,4 +1,4 @@
-//! The kernel that the guests of the stories boot: taken out of its package and put below `target`. It is never
+//! The kernel that the guests of the end-to-end tests boot: taken out of its package and put below `target`. It is never
 //! installed on this machine.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The chores of this repository, as `cargo xtask CHORE`. Nothing of the product depends on this crate.
+//! The tasks of this repository, as `cargo xtask CHORE`. Nothing of the product depends on this crate.
 
 mod bench;
 mod callgrind;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The chores of this repository.
+/// The tasks of this repository.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", arg_required_else_help = true)]
 struct Arguments {

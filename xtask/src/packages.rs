@@ -33,7 +33,7 @@ enum Probe {
     Package(&'static str),
 }
 
-/// What the stories drive.
+/// What the end-to-end tests drive.
 pub(crate) const TESTS: &[Need] = &[
     IP,
     TESTPMD,
@@ -69,7 +69,7 @@ pub(crate) const RINGS: &[Need] = &[
 /// What the bench of interfaces drives.
 pub(crate) const INTERFACES: &[Need] = &[OVS_IN_USER_SPACE, IP, SYSCTL, ETHTOOL];
 
-/// What carries a stream between network namespaces, and who is measured beside.
+/// What carries a stream between network namespaces, and its peers.
 pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, OVS_IN_USER_SPACE];
 
 /// What guests in QEMU and what is measured beside them need.

@@ -55,7 +55,7 @@ pub(crate) fn run(steps: &[Step]) -> Result<()> {
             break;
         }
     }
-    // What failed comes last, behind pages of what did not: that is where whoever looks begins.
+    // What failed comes last, behind pages of what did not, where a reader starts.
     rows.iter().filter_map(Row::failure).for_each(|failure| println!("\n=== {failure}"));
     println!("\n{}", table(&rows, steps.len()));
     let failed: Vec<&str> = rows.iter().filter(|row| row.result.is_err()).map(|row| row.name).collect();

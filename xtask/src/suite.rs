@@ -1,4 +1,4 @@
-//! Everything that `cargo xtask test` runs: installation, the ordinary tests, the stories with real clients, loom,
+//! Everything that `cargo xtask test` runs: installation, the ordinary tests, the end-to-end tests with real clients, loom,
 //! Miri, another architecture, and the count of instructions.
 
 use std::process::Command;
@@ -22,9 +22,9 @@ const OTHER: &str = "aarch64-unknown-linux-gnu";
 /// What to leave out or to pick.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TestArguments {
-    /// Only the stories with real clients, and of those only the ones whose name contains this
+    /// Only the end-to-end tests with real clients, and of those only the ones whose name contains this
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
-    stories: Option<String>,
+    end_to_end: Option<String>,
 }
 
 /// The steps, in order.
@@ -32,15 +32,15 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let install = Step::new("packages", || packages::ensure(packages::TESTS)).needed();
     let kernel = Step::new("guest kernel", kernel::ensure).needed();
     let build = Step::new("build", || command::build_linerate().map(|()| Outcome::Passed));
-    let name = arguments.stories.clone().unwrap_or_default();
-    let stories = Step::new("stories", move || passed(&stories(&name)));
+    let name = arguments.end_to_end.clone().unwrap_or_default();
+    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name)));
     let mut steps = vec![install, kernel, build.needed()];
-    if arguments.stories.is_some() {
-        steps.push(stories);
+    if arguments.end_to_end.is_some() {
+        steps.push(end_to_end);
         return steps;
     }
     steps.push(Step::new("tests", || passed(&cargo(&["test", "--workspace", "--no-fail-fast"]))));
-    steps.push(stories);
+    steps.push(end_to_end);
     steps.push(Step::new("loom", loom));
     steps.push(Step::new("miri", miri));
     steps.push(Step::new("other architecture", other_architecture));
@@ -53,7 +53,7 @@ fn passed(command: &Command) -> Result<Outcome> {
 }
 
 /// The tests that ordinary runs ignore, one at a time: each has the machine's CPUs and clients for itself.
-fn stories(name: &str) -> Command {
+fn end_to_end(name: &str) -> Command {
     let mut command = cargo(&["test", "--package", "linerate-tests", "--tests", "--no-fail-fast", "--"]);
     command.args(["--include-ignored", "--test-threads=1", name]);
     command.env("LINERATE_BIN", command::linerate());

@@ -15,7 +15,7 @@ use benches::uplink::{End, Uplink};
 use clap::{Parser, ValueEnum};
 use engine::bench::SteppedWorker;
 use mem::copy::{Choice, Kernel, supported};
-use port::{Burst, Tally};
+use port::{Burst, BurstStats};
 use wire::VlanId;
 
 /// Rounds before the count starts: every buffer of every ring has been used by then.
@@ -30,7 +30,7 @@ struct Arguments {
     ring: Ring,
     /// Bytes of each frame, without its checksum
     size: usize,
-    /// Who talks to whom
+    /// Sources and destinations
     #[arg(value_enum)]
     traffic: Traffic,
     /// Full bursts that each of the two guests sends while the count runs
@@ -177,12 +177,12 @@ fn across<K: Kernel>(arguments: &Arguments, kernel: Choice) -> Result<u64> {
 
 /// What is counted: one burst out.
 #[inline(never)]
-fn switch_part_sends(end: &mut End, burst: &Burst, tally: &mut Tally) -> Result<usize> {
-    end.send(burst, tally)
+fn switch_part_sends(end: &mut End, burst: &Burst, stats: &mut BurstStats) -> Result<usize> {
+    end.send(burst, stats)
 }
 
 /// What is counted: one burst in.
 #[inline(never)]
-fn switch_part_receives<K: Kernel>(end: &mut End, burst: &mut Burst, tally: &mut Tally) -> Result<()> {
-    end.receive::<K>(burst, tally)
+fn switch_part_receives<K: Kernel>(end: &mut End, burst: &mut Burst, stats: &mut BurstStats) -> Result<()> {
+    end.receive::<K>(burst, stats)
 }

@@ -7,11 +7,11 @@
 use anyhow::{Context, Result, ensure};
 use mem::copy::chosen;
 use port::memif::Options;
-use port::pair::{Exchange, Pair};
+use port::patch::{Exchange, Patch};
 use port::vhost_user::fake::FakeEngine;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
-use port::{Burst, PortControl, RxQueue, Tally, TxQueue};
+use port::{Burst, BurstStats, PortControl, RxQueue, TxQueue};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ fn reflect(
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).with_context(|| format!("this thread may not run on CPU {cpu}"))?;
-    let picks: Vec<u8> = (0..BURST as u8).collect();
+    let indices: Vec<u8> = (0..BURST as u8).collect();
     let mut burst = Burst::new();
     let slots = slots(frame)?;
     for _ in 0..first {
@@ -61,12 +61,12 @@ fn reflect(
             while burst.push_kept(seg) {}
         }
         mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
-        ensure!(tx.tx(&burst, &picks, &mut Tally::default())? == BURST, "the ring is too short");
+        ensure!(tx.tx(&burst, &indices, &mut BurstStats::default())? == BURST, "the ring is too short");
     }
     let mut frames = 0;
     while !end.load(Ordering::Relaxed) {
         burst.begin(0);
-        rx.rx(&mut burst, &mut Tally::default())?;
+        rx.rx(&mut burst, &mut BurstStats::default())?;
         if burst.is_empty() {
             rx.prefetch();
             std::hint::spin_loop();
@@ -74,17 +74,17 @@ fn reflect(
         }
         mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
         let n = burst.len();
-        let picks: Vec<u8> = (0..n as u8).collect();
-        ensure!(tx.tx(&burst, &picks, &mut Tally::default())? == n, "the ring is full");
-        rx.complete(burst.tokens());
+        let indices: Vec<u8> = (0..n as u8).collect();
+        ensure!(tx.tx(&burst, &indices, &mut BurstStats::default())? == n, "the ring is full");
+        rx.complete(burst.buf_ids());
         frames += n as u64;
     }
     Ok(frames)
 }
 
-fn slots(frame: usize) -> Result<std::sync::Arc<mem::Map>> {
+fn slots(frame: usize) -> Result<std::sync::Arc<mem::GuestMemory>> {
     let region = std::sync::Arc::new(mem::Region::anonymous(frame as u64)?);
-    Ok(std::sync::Arc::new(mem::Map::new(vec![region])?))
+    Ok(std::sync::Arc::new(mem::GuestMemory::new(vec![region])?))
 }
 
 /// Millions of frames a second over both directions.
@@ -106,8 +106,8 @@ fn rate(ends: &mut Ends, cpus: [usize; 2], frame: usize) -> Result<f64> {
 
 fn over_memif(cpus: [usize; 2], frame: usize) -> Result<f64> {
     let (exchange, options) = (Exchange::default(), Options::default());
-    let mut one = Pair::new("one", "other", options, &exchange)?;
-    let mut other = Pair::new("other", "one", options, &exchange)?;
+    let mut one = Patch::new("one", "other", options, &exchange)?;
+    let mut other = Patch::new("other", "one", options, &exchange)?;
     let mut ends = settle([&mut one, &mut other])?;
     rate(&mut ends, cpus, frame)
 }

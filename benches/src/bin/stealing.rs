@@ -5,9 +5,10 @@
 //! interleaved rounds: all queues on one worker, or two on each; run to completion, or stealing. It judges nothing.
 
 use anyhow::{Context, Result};
-use engine::{Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Spread, Verdicts, WorkerConfig};
+use engine::{Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig};
 use port::{
-    Attach, BURST, Burst, DropReason, PortControl, PortFault, PortState, PortStatus, RxQueue, Tally, Token,
+    Attach, BURST, BufId, Burst, BurstStats, DropReason, PortControl, PortFault, PortState, PortStatus,
+    RxQueue,
 };
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -24,20 +25,20 @@ struct Endless;
 impl RxQueue for Endless {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         for _ in 0..BURST {
             burst.push_own(&[2; 60]);
         }
-        (tally.packets, tally.bytes) = (BURST as u64, 60 * BURST as u64);
+        (stats.packets, stats.bytes) = (BURST as u64, 60 * BURST as u64);
         Ok(())
     }
 
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
     fn notify(&mut self) {}
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(true)
     }
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -107,7 +108,7 @@ impl Pipelines for Work {
 /// Millions of packets a second with queues at these workers.
 fn rate(cpus: [usize; 2], model: &Model, work: u32, homes: [usize; QUEUES as usize]) -> Result<f64> {
     let worker = |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, ..WorkerConfig::default() };
-    let config = EngineConfig { workers: cpus.map(worker).to_vec(), max_ports: 8, spread: Spread::default() };
+    let config = EngineConfig { workers: cpus.map(worker).to_vec(), max_ports: 8, rss: Rss::default() };
     let engine = Engine::start_as(config, model.clone(), &Work(work))?;
     let add = |n| engine.add_port(&format!("p{n}"), Box::new(Source(false)));
     let ports = (0..QUEUES).map(add).collect::<Result<Vec<_>, _>>()?;

@@ -1,7 +1,7 @@
 //! Asks a running switch: one connection for one request, over its control socket.
 
-use super::model::Refusal;
-use crate::trouble::{BAD_INPUT, FAILED, Trouble};
+use super::model::ErrorBody;
+use crate::error::{BAD_INPUT, CliError, FAILED};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
@@ -13,28 +13,28 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A switch that does not answer for this long will not.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The same for a request that may read a large file.
-const LONG_PATIENCE: Duration = Duration::from_mins(1);
+const LONG_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The switch behind one control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     socket: PathBuf,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Client {
     /// A client of the switch at `socket`, or at the usual place.
     pub(crate) fn new(socket: Option<&Path>) -> Self {
         let socket = socket.map_or_else(crate::host::default_control, Path::to_owned);
-        Self { socket, patience: PATIENCE }
+        Self { socket, timeout: TIMEOUT }
     }
 
     /// The same, for requests that may read a large file.
     pub(crate) fn patient(&self) -> Self {
-        Self { patience: LONG_PATIENCE, ..self.clone() }
+        Self { timeout: LONG_TIMEOUT, ..self.clone() }
     }
 
     /// The control socket.
@@ -43,7 +43,7 @@ impl Client {
     }
 
     /// `GET`
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.decode(&self.ask(Method::GET, path, Bytes::new())?)
     }
 
@@ -52,59 +52,59 @@ impl Client {
         &self,
         path: &str,
         body: &serde_json::Value,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, CliError> {
         self.decode(&self.ask(Method::POST, path, Bytes::from(body.to_string()))?)
     }
 
     /// `POST` for its effect.
-    pub(crate) fn order(&self, path: &str) -> Result<(), Trouble> {
+    pub(crate) fn order(&self, path: &str) -> Result<(), CliError> {
         self.ask(Method::POST, path, Bytes::new()).map(drop)
     }
 
     /// `DELETE`
-    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.decode(&self.ask(Method::DELETE, path, Bytes::new())?)
     }
 
-    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Trouble> {
+    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, CliError> {
         let silent = |e: &dyn std::fmt::Display| self.silent(e);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|e| silent(&e))?;
         let answer =
-            async { tokio::time::timeout(self.patience, exchange(&self.socket, method, path, body)).await };
+            async { tokio::time::timeout(self.timeout, exchange(&self.socket, method, path, body)).await };
         let answer = runtime.block_on(answer).map_err(|_| {
-            let seconds = self.patience.as_secs();
+            let seconds = self.timeout.as_secs();
             silent(&format!("no answer within {seconds} seconds"))
         })?;
         let (status, body) = answer.map_err(|e| silent(&e))?;
         if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
     }
 
-    fn silent(&self, reason: &dyn std::fmt::Display) -> Trouble {
+    fn silent(&self, reason: &dyn std::fmt::Display) -> CliError {
         let place = format!("no switch answers on {}", self.socket.display());
-        Trouble::failed(
+        CliError::failed(
             place,
             reason,
             "start one with `linerate run FILE`, or name its socket with --control",
         )
     }
 
-    fn refused(&self, status: StatusCode, body: &[u8]) -> Trouble {
+    fn refused(&self, status: StatusCode, body: &[u8]) -> CliError {
         // What failed may have been done in part; only a request that is wrong was refused as a whole.
         let refused = if status.is_client_error() { " refused" } else { "" };
         let place = format!("the switch at {}{refused}", self.socket.display());
         let unread =
-            || Refusal::new(format!("HTTP status {status}"), "use the linerate that started the switch");
-        let first: Refusal = serde_json::from_slice(body).unwrap_or_else(|_| unread());
+            || ErrorBody::new(format!("HTTP status {status}"), "use the linerate that started the switch");
+        let first: ErrorBody = serde_json::from_slice(body).unwrap_or_else(|_| unread());
         let more = first.more.into_iter().map(|other| (other.error, other.remedy)).collect();
         let code = if status.is_client_error() { BAD_INPUT } else { FAILED };
-        Trouble { place, reason: first.error, remedy: first.remedy, more, code }
+        CliError { place, reason: first.error, remedy: first.remedy, more, code }
     }
 
-    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Trouble> {
+    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, CliError> {
         serde_json::from_slice(body).map_err(|e| {
             let place = format!("the answer of the switch at {}", self.socket.display());
-            Trouble::failed(place, e, "use the linerate that started the switch")
+            CliError::failed(place, e, "use the linerate that started the switch")
         })
     }
 }

@@ -4,9 +4,9 @@
 use crate::api::model::{
     BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin, PortSnapshot, Snapshot, WorkerSnapshot,
 };
+use crate::data_plane::{DataPlane, DataPlaneError};
 use crate::kinds::Loaded;
 use crate::model::Role;
-use crate::plant::{Plant, PlantError};
 use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
 use engine::balance::{Balance, Move, QueueLoad};
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ pub(super) struct Fake {
     pinned: Mutex<Vec<StaticEntry>>,
 }
 
-impl Plant for Fake {
+impl DataPlane for Fake {
     fn snapshot(&self) -> Snapshot {
         let ports = self.ports.lock().unwrap();
         let port = |p: &PortSettings| PortSnapshot {
@@ -69,41 +69,41 @@ impl Plant for Fake {
         self.fdb().len()
     }
 
-    fn add_port(&self, port: &PortSettings, _: Loaded) -> Result<(), PlantError> {
+    fn add_port(&self, port: &PortSettings, _: Loaded) -> Result<(), DataPlaneError> {
         self.ports.lock().unwrap().push(port.clone());
         Ok(())
     }
 
-    fn remove_port(&self, name: &str) -> Result<(), PlantError> {
+    fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
         if name == STAYS {
-            return Err(PlantError::Refused("it stays".to_owned()));
+            return Err(DataPlaneError::Refused("it stays".to_owned()));
         }
         self.ports.lock().unwrap().retain(|p| p.name != name);
-        if name == HELD { Err(PlantError::Held(3)) } else { Ok(()) }
+        if name == HELD { Err(DataPlaneError::Held(3)) } else { Ok(()) }
     }
 
-    fn add_worker(&self, _role: Role, worker: &WorkerSettings) -> Result<usize, PlantError> {
+    fn add_worker(&self, _role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
         match worker.cpu {
-            Some(_) => Err(PlantError::Refused("it stays".to_owned())),
+            Some(_) => Err(DataPlaneError::Refused("it stays".to_owned())),
             None => Ok(1),
         }
     }
 
-    fn pin(&self, entry: &StaticEntry) -> Result<(), PlantError> {
+    fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError> {
         self.pinned.lock().unwrap().push(entry.clone());
         Ok(())
     }
 
-    fn forget(&self, _bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), PlantError> {
+    fn forget(&self, _bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError> {
         self.pinned.lock().unwrap().retain(|entry| (entry.mac, entry.vlan) != (mac, vlan));
         Ok(())
     }
 
-    fn flush(&self, _wanted: &FdbFilter) -> Result<u64, PlantError> {
+    fn flush(&self, _wanted: &FdbFilter) -> Result<u64, DataPlaneError> {
         Ok(0)
     }
 
-    fn queues(&self) -> Result<Vec<QueueLoad>, PlantError> {
+    fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
         let queue = |port: &PortSettings| QueueLoad { port: port.name.clone(), ..QueueLoad::default() };
         Ok(self.ports.lock().unwrap().iter().map(queue).collect())
     }
@@ -112,7 +112,7 @@ impl Plant for Fake {
         None
     }
 
-    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, PlantError> {
+    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, DataPlaneError> {
         let step = Move { port: "a".to_owned(), to: 1, load: threshold, ..Move::default() };
         Ok(Balance {
             measured_ns: over.as_nanos() as u64,

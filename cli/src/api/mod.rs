@@ -1,13 +1,13 @@
 //! The control API: HTTP with JSON over a Unix socket, on a thread of its own and never on a worker.
 //!
-//! `desk` does what is asked, `server` speaks HTTP, `client` is the other end, `model` is what they say to each
+//! `service` does what is asked, `server` speaks HTTP, `client` is the other end, `model` is what they say to each
 //! other. Routes begin with the version of the API; within a version, fields are added and never change.
 
 pub(crate) mod client;
-pub(crate) mod desk;
 #[cfg(test)]
 mod fake;
 pub(crate) mod model;
 pub(crate) mod server;
+pub(crate) mod service;
 #[cfg(test)]
 mod tests;

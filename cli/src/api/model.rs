@@ -261,15 +261,15 @@ pub(crate) struct Flushed {
 
 /// Every answer that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorBody {
     pub(crate) error: String,
     pub(crate) remedy: String,
-    /// Where there was more than one mistake: the others.
+    /// Where there was more than one error: the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) more: Vec<Refusal>,
+    pub(crate) more: Vec<ErrorBody>,
 }
 
-impl Refusal {
+impl ErrorBody {
     /// One error.
     pub(crate) fn new(error: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { error: error.into(), remedy: remedy.into(), more: Vec::new() }

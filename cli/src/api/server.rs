@@ -5,8 +5,8 @@
 //! is asked for, [`WORKING`]; the reading of the answer, [`ANSWERING`]. With at most [`MOST_CLIENTS`] connections, clients
 //! that neither finish their request nor read their answer cost the others at most the first and the last together.
 
-use super::desk::{Desk, No};
-use super::model::{FdbFilter, Refusal};
+use super::model::{ErrorBody, FdbFilter};
+use super::service::{ApiError, ApiService};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
@@ -60,14 +60,14 @@ impl Drop for Server {
     }
 }
 
-/// Serves `desk` on `listener`.
-pub(crate) fn start(listener: UnixListener, desk: Arc<Desk>) -> io::Result<Server> {
+/// Serves `service` on `listener`.
+pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Result<Server> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (close, closed) = oneshot::channel();
     let life = async move {
         match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => serve(listener, router(desk), closed).await,
+            Ok(listener) => serve(listener, router(service), closed).await,
             Err(e) => report(&e),
         }
     };
@@ -138,8 +138,8 @@ async fn answer(
         TowerToHyperService::new(router).call(request).await?
     } else {
         let reason = format!("the body is incomplete, or has more than {LARGEST} bytes");
-        let refusal = Refusal::new(reason, "send one JSON object");
-        (StatusCode::PAYLOAD_TOO_LARGE, Json(refusal)).into_response()
+        let body = ErrorBody::new(reason, "send one JSON object");
+        (StatusCode::PAYLOAD_TOO_LARGE, Json(body)).into_response()
     };
     deadline.send_replace(Instant::now() + ANSWERING);
     Ok(response)
@@ -164,122 +164,136 @@ fn report(error: &io::Error) {
     );
 }
 
-type Answer<T> = Result<Json<T>, No>;
+type Answer<T> = Result<Json<T>, ApiError>;
 
-fn router(desk: Arc<Desk>) -> Router {
+fn router(service: Arc<ApiService>) -> Router {
     Router::new()
-        .route("/v1/status", get(async |State(desk): State<Arc<Desk>>| Json(desk.status())))
-        .route("/v1/bridges", get(async |State(desk): State<Arc<Desk>>| Json(desk.bridges())))
-        .route("/v1/ports", get(async |State(desk): State<Arc<Desk>>| Json(desk.ports())).post(add_port))
+        .route("/v1/status", get(async |State(service): State<Arc<ApiService>>| Json(service.status())))
+        .route("/v1/bridges", get(async |State(service): State<Arc<ApiService>>| Json(service.bridges())))
+        .route(
+            "/v1/ports",
+            get(async |State(service): State<Arc<ApiService>>| Json(service.ports())).post(add_port),
+        )
         .route("/v1/ports/{name}", get(port).delete(remove_port))
         .route("/v1/fdb", get(fdb).post(pin).delete(flush))
         .route("/v1/fdb/{mac}", delete(forget))
-        .route("/v1/snapshot", get(async |State(desk): State<Arc<Desk>>| Json(desk.snapshot())))
+        .route("/v1/snapshot", get(async |State(service): State<Arc<ApiService>>| Json(service.snapshot())))
         .route(
             "/v1/workers",
-            get(async |State(desk): State<Arc<Desk>>| Json(desk.workers())).post(add_worker),
+            get(async |State(service): State<Arc<ApiService>>| Json(service.workers())).post(add_worker),
         )
-        .route("/v1/placement", get(async |State(desk): State<Arc<Desk>>| desk.placement().map(Json)))
+        .route(
+            "/v1/placement",
+            get(async |State(service): State<Arc<ApiService>>| service.placement().map(Json)),
+        )
         .route("/v1/rebalance", post(rebalance))
         .route("/v1/shutdown", post(shutdown))
         .fallback(async || {
-            No::Missing(Refusal::new("there is nothing at this path", "paths begin with /v1/"))
+            ApiError::NotFound(ErrorBody::new("there is nothing at this path", "paths begin with /v1/"))
         })
         .method_not_allowed_fallback(async || {
-            let refusal = Refusal::new("this path does not know that method", "see the API's list of routes");
-            (StatusCode::METHOD_NOT_ALLOWED, Json(refusal))
+            let body = ErrorBody::new("this path does not know that method", "see the API's list of routes");
+            (StatusCode::METHOD_NOT_ALLOWED, Json(body))
         })
-        .with_state(desk)
+        .with_state(service)
 }
 
-async fn port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Answer<impl Serialize> {
-    desk.port(&name).map(Json)
+async fn port(State(service): State<Arc<ApiService>>, Path(name): Path<String>) -> Answer<impl Serialize> {
+    service.port(&name).map(Json)
 }
 
 /// A file that the port plays takes a while to read.
-async fn add_port(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
-    match aside(move || json(&body).and_then(|json| desk.add_port(&json))).await {
+async fn add_port(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
+    match aside(move || json(&body).and_then(|json| service.add_port(&json))).await {
         Ok(port) => (StatusCode::CREATED, Json(port)).into_response(),
         Err(no) => no.into_response(),
     }
 }
 
-async fn add_worker(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
-    match json(&body).and_then(|json| desk.add_worker(&json)) {
+async fn add_worker(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
+    match json(&body).and_then(|json| service.add_worker(&json)) {
         Ok(worker) => (StatusCode::CREATED, Json(worker)).into_response(),
         Err(no) => no.into_response(),
     }
 }
 
-async fn remove_port(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Answer<impl Serialize> {
-    desk.remove_port(&name).map(Json)
+async fn remove_port(
+    State(service): State<Arc<ApiService>>,
+    Path(name): Path<String>,
+) -> Answer<impl Serialize> {
+    service.remove_port(&name).map(Json)
 }
 
-async fn fdb(State(desk): State<Arc<Desk>>, query: FdbQuery) -> Answer<impl Serialize> {
-    desk.fdb(&filter(query)?).map(Json)
+async fn fdb(State(service): State<Arc<ApiService>>, query: FdbQuery) -> Answer<impl Serialize> {
+    service.fdb(&filter(query)?).map(Json)
 }
 
-async fn pin(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
-    match json(&body).and_then(|json| desk.pin(&json)) {
+async fn pin(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
+    match json(&body).and_then(|json| service.pin(&json)) {
         Ok(entry) => (StatusCode::CREATED, Json(entry)).into_response(),
         Err(no) => no.into_response(),
     }
 }
 
-async fn flush(State(desk): State<Arc<Desk>>, query: FdbQuery) -> Answer<impl Serialize> {
-    desk.flush(&filter(query)?).map(Json)
+async fn flush(State(service): State<Arc<ApiService>>, query: FdbQuery) -> Answer<impl Serialize> {
+    service.flush(&filter(query)?).map(Json)
 }
 
 async fn forget(
-    State(desk): State<Arc<Desk>>,
+    State(service): State<Arc<ApiService>>,
     Path(mac): Path<String>,
     query: FdbQuery,
 ) -> Answer<impl Serialize> {
-    desk.forget(&mac, &filter(query)?).map(Json)
+    service.forget(&mac, &filter(query)?).map(Json)
 }
 
 /// Measuring takes a while.
-async fn rebalance(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
-    match aside(move || json(&body).and_then(|json| desk.rebalance(json))).await {
+async fn rebalance(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
+    match aside(move || json(&body).and_then(|json| service.rebalance(json))).await {
         Ok(balance) => Json(balance).into_response(),
         Err(no) => no.into_response(),
     }
 }
 
 /// Does on a thread of its own what takes a while.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T, No> + Send + 'static) -> Result<T, No> {
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
         let remedy = "see what the switch printed";
-        Err(No::Failed(Refusal::new("the request ended without a result", remedy)))
+        Err(ApiError::Failed(ErrorBody::new("the request ended without a result", remedy)))
     })
 }
 
-async fn shutdown(State(desk): State<Arc<Desk>>) -> StatusCode {
-    desk.shutdown();
+async fn shutdown(State(service): State<Arc<ApiService>>) -> StatusCode {
+    service.shutdown();
     StatusCode::ACCEPTED
 }
 
 type FdbQuery = Result<Query<FdbFilter>, axum::extract::rejection::QueryRejection>;
 
-fn filter(query: FdbQuery) -> Result<FdbFilter, No> {
+fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
     match query {
         Ok(Query(filter)) => Ok(filter),
-        Err(e) => Err(No::Bad(Refusal::new(e.body_text(), "filters are bridge, port, vlan and limit"))),
+        Err(e) => {
+            Err(ApiError::Invalid(ErrorBody::new(e.body_text(), "filters are bridge, port, vlan and limit")))
+        }
     }
 }
 
-fn json(body: &[u8]) -> Result<serde_json::Value, No> {
-    let bad = |e| No::Bad(Refusal::new(format!("the body is not JSON: {e}"), "send one JSON object"));
+fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
+    let bad =
+        |e| ApiError::Invalid(ErrorBody::new(format!("the body is not JSON: {e}"), "send one JSON object"));
     serde_json::from_slice(body).map_err(bad)
 }
 
-impl IntoResponse for No {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (status, refusal) = match self {
-            No::Bad(refusal) => (StatusCode::BAD_REQUEST, refusal),
-            No::Missing(refusal) => (StatusCode::NOT_FOUND, refusal),
-            No::Failed(refusal) => (StatusCode::INTERNAL_SERVER_ERROR, refusal),
+        let (status, body) = match self {
+            ApiError::Invalid(body) => (StatusCode::BAD_REQUEST, body),
+            ApiError::NotFound(body) => (StatusCode::NOT_FOUND, body),
+            ApiError::Failed(body) => (StatusCode::INTERNAL_SERVER_ERROR, body),
         };
-        (status, Json(refusal)).into_response()
+        (status, Json(body)).into_response()
     }
 }

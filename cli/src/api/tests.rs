@@ -1,15 +1,15 @@
 //! The API over a real Unix socket, with a plant that only remembers what it was told.
 
 use super::client::Client;
-use super::desk::Desk;
 use super::fake::{Fake, HELD, STAYS};
 use super::model::{
     BridgeReport, FdbEntry, FdbReport, Flushed, PlacementReport, PortReport, Snapshot, Status, WorkersReport,
 };
 use super::server;
-use crate::plant::Plant;
+use super::service::ApiService;
+use crate::data_plane::DataPlane;
+use crate::error::{BAD_INPUT, FAILED};
 use crate::topology::{BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings};
-use crate::trouble::{BAD_INPUT, FAILED};
 use engine::balance::Balance;
 use serde_json::json;
 use std::io::{Read, Seek, Write};
@@ -39,10 +39,10 @@ fn running() -> Running {
     };
     let stopped = Arc::new(AtomicBool::new(false));
     let told = stopped.clone();
-    let desk = Desk::new(topology, control.clone(), Box::new(Fake::default()), move || {
+    let service = ApiService::new(topology, control.clone(), Box::new(Fake::default()), move || {
         told.store(true, Ordering::SeqCst);
     });
-    let server = server::start(UnixListener::bind(&control).unwrap(), Arc::new(desk)).unwrap();
+    let server = server::start(UnixListener::bind(&control).unwrap(), Arc::new(service)).unwrap();
     Running { client: Client::new(Some(&control)), stopped, server, dir }
 }
 
@@ -190,10 +190,10 @@ fn status_workers_and_snapshot_answer() {
     );
     assert_eq!(switch.client.get::<WorkersReport>("/v1/workers").unwrap().workers.len(), 1);
     assert_eq!(switch.client.get::<Snapshot>("/v1/snapshot").unwrap(), {
-        let plant = Fake::default();
+        let data_plane = Fake::default();
         let port = switch.client.get::<PortReport>("/v1/ports/a").unwrap().settings;
-        plant.add_port(&port, None).unwrap();
-        plant.snapshot()
+        data_plane.add_port(&port, None).unwrap();
+        data_plane.snapshot()
     });
 }
 

@@ -1,6 +1,6 @@
 //! The benchmark's part of the command line.
 
-use super::wishes::Wishes;
+use super::options::BenchOptions;
 use crate::args::Output;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) wishes: Wishes,
+    pub(crate) options: BenchOptions,
     /// Append each trial to this file as it ends, one line of JSON each
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
@@ -59,9 +59,9 @@ pub(crate) struct CompareArgs {
     pub(crate) output: Output,
 }
 
-/// Arguments of `leash`.
+/// Arguments of `supervise`.
 #[derive(Args, Debug)]
-pub(crate) struct LeashArgs {
+pub(crate) struct SuperviseArgs {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

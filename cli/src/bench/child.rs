@@ -1,7 +1,7 @@
 //! What runs beside a benchmark: a switch or a guest, on a leash, with all that it prints in a file.
 
-use super::leash::GRACE;
-use crate::trouble::Trouble;
+use super::supervise::GRACE;
+use crate::error::CliError;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
@@ -29,16 +29,16 @@ impl Start {
     }
 
     /// This program.
-    pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, Trouble> {
+    pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, CliError> {
         let mut all = vec![own()?];
         all.extend(words.iter().map(|word| OsString::from(word.as_ref())));
         Ok(Self { name, words: all })
     }
 }
 
-fn own() -> Result<OsString, Trouble> {
+fn own() -> Result<OsString, CliError> {
     let remedy = "allow this program to start itself";
-    let path = std::env::current_exe().map_err(|e| Trouble::failed("linerate bench", e, remedy))?;
+    let path = std::env::current_exe().map_err(|e| CliError::failed("linerate bench", e, remedy))?;
     Ok(path.into())
 }
 
@@ -46,22 +46,22 @@ fn own() -> Result<OsString, Trouble> {
 #[derive(Debug)]
 pub(super) struct Running {
     name: &'static str,
-    leash: Child,
+    supervise: Child,
     log: PathBuf,
     status: Option<ExitStatus>,
 }
 
 impl Running {
     /// Starts it with its output in `folder`.
-    pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, Trouble> {
+    pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, CliError> {
         let name = start.name;
-        let failed = |e: std::io::Error| Trouble::failed(name, e, "see that it can be started by hand");
+        let failed = |e: std::io::Error| CliError::failed(name, e, "see that it can be started by hand");
         let log = folder.join(format!("{}.log", name.replace(' ', "-")));
         let output = File::create(&log).map_err(failed)?;
         let mut command = Command::new(own()?);
         command.arg("leash").arg("--").args(&start.words).stdin(Stdio::piped());
         command.stderr(output.try_clone().map_err(failed)?).stdout(output).process_group(0);
-        Ok(Self { name, leash: command.spawn().map_err(failed)?, log, status: None })
+        Ok(Self { name, supervise: command.spawn().map_err(failed)?, log, status: None })
     }
 
     /// What people call it.
@@ -72,7 +72,7 @@ impl Running {
     /// Whether it has ended by itself.
     pub(super) fn has_ended(&mut self) -> bool {
         if self.status.is_none() {
-            self.status = self.leash.try_wait().ok().flatten();
+            self.status = self.supervise.try_wait().ok().flatten();
         }
         self.status.is_some()
     }
@@ -96,17 +96,17 @@ impl Running {
 
     /// Ends it in order, or else at once.
     fn end(&mut self) {
-        drop(self.leash.stdin.take());
+        drop(self.supervise.stdin.take());
         let until = Instant::now() + GRACE + Duration::from_secs(2);
         while !self.has_ended() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         if !self.has_ended() {
-            if let Some(group) = Pid::from_raw(self.leash.id().cast_signed()) {
+            if let Some(group) = Pid::from_raw(self.supervise.id().cast_signed()) {
                 // A group that is gone is what is wanted.
                 let _ = kill_process_group(group, Signal::KILL);
             }
-            let _ = self.leash.wait();
+            let _ = self.supervise.wait();
         }
     }
 }

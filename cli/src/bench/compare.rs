@@ -2,11 +2,11 @@
 
 use super::args::CompareArgs;
 use super::report::bounded;
+use crate::error::CliError;
 use crate::show;
-use crate::trouble::Trouble;
 use lab::bench::Results;
+use lab::bench::checkpoint::Checkpoint;
 use lab::bench::compare::{Comparison, Figure, Finding, compare};
-use lab::bench::keep::Kept;
 use std::path::Path;
 
 /// Compares them and prints it.
@@ -14,24 +14,24 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let comparison = compare(&a, &b).map_err(|error| {
         let place = format!("{} and {}", args.a.display(), args.b.display());
-        Trouble::bad(place, error, "measure both with the same flags")
+        CliError::bad(place, error, "measure both with the same flags")
     })?;
     if comparison.figures.is_empty() {
         let place = format!("{} and {}", args.a.display(), args.b.display());
         let reason = "they have no figure in common from a round that is whole";
-        return Err(Trouble::bad(place, reason, "let both come to an end").into());
+        return Err(CliError::bad(place, reason, "let both come to an end").into());
     }
     show::print(&comparison, args.output, text)
 }
 
 /// What `-o json` printed, or what `--keep` kept.
-fn read(path: &Path) -> Result<Results, Trouble> {
+fn read(path: &Path) -> Result<Results, CliError> {
     let wrong = |reason: String| {
-        Trouble::bad(path.display(), reason, "name what `linerate bench -o json` printed or `--keep` kept")
+        CliError::bad(path.display(), reason, "name what `linerate bench -o json` printed or `--keep` kept")
     };
     let bytes = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let printed = serde_json::from_slice::<Results>(&bytes);
-    printed.or_else(|error| match Kept::read(&bytes) {
+    printed.or_else(|error| match Checkpoint::read(&bytes) {
         Ok(kept) => Ok(kept.results()),
         Err(_) => Err(wrong(format!("it holds no results of a benchmark: {error}"))),
     })

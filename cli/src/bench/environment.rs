@@ -1,7 +1,7 @@
 //! Where a benchmark ran: what decides its figures besides the switch.
 
 use lab::bench::{CpuSet, Environment};
-use lab::cache::made::Build;
+use lab::cache::provenance::Build;
 use lab::cache::real::Processor;
 use std::fs;
 use std::time::SystemTime;

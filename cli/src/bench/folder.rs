@@ -1,6 +1,6 @@
 //! A folder for sockets, configurations and what processes print; it goes with the benchmark, unless that failed.
 
-use crate::trouble::Trouble;
+use crate::error::CliError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ const MOST: u32 = 1000;
 
 impl Folder {
     /// A new one.
-    pub(super) fn new() -> Result<Self, Trouble> {
+    pub(super) fn new() -> Result<Self, CliError> {
         let base = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
         let mut path = base.clone();
         for n in 1..=MOST {
@@ -27,12 +27,12 @@ impl Folder {
                 }
                 Err(error) => {
                     let remedy = "point TMPDIR at a directory that can be written, with a short path";
-                    return Err(Trouble::failed(path.display(), error, remedy));
+                    return Err(CliError::failed(path.display(), error, remedy));
                 }
             }
         }
         let reason = format!("there are {MOST} such folders of benchmarks that failed");
-        Err(Trouble::failed(base.display(), reason, "remove them, or point TMPDIR elsewhere"))
+        Err(CliError::failed(base.display(), reason, "remove them, or point TMPDIR elsewhere"))
     }
 
     /// Where it is.
@@ -51,10 +51,10 @@ impl Folder {
     }
 
     /// Writes a file of this name; its path.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, Trouble> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, CliError> {
         let path = self.path.join(name);
         let remedy = "make room, or point TMPDIR elsewhere";
-        std::fs::write(&path, text).map_err(|e| Trouble::failed(path.display(), e, remedy))?;
+        std::fs::write(&path, text).map_err(|e| CliError::failed(path.display(), e, remedy))?;
         Ok(path.display().to_string())
     }
 }

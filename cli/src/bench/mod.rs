@@ -1,28 +1,28 @@
 //! `linerate bench`: RFC 2544 against a switch, ours or another, and two results side by side.
 //!
-//! `args` are the flags, `wishes` those that may stand in a file as well; `setup` makes ports, switch and guest of
-//! them (`parts`, `opposite`), and judges everything (`judge`) before anything is started. `run` does one trial after another (`trial`); which one is
-//! decided in the laboratory's room (`lab::bench`). `child` starts what runs beside this process and ends it, `leash`
+//! `args` are the flags, `options` those that may stand in a file as well; `setup` makes ports, switch and guest of
+//! them (`parts`, `opposite`), and judges everything (`validate`) before anything is started. `run` does one trial after another (`trial`); which one is
+//! decided in the laboratory's room (`lab::bench`). `child` starts what runs beside this process and ends it, `supervise`
 //! is the process in between; `within` is what runs in the generator's own thread. `keep` is the file of trials, `report` prints, `compare` compares.
 
 pub(crate) mod args;
+mod checkpoint;
 mod child;
 mod command;
 mod compare;
 pub(crate) mod environment;
 mod folder;
-mod judge;
-mod keep;
-pub(crate) mod leash;
 mod opposite;
+mod options;
 mod parts;
 mod report;
 mod run;
 mod setup;
+pub(crate) mod supervise;
 #[cfg(test)]
 mod tests;
 mod trial;
-mod wishes;
+mod validate;
 mod within;
 mod workers;
 

@@ -5,13 +5,13 @@ use super::child::Start;
 use super::command::{fill, names};
 use super::folder::Folder;
 use super::opposite::{mirrored, own_port, socket_port};
+use super::options::{BenchOptions, Listener, OwnGuest};
 use super::setup::Switch;
-use super::wishes::{Listener, OwnGuest, Wishes};
-use super::workers::{judged, worker};
+use super::workers::{validated, worker};
+use crate::error::CliError;
 use crate::section;
 use crate::topology::PortSettings;
 use crate::traffic::input::{judged_ports, keys};
-use crate::trouble::Trouble;
 use lab::bench::{Setup, Topology};
 use lab::traffic::Description;
 use serde_json::json;
@@ -23,14 +23,14 @@ pub(super) enum Guest {
     /// A process of its own.
     Process(Start),
     /// Within the generator's thread, with these ports.
-    Merged(Vec<PortSettings>),
+    Inline(Vec<PortSettings>),
     /// The same, sending back what it gets; as `linerate guest` is called.
     Reflector(Vec<String>),
 }
 
 /// What switch and guest are made of.
 pub(super) struct Parts<'a> {
-    pub(super) wishes: &'a Wishes,
+    pub(super) options: &'a BenchOptions,
     pub(super) topology: Topology,
     pub(super) switch: Switch<'a>,
     pub(super) ports: &'a [PortSettings],
@@ -47,9 +47,9 @@ impl Parts<'_> {
             (Topology::VmVm, _) => false,
             (Topology::PhyVmPhy, _) | (Topology::Loop, Switch::Ours) => true,
             (Topology::Loop, Switch::Command(command)) => {
-                self.wishes.guest_command.is_some() || self.is_merged() || named(command)
+                self.options.guest_command.is_some() || self.is_merged() || named(command)
             }
-            (Topology::Loop, Switch::Running | Switch::Merged) => self.wishes.guest_command.is_some(),
+            (Topology::Loop, Switch::Running | Switch::Inline) => self.options.guest_command.is_some(),
         }
     }
 
@@ -63,14 +63,14 @@ impl Parts<'_> {
         devices.iter().map(|name| self.folder.socket(name)).collect()
     }
 
-    fn fill(&self, flag: &str, command: &str, cpu: Option<usize>) -> Result<String, Trouble> {
+    fn fill(&self, flag: &str, command: &str, cpu: Option<usize>) -> Result<String, CliError> {
         let places: Vec<String> = self.ports.iter().map(|port| port.kind.place()).collect();
         let (sockets, own) = (self.guest_sockets(), cpu.map(|cpu| cpu.to_string()));
         let of = |places: &[String], n: usize| places.get(n).cloned();
         if cpu.is_none() && names(command, "cpu") {
             let wanted = flag.replace("command", "cpu");
-            let reason = "the command names {cpu}, and nobody said which CPU that is";
-            return Err(Trouble::bad(flag, reason, format!("add {wanted}, or remove {{cpu}}")));
+            let reason = "the command names {cpu}, and --switch-cpu is missing";
+            return Err(CliError::bad(flag, reason, format!("add {wanted}, or remove {{cpu}}")));
         }
         let all = [of(&places, 0), of(&places, 1), of(&sockets, 0), of(&sockets, 1), own];
         let named: Vec<_> =
@@ -79,32 +79,32 @@ impl Parts<'_> {
     }
 
     /// The switch as a process, and the ports that ours has.
-    pub(super) fn switch(&self) -> Result<(Option<Start>, Vec<String>), Trouble> {
+    pub(super) fn switch(&self) -> Result<(Option<Start>, Vec<String>), CliError> {
         match self.switch {
-            Switch::Running | Switch::Merged => Ok((None, Vec::new())),
+            Switch::Running | Switch::Inline => Ok((None, Vec::new())),
             Switch::Command(command) => {
-                self.judge_command(command)?;
-                let filled = self.fill("--switch-command", command, self.wishes.switch_cpu)?;
+                self.validate_command(command)?;
+                let filled = self.fill("--switch-command", command, self.options.switch_cpu)?;
                 Ok((Some(Start::shell("the switch", &filled)), Vec::new()))
             }
             Switch::Ours => {
                 let (text, ports) = self.configuration()?;
                 let file = self.folder.write("switch.toml", &text)?;
                 let control = self.folder.socket("switch-control");
-                judged(self.wishes, &self.workers.0, &text, &control)?;
+                validated(self.options, &self.workers.0, &text, &control)?;
                 Ok((Some(Start::own("the switch", &["--control", &control, "run", &file])?), ports))
             }
         }
     }
 
     /// A place that was made up here has to be told to the switch.
-    fn judge_command(&self, command: &str) -> Result<(), Trouble> {
-        let made_up = self.wishes.port_flags.is_empty() && self.wishes.ports.is_empty();
+    fn validate_command(&self, command: &str) -> Result<(), CliError> {
+        let made_up = self.options.port_flags.is_empty() && self.options.ports.is_empty();
         let mut wanted = Vec::new();
         if made_up {
             wanted.extend(["a", "b"].into_iter().take(self.ports.len()));
         }
-        if self.wishes.guest_command.is_none() {
+        if self.options.guest_command.is_none() {
             wanted.extend(["c", "d"].into_iter().take(self.guest_sockets().len()));
         }
         let Some(missing) = wanted.into_iter().find(|place| !names(command, place)) else { return Ok(()) };
@@ -112,37 +112,37 @@ impl Parts<'_> {
             format!("{} needs {{{missing}}}, and the command does not name it", self.topology.name());
         let remedy =
             "write it where the command takes this socket, or name places with --port and --guest-command";
-        Err(Trouble::bad("--switch-command", reason, remedy))
+        Err(CliError::bad("--switch-command", reason, remedy))
     }
 
     /// The guest.
     pub(super) fn guest(&self) -> anyhow::Result<Option<Guest>> {
         if !self.has_guest() {
-            let Some(command) = &self.wishes.guest_command else { return Ok(None) };
+            let Some(command) = &self.options.guest_command else { return Ok(None) };
             let reason = format!("{} has no guest, so `{command}` has nothing to do", self.topology.name());
             return Err(
-                Trouble::bad("--guest-command", reason, "remove it, or choose another --topology").into()
+                CliError::bad("--guest-command", reason, "remove it, or choose another --topology").into()
             );
         }
-        if let Some(command) = &self.wishes.guest_command {
-            let filled = self.fill("--guest-command", command, self.wishes.guest_cpu)?;
+        if let Some(command) = &self.options.guest_command {
+            let filled = self.fill("--guest-command", command, self.options.guest_cpu)?;
             return Ok(Some(Guest::Process(Start::shell("the guest", &filled))));
         }
         if matches!(self.switch, Switch::Running) {
             let reason =
                 "a switch that runs already does not know the sockets of a guest that is made up here";
-            return Err(Trouble::bad("--switch running", reason, "name a --guest-command").into());
+            return Err(CliError::bad("--switch running", reason, "name a --guest-command").into());
         }
         Ok(Some(match (self.topology, self.is_merged()) {
             (Topology::Loop, true) => Guest::Reflector(self.reflector()),
             (Topology::Loop, false) => Guest::Process(Start::own("the guest", &self.reflector())?),
-            (_, true) => Guest::Merged(self.guest_ports()?),
+            (_, true) => Guest::Inline(self.guest_ports()?),
             (_, false) => Guest::Process(self.forwarder()?),
         }))
     }
 
     fn is_merged(&self) -> bool {
-        self.wishes.guest == Some(OwnGuest::Merged)
+        self.options.guest == Some(OwnGuest::Inline)
     }
 
     /// The devices of a guest within the generator's thread.
@@ -158,7 +158,8 @@ impl Parts<'_> {
 
     /// Whether the guest's sockets are the guest's.
     fn guest_listens(&self) -> bool {
-        matches!(self.switch, Switch::Command(_)) && self.wishes.sockets.unwrap_or_default() == Listener::Ours
+        matches!(self.switch, Switch::Command(_))
+            && self.options.sockets.unwrap_or_default() == Listener::Ours
     }
 
     /// A guest that sends back what it gets.
@@ -168,14 +169,14 @@ impl Parts<'_> {
         // Where the generator's frames go by themselves.
         let mac = Description::default().destination_mac.to_string();
         let words = ["guest", "--mode", "macswap", "--mac", &mac, way, &socket].map(str::to_owned);
-        let cpu = self.wishes.guest_cpu.map(|cpu| ["--cpu".to_owned(), cpu.to_string()]);
+        let cpu = self.options.guest_cpu.map(|cpu| ["--cpu".to_owned(), cpu.to_string()]);
         words.into_iter().chain(cpu.into_iter().flatten()).collect()
     }
 
     /// A guest that bridges its two devices.
-    fn forwarder(&self) -> Result<Start, Trouble> {
+    fn forwarder(&self) -> Result<Start, CliError> {
         let mode = if self.guest_listens() { "server" } else { "client" };
-        let mut text = format!("{}[[bridge]]\nname = \"guest\"\n", worker(self.wishes.guest_cpu));
+        let mut text = format!("{}[[bridge]]\nname = \"guest\"\n", worker(self.options.guest_cpu));
         for (name, socket) in ["c", "d"].into_iter().zip(self.guest_sockets()) {
             text += &socket_port(name, "guest", "virtio-user", &socket, mode);
         }
@@ -184,17 +185,17 @@ impl Parts<'_> {
     }
 
     /// The configuration of our own switch, and its ports in words.
-    fn configuration(&self) -> Result<(String, Vec<String>), Trouble> {
+    fn configuration(&self) -> Result<(String, Vec<String>), CliError> {
         let flags =
-            self.wishes.switch_port_flags.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
-        let given = if flags.is_empty() { self.wishes.switch_ports.clone() } else { flags };
+            self.options.switch_port_flags.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
+        let given = if flags.is_empty() { self.options.switch_ports.clone() } else { flags };
         if !given.is_empty() && given.len() != self.ports.len() {
             let reason = format!(
                 "there are {} ports of the switch, and {} of the generator",
                 given.len(),
                 self.ports.len()
             );
-            return Err(Trouble::bad("--switch-port", reason, "name one for each, or none"));
+            return Err(CliError::bad("--switch-port", reason, "name one for each, or none"));
         }
         let bridges = if self.topology == Topology::PhyVmPhy { &["in", "out"][..] } else { &["in"] };
         let mut text = self.workers.0.clone();
@@ -213,7 +214,7 @@ impl Parts<'_> {
             let own =
                 PortSettings { name: ["a", "b"][n.min(1)].to_owned(), bridge: bridge.to_owned(), ..own };
             let remedy = "name it as a --switch-port";
-            text += &section::port(&own).map_err(|e| Trouble::bad("the switch's port", e, remedy))?;
+            text += &section::port(&own).map_err(|e| CliError::bad("the switch's port", e, remedy))?;
         }
         for ((name, bridge), socket) in [("c", "in"), ("d", last)].into_iter().zip(self.guest_sockets()) {
             text += &socket_port(name, bridge, "vhost-user", &socket, "server");
@@ -230,22 +231,22 @@ impl Parts<'_> {
             switch: match self.switch {
                 Switch::Ours => "linerate".to_owned(),
                 Switch::Running => "running".to_owned(),
-                Switch::Merged => "linerate, merged".to_owned(),
+                Switch::Inline => "linerate, inline".to_owned(),
                 Switch::Command(command) => command.to_owned(),
             },
             version: match self.switch {
-                Switch::Ours | Switch::Merged => Some(env!("CARGO_PKG_VERSION").to_owned()),
-                _ => self.wishes.switch_version.clone(),
+                Switch::Ours | Switch::Inline => Some(env!("CARGO_PKG_VERSION").to_owned()),
+                _ => self.options.switch_version.clone(),
             },
             workers: self.workers.1.clone(),
             guest: guest.then(|| {
                 let ours = match (self.topology, self.is_merged()) {
                     (Topology::Loop, false) => "linerate guest",
-                    (Topology::Loop, true) => "linerate guest, merged",
-                    (_, true) => "linerate, merged",
+                    (Topology::Loop, true) => "linerate guest, inline",
+                    (_, true) => "linerate, inline",
                     (_, false) => "linerate",
                 };
-                self.wishes.guest_command.clone().unwrap_or_else(|| ours.to_owned())
+                self.options.guest_command.clone().unwrap_or_else(|| ours.to_owned())
             }),
             ports: self.ports.iter().map(|port| same(&port.kind.to_string())).collect(),
             switch_ports: switch_ports.iter().map(|port| same(port)).collect(),

@@ -56,8 +56,8 @@ fn latency(results: &Results) -> Option<String> {
         let mut row = vec![size.size.clone(), format!("{} %", at.load), bounded_load(at)];
         row.extend(at.percentiles.map(micro));
         row.extend([at.jitter, at.ipdv].map(micro));
-        let floor = at.floor.map(|floor| floor.map(micro));
-        row.extend(floor.unwrap_or_default());
+        let baseline = at.baseline.map(|baseline| baseline.map(micro));
+        row.extend(baseline.unwrap_or_default());
         row.push(if at.loss > 0.0 { format!("{:.4}", at.loss * 100.0) } else { "0".to_owned() });
         row
     };
@@ -150,7 +150,7 @@ mod tests {
 
     /// One size, of which one round has lost a quarter at the ceiling and was ended while it searched.
     fn results(ports: &[&str]) -> Results {
-        let plan: Plan = crate::bench::wishes::Wishes::default().plan();
+        let plan: Plan = crate::bench::options::BenchOptions::default().plan();
         let loss = LossRow { percent: 100.0, offered_pps: 2_345_678.0, short: false, loss: 0.25 };
         let ndr = Throughput {
             goal: 0.0,
@@ -168,7 +168,7 @@ mod tests {
             rounds: vec![round],
         };
         let setup = Setup {
-            switch: "linerate, merged".to_owned(),
+            switch: "linerate, inline".to_owned(),
             ports: ports.iter().map(ToString::to_string).collect(),
             ..Setup::default()
         };
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn ports_are_named_where_there_are_some() {
-        assert!(text(&results(&[])).contains("vm-vm: switch linerate, merged\n"), "{}", text(&results(&[])));
-        assert!(text(&results(&["x", "y"])).contains("switch linerate, merged, ports x and y\n"));
+        assert!(text(&results(&[])).contains("vm-vm: switch linerate, inline\n"), "{}", text(&results(&[])));
+        assert!(text(&results(&["x", "y"])).contains("switch linerate, inline, ports x and y\n"));
     }
 
     #[test]

@@ -2,17 +2,17 @@
 //! more.
 
 use super::args::RunArgs;
+use super::checkpoint::{self, CheckpointWriter};
 use super::environment;
-use super::keep::{self, Keeper};
+use super::options::BenchOptions;
 use super::report;
 use super::setup::{self, Job};
 use super::trial::{Bed, Stop};
-use super::wishes::Wishes;
+use crate::error::CliError;
 use crate::lab::progress::Progress;
 use crate::show;
-use crate::trouble::Trouble;
 use crate::written;
-use lab::bench::keep::Header;
+use lab::bench::checkpoint::Header;
 use lab::bench::{Course, Doing, Offer, Results, Step};
 use lab::report::bench_page;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -26,21 +26,21 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let place =
         args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
-    written::judge(args.html.as_deref(), None)?;
-    let mut job = setup::job(&args.wishes.clone().over(file), &place)?;
+    written::validate(args.html.as_deref(), None)?;
+    let mut job = setup::job(&args.options.clone().over(file), &place)?;
     let here = environment::here(job.cpus);
     let header = Header::new(job.setup.clone(), here.clone(), job.plan.clone());
-    let (mut keeper, mut course, environment) = match &args.keep {
+    let (mut writer, mut course, environment) = match &args.keep {
         Some(path) => {
-            let (keeper, course, environment) = keep::open(path, args.resume, &header)?;
-            (Some(keeper), course, environment)
+            let (writer, course, environment) = checkpoint::open(path, args.resume, &header)?;
+            (Some(writer), course, environment)
         }
         None => (None, Course::new(job.plan.clone()), here),
     };
-    let stopped = trials(&job, &mut course, keeper.as_mut())?;
+    let stopped = trials(&job, &mut course, writer.as_mut())?;
     let mut results = Results::of(&course, job.setup.clone(), environment);
-    if let Some(Stop::Failed(trouble)) = &stopped {
-        results.notes.push(format!("it ended early: {}: {}", trouble.place, trouble.reason));
+    if let Some(Stop::Failed(error)) = &stopped {
+        results.notes.push(format!("it ended early: {}: {}", error.place, error.reason));
     }
     if results.trials > 0 {
         show::print(&results, args.output, report::text)?;
@@ -52,39 +52,43 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     match stopped {
         None => Ok(()),
         Some(Stop::Asked) => Err(ended(&course, kept).into()),
-        Some(Stop::Failed(trouble)) => {
+        Some(Stop::Failed(error)) => {
             job.folder.keep();
-            Err((*trouble).into())
+            Err((*error).into())
         }
     }
 }
 
 /// A file of wishes.
-fn read(path: &Path) -> Result<Wishes, Trouble> {
+fn read(path: &Path) -> Result<BenchOptions, CliError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
-        Trouble::bad(&shown, format!("cannot be read: {e}"), "name a file that exists and that you may read")
+        CliError::bad(&shown, format!("cannot be read: {e}"), "name a file that exists and that you may read")
     })?;
-    let wishes = toml::from_str(&text).map_err(|error| {
+    let options = toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        Trouble::bad(place, error.message(), "correct this line; keys are the flags' names")
+        CliError::bad(place, error.message(), "correct this line; keys are the flags' names")
     })?;
-    match wishes {
-        Wishes { switch: Some(_), switch_command: Some(_), .. } => {
+    match options {
+        BenchOptions { switch: Some(_), switch_command: Some(_), .. } => {
             let reason = "`switch` and `switch-command` name two switches";
-            Err(Trouble::bad(shown, reason, "leave out one of both"))
+            Err(CliError::bad(shown, reason, "leave out one of both"))
         }
-        Wishes { guest: Some(_), guest_command: Some(_), .. } => {
+        BenchOptions { guest: Some(_), guest_command: Some(_), .. } => {
             let reason = "`guest` and `guest-command` name two guests";
-            Err(Trouble::bad(shown, reason, "leave out one of both"))
+            Err(CliError::bad(shown, reason, "leave out one of both"))
         }
-        wishes => Ok(wishes),
+        options => Ok(options),
     }
 }
 
 /// Runs what is missing; what ended it, if it did not end by itself.
-fn trials(job: &Job, course: &mut Course, mut keeper: Option<&mut Keeper>) -> anyhow::Result<Option<Stop>> {
+fn trials(
+    job: &Job,
+    course: &mut Course,
+    mut writer: Option<&mut CheckpointWriter>,
+) -> anyhow::Result<Option<Stop>> {
     let before = course.trials().len();
     if before > 0 {
         show::aside(&format!("{before} trials are there already"));
@@ -96,7 +100,7 @@ fn trials(job: &Job, course: &mut Course, mut keeper: Option<&mut Keeper>) -> an
     lab::traffic::rig::settle();
     let mut progress = Progress::new("trials", course.progress().1, 1);
     progress.skip(before);
-    let stopped = in_turn(job, course, &mut keeper, &mut progress, ending);
+    let stopped = in_turn(job, course, &mut writer, &mut progress, ending);
     progress.end();
     Ok(stopped.err())
 }
@@ -114,7 +118,7 @@ fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
 fn in_turn(
     job: &Job,
     course: &mut Course,
-    keeper: &mut Option<&mut Keeper>,
+    writer: &mut Option<&mut CheckpointWriter>,
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
 ) -> Result<(), Stop> {
@@ -125,8 +129,8 @@ fn in_turn(
         progress.began(&name);
         let seen = bed.run(&step)?;
         course.take(step, seen);
-        if let (Some(keeper), Some(trial)) = (keeper.as_mut(), course.trials().last()) {
-            keeper.add(trial)?;
+        if let (Some(writer), Some(trial)) = (writer.as_mut(), course.trials().last()) {
+            writer.add(trial)?;
         }
         progress.ended(&name);
     }
@@ -152,12 +156,12 @@ fn name(job: &Job, step: &Step) -> String {
     format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
 }
 
-fn ended(course: &Course, kept: Option<&Path>) -> Trouble {
+fn ended(course: &Course, kept: Option<&Path>) -> CliError {
     let (done, about) = course.progress();
     let reason = format!("ended by a signal after {done} of about {about} trials; the result is of those");
     let remedy = match kept {
         Some(_) => "run the same command with --resume: it goes on from here",
         None => "next time use `--keep FILE`, which the same command with --resume goes on from",
     };
-    Trouble::failed("linerate bench", reason, remedy)
+    CliError::failed("linerate bench", reason, remedy)
 }

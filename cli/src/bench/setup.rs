@@ -1,5 +1,5 @@
-//! Who takes part: the generator's ports, the switch and the guest, made of what users ask for and judged before
-//! anything starts (`judge`).
+//! The parts of a benchmark: the generator's ports, the switch and the guest, made from the options and validated before
+//! anything starts (`validate`).
 //!
 //! A switch of our own gets a configuration that mirrors the generator's ports. In `phy-vm-phy` it has two bridges,
 //! so that frames must pass the guest, which bridges two virtio-user ports, as a second process of this program or within the
@@ -7,13 +7,13 @@
 
 use super::child::Start;
 use super::folder::Folder;
-use super::judge;
+use super::options::{BenchOptions, Listener, Own, OwnGuest};
 use super::parts::{Guest, Parts};
-use super::wishes::{Listener, Own, OwnGuest, Wishes};
+use super::validate;
 use super::workers::workers;
+use crate::error::CliError;
 use crate::topology::PortSettings;
 use crate::traffic::input::{described, judged_ports, keys, wrong_stream};
-use crate::trouble::Trouble;
 use lab::bench::{CpuSet, Plan, PlanError, Setup, Topology};
 use lab::traffic::Description;
 use serde_json::json;
@@ -29,105 +29,105 @@ pub(super) struct Job {
     pub(super) switch: Option<Start>,
     pub(super) guest: Option<Guest>,
     pub(super) cpus: CpuSet,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) folder: Folder,
     /// The switch runs within the generator's thread, over ports of its own.
-    pub(super) merged: bool,
+    pub(super) inline: bool,
 }
 
-/// Who runs the switch.
+/// How the switch is run.
 #[derive(Clone, Copy)]
 pub(super) enum Switch<'a> {
     Ours,
     Running,
-    Merged,
+    Inline,
     Command(&'a str),
 }
 
 /// Makes a job of what is asked for. Nothing is started.
-pub(super) fn job(wishes: &Wishes, place: &str) -> anyhow::Result<Job> {
-    let plan = wishes.plan();
-    plan.judge().map_err(|error| wrong_plan(place, &error))?;
-    let stream = stream(wishes, &plan, place)?;
-    judge::cpus(wishes)?;
-    judge::patience(wishes)?;
+pub(super) fn job(options: &BenchOptions, place: &str) -> anyhow::Result<Job> {
+    let plan = options.plan();
+    plan.validate().map_err(|error| wrong_plan(place, &error))?;
+    let stream = stream(options, &plan, place)?;
+    validate::cpus(options)?;
+    validate::timeout(options)?;
     let folder = Folder::new()?;
-    let topology = wishes.topology.unwrap_or_default();
-    let switch = match (&wishes.switch_command, wishes.switch.unwrap_or_default()) {
+    let topology = options.topology.unwrap_or_default();
+    let switch = match (&options.switch_command, options.switch.unwrap_or_default()) {
         (Some(command), _) => Switch::Command(command),
         (None, Own::Linerate) => Switch::Ours,
         (None, Own::Running) => Switch::Running,
-        (None, Own::Merged) => Switch::Merged,
+        (None, Own::Inline) => Switch::Inline,
     };
-    judge_merged(wishes, topology, switch)?;
-    judge_workers(wishes, switch)?;
-    judge_guest(wishes, topology)?;
-    let ports = ports(wishes, topology, switch, &folder)?;
-    let workers = workers(wishes)?;
-    let parts = Parts { wishes, topology, switch, ports: &ports, folder: &folder, workers };
-    judge::uses(wishes, switch, parts.has_guest())?;
-    let merged = matches!(switch, Switch::Merged);
+    validate_inline(options, topology, switch)?;
+    validate_workers(options, switch)?;
+    validate_guest(options, topology)?;
+    let ports = ports(options, topology, switch, &folder)?;
+    let workers = workers(options)?;
+    let parts = Parts { options, topology, switch, ports: &ports, folder: &folder, workers };
+    validate::uses(options, switch, parts.has_guest())?;
+    let inline = matches!(switch, Switch::Inline);
     let (switch, switch_ports) = parts.switch()?;
     let guest = parts.guest()?;
     let setup = parts.setup(&stream, guest.is_some(), &switch_ports);
-    let cpus = CpuSet { generator: wishes.cpu, switch: wishes.switch_cpu, guest: wishes.guest_cpu };
-    Ok(Job { plan, setup, stream, ports, switch, guest, cpus, patience: wishes.patience(), folder, merged })
+    let cpus = CpuSet { generator: options.cpu, switch: options.switch_cpu, guest: options.guest_cpu };
+    Ok(Job { plan, setup, stream, ports, switch, guest, cpus, timeout: options.timeout(), folder, inline })
 }
 
-/// There is no other thread, so there is nothing to place and nobody to connect to.
-fn judge_merged(wishes: &Wishes, topology: Topology, switch: Switch<'_>) -> Result<(), Trouble> {
-    let given = !(wishes.ports.is_empty() && wishes.port_flags.is_empty());
+/// There is no other thread, so there is nothing to place and nothing to connect to.
+fn validate_inline(options: &BenchOptions, topology: Topology, switch: Switch<'_>) -> Result<(), CliError> {
+    let given = !(options.ports.is_empty() && options.port_flags.is_empty());
     let not_here = [
         ("--topology", topology != Topology::VmVm),
         ("--port", given),
-        ("--switch-cpu", wishes.switch_cpu.is_some()),
+        ("--switch-cpu", options.switch_cpu.is_some()),
     ];
-    let wrong = not_here.into_iter().find(|(_, wrong)| *wrong && matches!(switch, Switch::Merged));
+    let wrong = not_here.into_iter().find(|(_, wrong)| *wrong && matches!(switch, Switch::Inline));
     wrong.map_or(Ok(()), |(flag, _)| {
         let reason = "a switch within the generator has its two ports and the generator's CPU";
-        Err(Trouble::bad(format!("--switch merged with {flag}"), reason, format!("leave out {flag}")))
+        Err(CliError::bad(format!("--switch inline with {flag}"), reason, format!("leave out {flag}")))
     })
 }
 
 /// It forwards or reflects, on the generator's CPU.
-fn judge_guest(wishes: &Wishes, topology: Topology) -> Result<(), Trouble> {
-    let not_here = [("--topology", topology == Topology::VmVm), ("--guest-cpu", wishes.guest_cpu.is_some())];
-    let merged = wishes.guest == Some(OwnGuest::Merged);
-    let wrong = not_here.into_iter().find(|(_, wrong)| merged && *wrong);
+fn validate_guest(options: &BenchOptions, topology: Topology) -> Result<(), CliError> {
+    let not_here = [("--topology", topology == Topology::VmVm), ("--guest-cpu", options.guest_cpu.is_some())];
+    let inline = options.guest == Some(OwnGuest::Inline);
+    let wrong = not_here.into_iter().find(|(_, wrong)| inline && *wrong);
     wrong.map_or(Ok(()), |(flag, _)| {
         let reason =
             "a guest within the generator forwards (phy-vm-phy) or reflects (loop), on the generator's CPU";
-        Err(Trouble::bad(
-            format!("--guest merged with {flag}"),
+        Err(CliError::bad(
+            format!("--guest inline with {flag}"),
             reason,
             format!("correct or leave out {flag}"),
         ))
     })
 }
 
-fn judge_workers(wishes: &Wishes, switch: Switch<'_>) -> Result<(), Trouble> {
-    let foreign = wishes.switch_workers.is_some() && !matches!(switch, Switch::Ours);
+fn validate_workers(options: &BenchOptions, switch: Switch<'_>) -> Result<(), CliError> {
+    let foreign = options.switch_workers.is_some() && !matches!(switch, Switch::Ours);
     let place = "--switch-workers";
     let reason = "only a switch that is started here as linerate is run by it";
-    if foreign { Err(Trouble::bad(place, reason, "leave it out")) } else { Ok(()) }
+    if foreign { Err(CliError::bad(place, reason, "leave it out")) } else { Ok(()) }
 }
 
 /// A plan's error names its word, why, and behind `; ` what to do.
-fn wrong_plan(place: &str, error: &PlanError) -> Trouble {
+fn wrong_plan(place: &str, error: &PlanError) -> CliError {
     let told = error.to_string();
     let (reason, remedy) = told.rsplit_once("; ").unwrap_or((&told, "correct it"));
-    Trouble::bad(place, reason, remedy)
+    CliError::bad(place, reason, remedy)
 }
 
 /// The frames, judged at each size.
-fn stream(wishes: &Wishes, plan: &Plan, place: &str) -> Result<Description, Trouble> {
-    let file = wishes.stream.clone().unwrap_or_default();
-    let mut stream = described(&wishes.set, &file)?;
-    stream.flows = wishes.flows.unwrap_or(stream.flows);
+fn stream(options: &BenchOptions, plan: &Plan, place: &str) -> Result<Description, CliError> {
+    let file = options.stream.clone().unwrap_or_default();
+    let mut stream = described(&options.set, &file)?;
+    stream.flows = options.flows.unwrap_or(stream.flows);
     let not_here = [("rate", stream.rate.is_some()), ("pcap", stream.pcap.is_some())];
     if let Some((key, _)) = not_here.into_iter().find(|(_, given)| *given) {
         let reason = format!("`{key}` of the stream is what a benchmark decides itself");
-        return Err(Trouble::bad(place, reason, "remove it"));
+        return Err(CliError::bad(place, reason, "remove it"));
     }
     for size in &plan.sizes {
         let sized = Description { size: size.clone(), ..stream.clone() };
@@ -138,29 +138,29 @@ fn stream(wishes: &Wishes, plan: &Plan, place: &str) -> Result<Description, Trou
 
 /// The generator's ports: those that are named, or virtio-user ports on sockets of their own.
 fn ports(
-    wishes: &Wishes,
+    options: &BenchOptions,
     topology: Topology,
     switch: Switch<'_>,
     folder: &Folder,
 ) -> anyhow::Result<Vec<PortSettings>> {
-    let flags = wishes.port_flags.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
-    let given = if flags.is_empty() { wishes.ports.clone() } else { flags };
+    let flags = options.port_flags.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
+    let given = if flags.is_empty() { options.ports.clone() } else { flags };
     let wanted = if topology == Topology::Loop { 1 } else { 2 };
     if !given.is_empty() {
         if given.len() != wanted {
             let reason = format!("there are {} ports, and {} has {wanted}", given.len(), topology.name());
-            return Err(Trouble::bad("--port", reason, "name so many, or none").into());
+            return Err(CliError::bad("--port", reason, "name so many, or none").into());
         }
         return judged_ports(given);
     }
-    if matches!(switch, Switch::Merged) {
+    if matches!(switch, Switch::Inline) {
         return Ok(Vec::new());
     }
     if matches!(switch, Switch::Running) {
         let reason = "a switch that runs already does not know sockets that are made up here";
-        return Err(Trouble::bad("--switch running", reason, "name its places with --port").into());
+        return Err(CliError::bad("--switch running", reason, "name its places with --port").into());
     }
-    let mode = match (switch, wishes.sockets.unwrap_or_default()) {
+    let mode = match (switch, options.sockets.unwrap_or_default()) {
         (Switch::Command(_), Listener::Ours) => "server",
         _ => "client",
     };

@@ -1,7 +1,7 @@
 use super::args::{BenchArgs, RunArgs};
+use super::options::BenchOptions;
 use super::parts::Guest;
 use super::setup::{Job, job};
-use super::wishes::Wishes;
 use crate::args::{Cli, Command};
 use clap::Parser;
 use lab::bench::{Test, Topology};
@@ -19,25 +19,25 @@ fn run_args(words: &[&str]) -> RunArgs {
     args(words).bench
 }
 
-fn judged(words: &[&str]) -> anyhow::Result<Job> {
-    job(&run_args(words).wishes, "the command line")
+fn validated(words: &[&str]) -> anyhow::Result<Job> {
+    job(&run_args(words).options, "the command line")
 }
 
 fn told(words: &[&str]) -> String {
-    let (code, text) = crate::trouble::verdict(&judged(words).unwrap_err());
-    assert_eq!(code, crate::trouble::BAD_INPUT, "{text:?}");
+    let (code, text) = crate::error::verdict(&validated(words).unwrap_err());
+    assert_eq!(code, crate::error::BAD_INPUT, "{text:?}");
     text.unwrap()
 }
 
 #[test]
 fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
     let words = ["--sizes", "64,imix", "--tests", "latency,back-to-back", "--loss", "1%", "--trial", "500ms"];
-    let plan = run_args(&words).wishes.plan();
+    let plan = run_args(&words).options.plan();
     assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into())]);
     assert_eq!(plan.tests, [Test::Latency, Test::BackToBack]);
     assert!((plan.loss - 0.01).abs() < 1e-12 && (plan.trial - 0.5).abs() < 1e-12);
-    let usual = Wishes::default().plan();
-    usual.judge().unwrap();
+    let usual = BenchOptions::default().plan();
+    usual.validate().unwrap();
     assert_eq!((usual.sizes.len(), usual.loads.len(), usual.rounds), (8, 10, 1));
 }
 
@@ -45,47 +45,47 @@ fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
 fn flags_go_before_the_file() {
     let text = "topology = \"loop\"\nsizes = [64, \"imix\", \"128\"]\nloss = \"2%\"\nrounds = 6\ntrial = \"1s\"\n\
         switch-command = \"sw {a}\"\n[stream]\nflows = 7\n[[port]]\nkind = \"null\"\n";
-    let file: Wishes = toml::from_str(text).unwrap();
-    let wishes = run_args(&["--rounds", "2", "--switch", "linerate"]).wishes.over(file.clone());
-    let plan = wishes.plan();
-    assert_eq!((plan.rounds, wishes.topology), (2, Some(Topology::Loop)));
+    let file: BenchOptions = toml::from_str(text).unwrap();
+    let options = run_args(&["--rounds", "2", "--switch", "linerate"]).options.over(file.clone());
+    let plan = options.plan();
+    assert_eq!((plan.rounds, options.topology), (2, Some(Topology::Loop)));
     assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into()), Sizes::Fixed(128)]);
-    assert_eq!((wishes.ports.len(), wishes.stream.unwrap().flows), (1, 7));
+    assert_eq!((options.ports.len(), options.stream.unwrap().flows), (1, 7));
     // A flag that names a switch is not joined by the file's command.
-    assert_eq!(wishes.switch_command, None);
-    assert!(run_args(&[]).wishes.over(file).switch_command.is_some());
-    assert!(toml::from_str::<Wishes>("sise = [64]").is_err());
+    assert_eq!(options.switch_command, None);
+    assert!(run_args(&[]).options.over(file).switch_command.is_some());
+    assert!(toml::from_str::<BenchOptions>("sise = [64]").is_err());
 }
 
 #[test]
 fn our_own_switch_mirrors_the_ports_and_has_a_guest_where_frames_pass_one() {
-    let between = judged(&[]).unwrap();
+    let between = validated(&[]).unwrap();
     assert!(between.guest.is_none() && between.switch.is_some());
     let text = std::fs::read_to_string(between.folder.path().join("switch.toml")).unwrap();
     assert_eq!(text.matches("kind = \"vhost-user\"").count(), 2, "{text}");
     drop(between);
-    let through = judged(&["--topology", "phy-vm-phy", "--switch-cpu", "0"]).unwrap();
+    let through = validated(&["--topology", "phy-vm-phy", "--switch-cpu", "0"]).unwrap();
     let text = std::fs::read_to_string(through.folder.path().join("switch.toml")).unwrap();
     assert_eq!((text.matches("[[bridge]]").count(), text.matches("[[port]]").count()), (2, 4), "{text}");
     assert!(text.contains("cpu = 0") && through.guest.is_some());
     let folder = through.folder.path().to_owned();
     drop(through);
     assert!(!folder.exists());
-    let within = judged(&["--topology", "phy-vm-phy", "--guest", "merged"]).unwrap();
-    assert_eq!(within.setup.guest.as_deref(), Some("linerate, merged"));
-    let Some(Guest::Merged(ports)) = &within.guest else { panic!("{:?}", within.guest) };
+    let within = validated(&["--topology", "phy-vm-phy", "--guest", "inline"]).unwrap();
+    assert_eq!(within.setup.guest.as_deref(), Some("linerate, inline"));
+    let Some(Guest::Inline(ports)) = &within.guest else { panic!("{:?}", within.guest) };
     let text = std::fs::read_to_string(within.folder.path().join("switch.toml")).unwrap();
     assert!(ports.len() == 2 && ports.iter().all(|port| text.contains(port.kind.place().as_str())), "{text}");
-    let within = judged(&["--topology", "loop", "--guest", "merged"]).unwrap();
-    assert_eq!(within.setup.guest.as_deref(), Some("linerate guest, merged"));
+    let within = validated(&["--topology", "loop", "--guest", "inline"]).unwrap();
+    assert_eq!(within.setup.guest.as_deref(), Some("linerate guest, inline"));
     assert!(matches!(within.guest, Some(Guest::Reflector(_))), "{:?}", within.guest);
-    let back = judged(&["--topology", "loop"]).unwrap();
+    let back = validated(&["--topology", "loop"]).unwrap();
     assert_eq!((back.ports.len(), back.setup.guest.as_deref()), (1, Some("linerate guest")));
 }
 
 #[test]
 fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
-    let setup = judged(&["--switch-command", "sw {a} {b}"]).unwrap().setup;
+    let setup = validated(&["--switch-command", "sw {a} {b}"]).unwrap().setup;
     assert_eq!(setup.switch, "sw {a} {b}");
     assert!(setup.ports[0].contains("DIR/a.sock"), "{setup:?}");
 }
@@ -94,11 +94,11 @@ fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
 fn a_flag_that_nobody_would_read_is_refused() {
     const OTHER: [&str; 2] = ["--switch-command", "sw {a} {b}"];
     const NAMED: [&str; 4] = ["--port", "kind=tap,interface=lrx0", "--port", "kind=tap,interface=lrx1"];
-    let merged = ["--switch", "merged"];
+    let inline = ["--switch", "inline"];
     for (words, flag) in [
-        ([&merged[..], &["--switch-port", "kind=null"]].concat(), "--switch-port"),
-        ([&merged[..], &["--guest-cpu", "0"]].concat(), "--guest-cpu"),
-        ([&merged[..], &["--sockets", "switch"]].concat(), "--sockets"),
+        ([&inline[..], &["--switch-port", "kind=null"]].concat(), "--switch-port"),
+        ([&inline[..], &["--guest-cpu", "0"]].concat(), "--guest-cpu"),
+        ([&inline[..], &["--sockets", "switch"]].concat(), "--sockets"),
         ([&OTHER[..], &["--switch-port", "kind=foo"]].concat(), "--switch-port"),
         ([&OTHER[..], &["--switch-cpu", "0"]].concat(), "--switch-cpu"),
         ([&OTHER[..], &["--guest-cpu", "0"]].concat(), "--guest-cpu"),
@@ -119,9 +119,9 @@ fn a_flag_that_nobody_would_read_is_refused() {
         );
     }
     let through = ["--topology", "phy-vm-phy", "--guest-cpu", "0"];
-    judged(&through).unwrap();
-    judged(&[&OTHER[..], &["--sockets", "switch"]].concat()).unwrap();
-    judged(&["--switch-command", "sw {cpu} {a} {b}", "--switch-cpu", "0"]).unwrap();
+    validated(&through).unwrap();
+    validated(&[&OTHER[..], &["--sockets", "switch"]].concat()).unwrap();
+    validated(&["--switch-command", "sw {cpu} {a} {b}", "--switch-cpu", "0"]).unwrap();
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_place_for_a_cpu_wants_its_flag_and_nobody_shares_one() {
     for (words, expected) in [
         (
             ["--switch-command", "sw {cpu} {a} {b}"].to_vec(),
-            "--switch-command: the command names {cpu}, and nobody said which CPU that is\n    remedy: add --switch-cpu",
+            "--switch-command: the command names {cpu}, and --switch-cpu is missing\n    remedy: add --switch-cpu",
         ),
         (guest, "remedy: add --guest-cpu"),
         (
@@ -159,11 +159,11 @@ fn a_file_of_workers_is_judged_before_anything_starts() {
     let of = |text: &str, more: &[&str]| {
         std::fs::write(&path, text).unwrap();
         let path = path.display().to_string();
-        judged(&[&["--switch-workers", &path][..], more].concat())
+        validated(&[&["--switch-workers", &path][..], more].concat())
     };
     let told = |text: &str, more: &[&str]| {
-        let (code, told) = crate::trouble::verdict(&of(text, more).unwrap_err());
-        assert_eq!(code, crate::trouble::BAD_INPUT, "{told:?}");
+        let (code, told) = crate::error::verdict(&of(text, more).unwrap_err());
+        assert_eq!(code, crate::error::BAD_INPUT, "{told:?}");
         told.unwrap()
     };
     of("[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]", &[]).unwrap();
@@ -201,16 +201,16 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
         (&["--switch-command", "sw {a} {c}", "--topology", "phy-vm-phy"], "needs {b}"),
         (&["--switch-command", "sw {a} {b} {c}"], "the command names {c}"),
         (&["--guest-command", "x"], "vm-vm has no guest"),
-        (&["--switch", "merged", "--topology", "loop"], "--switch merged with --topology"),
-        (&["--switch", "merged", "--switch-cpu", "0"], "leave out --switch-cpu"),
-        (&["--guest", "merged"], "--guest merged with --topology: a guest within the generator"),
-        (&["--guest", "merged", "--topology", "phy-vm-phy", "--guest-cpu", "0"], "leave out --guest-cpu"),
+        (&["--switch", "inline", "--topology", "loop"], "--switch inline with --topology"),
+        (&["--switch", "inline", "--switch-cpu", "0"], "leave out --switch-cpu"),
+        (&["--guest", "inline"], "--guest inline with --topology: a guest within the generator"),
+        (&["--guest", "inline", "--topology", "phy-vm-phy", "--guest-cpu", "0"], "leave out --guest-cpu"),
         (&["--switch-workers", "/nowhere.toml"], "--switch-workers /nowhere.toml: "),
         (&["--switch-workers", "/nowhere.toml", "--switch-cpu", "0"], "the file says which CPUs"),
-        (&["--switch-workers", "x", "--switch", "merged"], "only a switch that is started here"),
+        (&["--switch-workers", "x", "--switch", "inline"], "only a switch that is started here"),
         (&["--agree", "200%"], "`agree` is 2"),
         (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU cannot be used"),
-        (&["--patience", "0s"], "--patience: no switch can be waited for as long as 0ns"),
+        (&["--timeout", "0s"], "--timeout: no switch can be waited for as long as 0ns"),
     ] {
         let told = told(words);
         assert!(told.contains(expected) && told.contains("remedy: "), "{words:?}: {told}");

@@ -2,16 +2,16 @@
 //! answer.
 //!
 //! A trial ends by the clock, so a switch that hangs costs a trial. Whenever nothing at all came back, slow trials
-//! are repeated until something does; if nothing does for as long as `--patience` says, the switch carries nothing,
+//! are repeated until something does; if nothing does for as long as `--timeout` says, the switch carries nothing,
 //! and that is the end.
 
 use super::child::Running;
 use super::parts::Guest;
 use super::setup::Job;
 use super::within;
+use crate::error::CliError;
 use crate::guest::Inside;
 use crate::traffic::{ends, key};
-use crate::trouble::Trouble;
 use lab::bench::{Doing, Offer, Seen, Step};
 use lab::traffic::Description;
 use lab::traffic::meter::Summary;
@@ -37,16 +37,16 @@ pub(super) enum Stop {
     /// A signal.
     Asked,
     /// A failure.
-    Failed(Box<Trouble>),
+    Failed(Box<CliError>),
 }
 
-impl From<Trouble> for Stop {
-    fn from(trouble: Trouble) -> Self {
-        Stop::Failed(Box::new(trouble))
+impl From<CliError> for Stop {
+    fn from(error: CliError) -> Self {
+        Stop::Failed(Box::new(error))
     }
 }
 
-/// Everybody who takes part, running.
+/// All parts, running.
 pub(super) struct Bed<'a> {
     job: &'a Job,
     ends: Option<Ends>,
@@ -59,7 +59,7 @@ pub(super) struct Bed<'a> {
 impl<'a> Bed<'a> {
     /// Makes the ports, starts switch and guest, and waits until all carry packets.
     pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
-        let mut ends = if job.merged { within::switch()? } else { ends(&job.ports)? };
+        let mut ends = if job.inline { within::switch()? } else { ends(&job.ports)? };
         let mut bed = Self { job, ends: None, children: Vec::new(), ending, good: None };
         if let Some(start) = &job.switch {
             bed.children.push(Running::start(start, job.folder.path())?);
@@ -67,7 +67,7 @@ impl<'a> Bed<'a> {
         ends.beside = bed.guest()?.or(ends.beside);
         // Now, because they would be where we are.
         crate::guest::pin(job.cpus.generator)?;
-        let opened = ends.open(job.patience, &mut |_| bed.goes_on());
+        let opened = ends.open(job.timeout, &mut |_| bed.goes_on());
         bed.ends = Some(ends);
         match opened {
             Ok(()) => Ok(bed),
@@ -84,7 +84,7 @@ impl<'a> Bed<'a> {
                 self.children.push(Running::start(start, job.folder.path())?);
                 None
             }
-            Some(Guest::Merged(ports)) => Some(within::guest(ports)?),
+            Some(Guest::Inline(ports)) => Some(within::guest(ports)?),
             Some(Guest::Reflector(words)) => Some(within::turns_of(self.reflector(words)?)),
         })
     }
@@ -93,14 +93,14 @@ impl<'a> Bed<'a> {
     fn reflector(&mut self, words: &[String]) -> Result<Inside, Stop> {
         let (mut guest, began) = (within::reflector(words)?, Instant::now());
         while !guest.sit()? {
-            if !self.goes_on() || began.elapsed() > self.job.patience {
+            if !self.goes_on() || began.elapsed() > self.job.timeout {
                 return Err(self.why(None, "the guest's device did not come to life"));
             }
         }
         Ok(guest)
     }
 
-    /// Whether nobody asked for the end, and nobody has died.
+    /// Whether no end was requested and all parts are alive.
     fn goes_on(&mut self) -> bool {
         !self.ending.load(Ordering::Relaxed) && self.children.iter_mut().all(|child| !child.has_ended())
     }
@@ -113,13 +113,13 @@ impl<'a> Bed<'a> {
         if let Some(child) = self.children.iter_mut().find_map(|child| child.has_ended().then_some(&*child)) {
             let remedy = "run its command by hand; the result is of what was measured until then";
             let reason = format!("it ended by itself ({}); {}", child.how(), child.words());
-            return Trouble::failed(child.name(), reason, remedy).into();
+            return CliError::failed(child.name(), reason, remedy).into();
         }
         let words: Vec<String> =
             self.children.iter().map(|child| format!("\n  {}: {}", child.name(), child.words())).collect();
         let reason = error.map_or_else(|| otherwise.to_owned(), ToString::to_string) + &words.concat();
-        let remedy = "look at what it says of these ports, or give it more time with --patience";
-        Trouble::failed("the switch", reason, remedy).into()
+        let remedy = "look at what it says of these ports, or give it more time with --timeout";
+        CliError::failed("the switch", reason, remedy).into()
     }
 
     /// Runs a step.
@@ -145,7 +145,7 @@ impl<'a> Bed<'a> {
                 (Rate::Frames(rate), Pace::Burst(frames.min(u64::from(u32::MAX)) as u32), Duration::ZERO)
             }
         };
-        Timing { rate, pace, duration, warm_up, catch_up: None, patience: self.job.patience, announce: true }
+        Timing { rate, pace, duration, warm_up, catch_up: None, timeout: self.job.timeout, announce: true }
     }
 
     fn stream(&self, size: usize) -> [Description; 1] {
@@ -177,7 +177,7 @@ impl<'a> Bed<'a> {
         if self.ending.load(Ordering::Relaxed) {
             return Stop::Asked;
         }
-        Trouble::failed("the generator's own wire", error, "give --ceiling, or this process more memory")
+        CliError::failed("the generator's own wire", error, "give --ceiling, or this process more memory")
             .into()
     }
 
@@ -193,7 +193,7 @@ impl<'a> Bed<'a> {
         self.ends = Some(ends);
         match outcome {
             Ok(outcome) if !outcome.interrupted => {
-                // Whoever ends while the last frames are waited for has not carried them all.
+                // A part that ends while the last frames are awaited has not carried them all.
                 if self.goes_on() { Ok(Seen::of(&outcome, delays)) } else { Err(self.why(None, "")) }
             }
             Ok(_) => Err(self.why(None, "it was ended")),
@@ -209,13 +209,13 @@ impl<'a> Bed<'a> {
             self.carries(step.size)?;
         }
         if let Some(delays) = &mut seen.delays {
-            delays.floor_ns = self.floor(step, timing)?;
+            delays.baseline_ns = self.baseline(step, timing)?;
         }
         Ok(seen)
     }
 
     /// The same load over the generator's own wire.
-    fn floor(&mut self, step: &Step, timing: Timing) -> Result<Option<Summary>, Stop> {
+    fn baseline(&mut self, step: &Step, timing: Timing) -> Result<Option<Summary>, Stop> {
         let duration = Duration::from_secs_f64(step.seconds.min(FLOOR));
         let seen = self.wire(step.size, Timing { duration, ..timing })?;
         Ok(seen.delays.map(|delays| delays.latency_ns).filter(|latency| latency.count > 0))
@@ -244,8 +244,8 @@ impl<'a> Bed<'a> {
     }
 
     fn carries_nothing(&mut self) -> Stop {
-        let patience = self.job.patience;
-        let reason = format!("no frame came back within {patience:?}");
+        let timeout = self.job.timeout;
+        let reason = format!("no frame came back within {timeout:?}");
         self.why(None, &reason)
     }
 
@@ -254,7 +254,7 @@ impl<'a> Bed<'a> {
         let began = Instant::now();
         loop {
             let seen = self.through(size, timing, false)?;
-            if seen.received > 0 || began.elapsed() >= self.job.patience {
+            if seen.received > 0 || began.elapsed() >= self.job.timeout {
                 return Ok(seen);
             }
         }

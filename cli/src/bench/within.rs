@@ -2,13 +2,13 @@
 //! it costs is the generator's time, which is the same beside every switch.
 
 use crate::args::{Cli, Command};
+use crate::error::CliError;
 use crate::guest::Inside;
 use crate::show;
 use crate::switch::{not_made, patiently};
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use clap::Parser;
-use engine::{Engine, EngineConfig, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, Rss, WorkerConfig};
 use lab::traffic::rig::{Beside, Ends};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
@@ -17,17 +17,17 @@ use std::fmt::Display;
 const REMEDY: &str = "close what holds memory or descriptors, and try again";
 
 /// The generator's ends of a switch that has no other thread.
-pub(super) fn switch() -> Result<Ends, Trouble> {
-    lab::usage::merged().map_err(|error| Trouble::failed("the switch", error, REMEDY))
+pub(super) fn switch() -> Result<Ends, CliError> {
+    lab::usage::inline().map_err(|error| CliError::failed("the switch", error, REMEDY))
 }
 
 /// A guest that bridges these ports.
-pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Trouble> {
+pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, CliError> {
     let switch = Switch::new(ports.len());
     switch.add_bridge("guest", BridgeConfig::default()).map_err(failed)?;
     let workers = vec![WorkerConfig::default()];
-    let config = EngineConfig { workers, max_ports: ports.len(), spread: Spread::default() };
-    let (engine, mut merged) = Engine::start_merged(config, &switch).map_err(failed)?;
+    let config = EngineConfig { workers, max_ports: ports.len(), rss: Rss::default() };
+    let (engine, mut inline) = Engine::start_inline(config, &switch).map_err(failed)?;
     for port in ports {
         let control = patiently(port).map_err(|why| not_made(port, &why))?;
         let id = engine.reserve(&port.name).map_err(failed)?;
@@ -35,16 +35,16 @@ pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Trouble> {
         engine.add_reserved(id, control).map_err(failed)?;
     }
     Ok(Beside::new(move || {
-        // The engine lives as long as somebody forwards.
+        // The engine lives as long as a worker forwards.
         let _ = &engine;
-        for worker in &mut merged {
+        for worker in &mut inline {
             worker.forward();
         }
     }))
 }
 
 /// A guest that is called as `linerate guest` is, and is not plugged in yet.
-pub(super) fn reflector(words: &[String]) -> Result<Inside, Trouble> {
+pub(super) fn reflector(words: &[String]) -> Result<Inside, CliError> {
     let words = std::iter::once("linerate").chain(words.iter().map(String::as_str));
     match Cli::try_parse_from(words).map_err(failed)?.command {
         Command::Guest(args) => Inside::new(&args),
@@ -56,13 +56,13 @@ pub(super) fn reflector(words: &[String]) -> Result<Inside, Trouble> {
 pub(super) fn turns_of(guest: Inside) -> Beside {
     let mut guest = Some(guest);
     Beside::new(move || {
-        if let Some(Err(trouble)) = guest.as_mut().map(Inside::step) {
-            show::aside(&trouble.to_string());
+        if let Some(Err(error)) = guest.as_mut().map(Inside::step) {
+            show::aside(&error.to_string());
             guest = None;
         }
     })
 }
 
-fn failed(error: impl Display) -> Trouble {
-    Trouble::failed("the guest", error, REMEDY)
+fn failed(error: impl Display) -> CliError {
+    CliError::failed("the guest", error, REMEDY)
 }

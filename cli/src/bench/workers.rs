@@ -1,10 +1,10 @@
 //! What a switch of our own is run by under a benchmark: one worker, or what a file says of workers and their placement.
 
-use super::judge;
-use super::wishes::Wishes;
-use crate::config::{self, Mistake};
+use super::options::BenchOptions;
+use super::validate;
+use crate::config::{self, ConfigError};
+use crate::error::CliError;
 use crate::host::Host;
-use crate::trouble::Trouble;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use std::path::Path;
 const SECTIONS: [&str; 2] = ["worker", "placement"];
 
 /// The beginning of our switch's configuration, and the same again where it is a file's.
-pub(super) fn workers(wishes: &Wishes) -> Result<(String, Option<String>), Trouble> {
-    let Some(path) = &wishes.switch_workers else { return Ok((worker(wishes.switch_cpu), None)) };
+pub(super) fn workers(options: &BenchOptions) -> Result<(String, Option<String>), CliError> {
+    let Some(path) = &options.switch_workers else { return Ok((worker(options.switch_cpu), None)) };
     let place = format!("--switch-workers {}", path.display());
-    if wishes.switch_cpu.is_some() {
+    if options.switch_cpu.is_some() {
         let remedy = "name the CPUs there, and leave out --switch-cpu";
-        return Err(Trouble::bad(place, "the file says which CPUs the switch has", remedy));
+        return Err(CliError::bad(place, "the file says which CPUs the switch has", remedy));
     }
     read(path, place).map(|text| (text.clone(), Some(text)))
 }
@@ -32,10 +32,10 @@ pub(super) fn worker(cpu: Option<usize>) -> String {
     text
 }
 
-fn read(path: &Path, place: String) -> Result<String, Trouble> {
+fn read(path: &Path, place: String) -> Result<String, CliError> {
     let remedy =
         "name a file with [worker], [[worker]] and [placement] sections, as `linerate run` takes them";
-    let bad = |place: String, reason: String| Trouble::bad(place, reason, remedy);
+    let bad = |place: String, reason: String| CliError::bad(place, reason, remedy);
     let text = std::fs::read_to_string(path).map_err(|error| bad(place.clone(), error.to_string()))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
@@ -49,23 +49,28 @@ fn read(path: &Path, place: String) -> Result<String, Trouble> {
 }
 
 /// The file's sections `own`, judged as `linerate check` does, with the ports and bridges that follow them in `configuration`.
-pub(super) fn judged(wishes: &Wishes, own: &str, configuration: &str, control: &str) -> Result<(), Trouble> {
-    let Some(path) = &wishes.switch_workers else { return Ok(()) };
+pub(super) fn validated(
+    options: &BenchOptions,
+    own: &str,
+    configuration: &str,
+    control: &str,
+) -> Result<(), CliError> {
+    let Some(path) = &options.switch_workers else { return Ok(()) };
     let place = format!("--switch-workers {}", path.display());
-    let mistakes = match config::parse(configuration, &Host::here(), Some(Path::new(control))) {
+    let errors = match config::parse(configuration, &Host::here(), Some(Path::new(control))) {
         Ok(topology) => {
-            let shared = wishes.cpu.filter(|cpu| topology.workers.iter().any(|own| own.cpu == Some(*cpu)));
-            return shared.map_or(Ok(()), |cpu| Err(judge::shared(&format!("--cpu {cpu} and {place}"))));
+            let shared = options.cpu.filter(|cpu| topology.workers.iter().any(|own| own.cpu == Some(*cpu)));
+            return shared.map_or(Ok(()), |cpu| Err(validate::shared(&format!("--cpu {cpu} and {place}"))));
         }
-        Err(mistakes) => mistakes,
+        Err(errors) => errors,
     };
-    let trouble = |Mistake { line, error, remedy }: Mistake| {
+    let error = |ConfigError { line, error, remedy }: ConfigError| {
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-        Trouble::bad(format!("{place}{line}"), error, remedy)
+        CliError::bad(format!("{place}{line}"), error, remedy)
     };
     // Lines behind these are the benchmark's.
     let lines = own.lines().count();
-    let users = mistakes.into_iter().filter(|mistake| mistake.line.is_none_or(|line| line <= lines));
-    let told: Vec<Trouble> = users.map(trouble).collect();
-    if told.is_empty() { Ok(()) } else { Err(Trouble::all(told)) }
+    let users = errors.into_iter().filter(|error| error.line.is_none_or(|line| line <= lines));
+    let told: Vec<CliError> = users.map(error).collect();
+    if told.is_empty() { Ok(()) } else { Err(CliError::all(told)) }
 }

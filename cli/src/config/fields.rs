@@ -1,6 +1,6 @@
-//! Reads one section: each key is asked for once with its type, and what nobody asked for is a mistake.
+//! Reads one section: each key is read once with its type, and a key that is not read is an error.
 
-use super::mistake::{Notes, Place, Section};
+use super::error::{Notes, Place, Section};
 use super::node::{Entry, HUGE, Node, Value};
 use crate::value::Span;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ pub(crate) struct Fields<'a, 'n> {
     entries: &'a [Entry],
     section: Section,
     asked: Vec<&'static str>,
-    /// Written and already answered with a mistake of their own.
+    /// Written and already answered with an error of their own.
     excused: Vec<&'static str>,
     pub(crate) notes: &'n mut Notes,
 }
@@ -27,7 +27,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         Self::open_inner(node, section, notes)
     }
 
-    /// Starts on a table inside a section: mistakes are the section's.
+    /// Starts on a table inside a section: errors are the section's.
     pub(crate) fn open_inner(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
         let entries = match &node.value {
             Value::Table(entries) => entries.as_slice(),
@@ -59,7 +59,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         self.asked.push(key);
     }
 
-    /// A key that belongs to another kind of section: writing it is a mistake, and unknown keys are not answered
+    /// A key that belongs to another kind of section: writing it is an error, and unknown keys are not answered
     /// with it. The first reason is the one that is told.
     pub(crate) fn foreign(&mut self, key: &'static str, reason: impl Display, remedy: &str) {
         let Some(entry) = self.entries.iter().find(|entry| entry.key == key) else { return };
@@ -209,7 +209,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         self.span_in(key, "s")
     }
 
-    /// The same; `unit` is the usual one, for whoever wrote none.
+    /// The same; `unit` is suggested where none is given.
     pub(crate) fn span_in(&mut self, key: &'static str, unit: &str) -> Option<Span> {
         if let Some(number) = self.peek(key).and_then(bare) {
             let reason = format!("`{key}` is {number}, which has no unit");
@@ -256,13 +256,13 @@ impl<'a, 'n> Fields<'a, 'n> {
         self.wrong(key, format!("`{key}` is {}, not {wanted}", node.kind()), remedy)
     }
 
-    /// A mistake about `key`; nothing is read.
+    /// An error about `key`; nothing is read.
     pub(crate) fn wrong<T>(&mut self, key: &'static str, reason: impl Display, remedy: String) -> Option<T> {
         self.notes.wrong((self.section, key), reason, remedy);
         None
     }
 
-    /// Names every key that nobody asked for, with the nearest one that exists.
+    /// Reports every unknown key, with the nearest known one.
     pub(crate) fn finish(mut self) {
         self.report_unknown();
     }

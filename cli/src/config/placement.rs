@@ -1,10 +1,10 @@
 //! `[placement]`: its keys, what they say about ports and workers, and what they come to on this machine.
 
+use super::error::{Notes, Section};
 use super::fields::Fields;
-use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::host::Host;
-use crate::model::{ModelKind, Role, RoleSettings, SpreadIn};
+use crate::model::{ModelKind, Role, RoleSettings, RssMode};
 use crate::placement::{Placement, Rebalance};
 use crate::topology::{PortSettings, Topology, WorkerSettings};
 use crate::value::{Decimal, Span};
@@ -42,7 +42,7 @@ pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
     placement
 }
 
-/// Who says which stages a pipeline has.
+/// Where the stages of a pipeline are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StagesBy {
     /// `[worker]`, which lists their CPUs.
@@ -53,7 +53,7 @@ pub(super) enum StagesBy {
     Nobody,
 }
 
-/// Who does, with this section or none.
+/// Where they are, with this section or none.
 pub(super) fn stages_by(node: Option<&Node>) -> StagesBy {
     let Some(Node { value: Value::Table(entries), .. }) = node else { return StagesBy::Lists };
     let value = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value);
@@ -142,7 +142,7 @@ fn interval(fields: &mut Fields<'_, '_>) -> Option<Span> {
 }
 
 /// Judges what it says about ports and workers.
-pub(super) fn judge(topology: &Topology, notes: &mut Notes) {
+pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
     let Some(placement) = &topology.placement else { return };
     let known = |text: &str| QueueName::parse(text, |name| is_port(&topology.ports, name));
     let named = placement.queues.keys().map(|name| ("queues", name));
@@ -161,7 +161,8 @@ pub(super) fn judge(topology: &Topology, notes: &mut Notes) {
             notes.wrong_at(Section::Placement, notes.line((Section::Placement, key)), reason, remedy);
         }
     }
-    if sound && let Err(error) = placement.seats(topology.takers(), |name| is_port(&topology.ports, name)) {
+    if sound && let Err(error) = placement.affinity(topology.takers(), |name| is_port(&topology.ports, name))
+    {
         let key = if matches!(error, SeatError::NoSuchWorker(..)) { "queues" } else { "isolated" };
         let remedy = match error {
             SeatError::NoSuchWorker(..) => "name a worker that is there, or add a [[worker]] section",
@@ -178,14 +179,14 @@ pub(super) fn judge(topology: &Topology, notes: &mut Notes) {
 /// A worker that serves one queue only gets no flows of ports that are spread over all workers.
 fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes) {
     let usual = |port: &PortSettings| {
-        if port.queue_pairs == 1 { topology.model.spread_in } else { SpreadIn::Queues }
+        if port.queue_pairs == 1 { topology.model.rss_mode } else { RssMode::Queues }
     };
-    let is_spread = |port: &&PortSettings| port.spread_in.unwrap_or(usual(port)) == SpreadIn::Software;
+    let is_spread = |port: &&PortSettings| port.rss_mode.unwrap_or(usual(port)) == RssMode::Software;
     let Some(port) = topology.ports.iter().find(is_spread) else { return };
-    if topology.model.spread_in == SpreadIn::Software && !placement.isolated.is_empty() {
+    if topology.model.rss_mode == RssMode::Software && !placement.isolated.is_empty() {
         let name = &port.name;
         let reason = format!("`isolated` is of no use where port \"{name}\" is spread over all workers");
-        let remedy = "remove it, or write spread_in = \"queues\" for every port with one queue pair";
+        let remedy = "remove it, or write rss_mode = \"queues\" for every port with one queue pair";
         notes.wrong((Section::Placement, "isolated"), reason, remedy);
     }
 }
@@ -227,7 +228,7 @@ fn beyond(queue: &QueueName, ports: &[PortSettings]) -> Option<String> {
     Some(format!("port \"{}\" has {} queue pairs, not a pair {pair}", port.name, port.queue_pairs))
 }
 
-/// What is to be placed: stages, or workers that nobody gave a CPU.
+/// What is to be placed: stages, or workers without a CPU.
 fn stages(topology: &Topology) -> Stages {
     if let Some(stages) = topology.placement.as_ref().and_then(|placement| placement.stages) {
         return stages;
@@ -260,10 +261,10 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
         }
         Err(error) => {
             let remedy = match error {
-                PlanError::NoSuchCpu(_) => format!("list some of {}", super::judge::list(&host.allowed())),
+                PlanError::NoSuchCpu(_) => format!("list some of {}", super::validate::list(&host.allowed())),
                 PlanError::Forbidden(_) => format!(
                     "list some of {}, or start linerate with a wider mask (taskset)",
-                    super::judge::list(&host.allowed())
+                    super::validate::list(&host.allowed())
                 ),
                 PlanError::NoneLeft(_) => {
                     "list more CPUs, or take `cpu` out of a [[worker]] section".to_owned()
@@ -279,7 +280,7 @@ fn node_is_there(placement: &Placement, host: &Host, notes: &mut Notes) {
     let nodes: Vec<usize> = host.machine.nodes.iter().map(|node| node.number).collect();
     let Some(node) = placement.node.filter(|node| !nodes.contains(node)) else { return };
     let reason = format!("`node` is {node}, and there is no such NUMA node on this machine");
-    let remedy = format!("choose one of {}, or remove it", super::judge::list(&nodes));
+    let remedy = format!("choose one of {}, or remove it", super::validate::list(&nodes));
     notes.wrong((Section::Placement, "node"), reason, remedy);
 }
 

@@ -1,15 +1,14 @@
 //! What each section may say: its keys, their types, ranges and defaults. What sections say about each other and
-//! about this machine is `judge`'s, and what only one kind of port may say is that kind's.
+//! about this machine is `validate`'s, and what only one kind of port may say is that kind's.
 
+use super::error::{Notes, Section};
 use super::fields::Fields;
-use super::mistake::{Notes, Section};
 use super::node::{Node, Value};
 use crate::kinds;
-use crate::model::SpreadIn;
+use crate::model::RssMode;
 use crate::security::Security;
 use crate::topology::{
-    BridgeSettings, MacMoves, PortSettings, Spread, StaticEntry, SwitchSettings, Topology, Vlan,
-    WorkerSettings,
+    BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
 };
 use crate::wrappers::Wrappers;
 use std::ops::RangeInclusive;
@@ -89,10 +88,10 @@ fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
     let default = SwitchSettings::default();
     let name = fields.text("name").map_or(default.name, str::to_owned);
     let control = fields.text("control").map(PathBuf::from);
-    let spreads = [("symmetric", Spread::Symmetric), ("toeplitz", Spread::Toeplitz), ("pair", Spread::Pair)];
-    let spread = fields.choice("spread", &spreads).unwrap_or_default();
+    let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
+    let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
     fields.finish();
-    SwitchSettings { name, control, spread }
+    SwitchSettings { name, control, rss }
 }
 
 fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
@@ -188,8 +187,7 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
         broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
         unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
         security: Security::read(&mut fields),
-        spread_in: fields
-            .choice("spread_in", &[("queues", SpreadIn::Queues), ("software", SpreadIn::Software)]),
+        rss_mode: fields.choice("rss_mode", &[("queues", RssMode::Queues), ("software", RssMode::Software)]),
         wrappers: Wrappers::read(&mut fields),
     };
     fields.finish();

@@ -1,4 +1,4 @@
-//! Every mistake has a case here, with its line and the exact words.
+//! Every error has a case here, with its line and the exact words.
 
 use super::*;
 use crate::kinds::virtio_user::VirtioUser;
@@ -10,16 +10,16 @@ pub(super) fn host() -> Host {
     Host::of(&[0, 1, 2, 3], &[0, 1])
 }
 
-/// `line: error (remedy)` for every mistake.
-fn mistakes(text: &str) -> Vec<String> {
-    let Err(mistakes) = parse(text, &host(), None) else { return Vec::new() };
-    let told = |m: Mistake| format!("{}: {} ({})", m.line.unwrap_or(0), m.error, m.remedy);
-    mistakes.into_iter().map(told).collect()
+/// `line: error (remedy)` for every error.
+fn errors(text: &str) -> Vec<String> {
+    let Err(errors) = parse(text, &host(), None) else { return Vec::new() };
+    let told = |m: ConfigError| format!("{}: {} ({})", m.line.unwrap_or(0), m.error, m.remedy);
+    errors.into_iter().map(told).collect()
 }
 
 #[track_caller]
 pub(super) fn only(text: &str, expected: &str) {
-    assert_eq!(mistakes(text), [expected]);
+    assert_eq!(errors(text), [expected]);
 }
 
 pub(super) const PORT: &str = "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\n";
@@ -189,12 +189,12 @@ fn every_mistake_of_a_file_is_named_at_once_in_the_order_of_lines() {
         "9: port \"a\": `socket` /tmp/lr-a.sock is already port \"a\"'s (line 5) (give each port a socket of its own)",
         "10: port \"a\": `vlan` is 0, which is out of range (give 1 to 4094 as a VLAN)",
     ];
-    assert_eq!(mistakes(&text), expected);
+    assert_eq!(errors(&text), expected);
 }
 
 #[test]
 fn every_syntax_error_is_named_with_its_line() {
-    let found = mistakes("[switch]\nname = \"x\n[[worker]\ncpu = 0\nfoo bar\n");
+    let found = errors("[switch]\nname = \"x\n[[worker]\ncpu = 0\nfoo bar\n");
     let expected = [
         "2: syntax: invalid basic string, expected `\"` (correct this line's TOML)",
         "3: syntax: unclosed array table, expected `]` (correct this line's TOML)",
@@ -213,32 +213,31 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     only("[swich]\n", "1: unknown key `swich` (did you mean `switch`?)");
     port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
     let all = "name, kind, socket, mode, offloads, queue_pairs, mtu, bridge, vlan, broadcast_limit, \
-         unknown_limit, trusted, macs, learn, max_macs, sources, spread_in, \
-         capture, trace, fault, transmit";
+         unknown_limit, trusted, macs, learn, max_macs, sources, rss_mode, \
+         capture, trace, fault, tx_coalesce";
     let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
     port_line("colour = 2", &expected);
 }
 
 #[test]
 fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
-    let remedy =
-        "write \"immediate\", or how many packets are sent together: { packets = 32, within = \"20us\" }";
+    let remedy = "write \"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
     port_line(
-        "transmit = 32",
-        &format!("4: port \"a\": `transmit` is an integer, not {} ({remedy})", &remedy[6..]),
+        "tx_coalesce = 32",
+        &format!("4: port \"a\": `tx_coalesce` is an integer, not {} ({remedy})", &remedy[6..]),
     );
     port_line(
-        "transmit = { packets = 257 }",
-        "4: port \"a\": `packets` is 257, which is out of range (give 1 to 256 packets)",
+        "tx_coalesce = { frames = 257 }",
+        "4: port \"a\": `frames` is 257, which is out of range (give 1 to 256 frames)",
     );
-    port_line(
-        "transmit = { packets = 32, within = 20 }",
-        "4: port \"a\": `within` is 20, which has no unit (write \"20us\")",
-    );
-    port_line(
-        "transmit = { packets = 32, within = \"2s\" }",
-        "4: port \"a\": `within` 2s is no time that packets can wait for others (give up to 1s, or `transmit` = \"immediate\")",
-    );
+    for usecs in [0, 1_000_001] {
+        port_line(
+            &format!("tx_coalesce = {{ frames = 32, usecs = {usecs} }}"),
+            &format!(
+                "4: port \"a\": `usecs` is {usecs}, which is out of range (give 1 to 1000000 microseconds)"
+            ),
+        );
+    }
 }
 
 #[test]
@@ -275,7 +274,7 @@ fn what_must_be_there_is_missed_at_the_section() {
         "1: port 0: `name` is missing (add a line such as: name = \"guest-a\")",
         "1: port 0: `socket` is missing (add a line such as: socket = \"/run/linerate/guest-a.sock\")",
     ];
-    assert_eq!(mistakes("[[port]]\n"), expected);
+    assert_eq!(errors("[[port]]\n"), expected);
 }
 
 #[test]
@@ -328,7 +327,7 @@ fn vlans_are_numbered_1_to_4094() {
         "4: port \"a\": `trunk` lists 0, which is out of range (list VLANs from 1 to 4094)",
         "4: port \"a\": `trunk` lists a string (list VLANs from 1 to 4094)",
     ];
-    assert_eq!(mistakes(&format!("{PORT}vlan = {{ trunk = [1, 0, \"x\"] }}\n")), expected);
+    assert_eq!(errors(&format!("{PORT}vlan = {{ trunk = [1, 0, \"x\"] }}\n")), expected);
     let expected = "4: port \"a\": `vlan` is a string, not a VLAN, or { trunk = [10, 20], native = 1 } \
         (write a VLAN, or { trunk = [10, 20], native = 1 })";
     port_line("vlan = \"all\"", expected);
@@ -415,7 +414,7 @@ fn a_static_entry_is_in_a_vlan_that_its_port_carries() {
     let file = |vlan: &str, entry: &str| {
         let bridge =
             "[[bridge]]\nname = \"main\"\n[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n";
-        mistakes(&format!("{PORT}{vlan}\n{bridge}{entry}\n"))
+        errors(&format!("{PORT}{vlan}\n{bridge}{entry}\n"))
     };
     let denied = "10: bridge \"main\", static entry 0: port \"a\" does not carry VLAN 5 \
         (name a VLAN of that port, or add this one to it)";
@@ -452,7 +451,7 @@ fn a_socket_needs_a_short_absolute_path_in_a_directory_that_exists() {
     let long = format!("/tmp/{}", "x".repeat(103));
     let why = "the path has 108 bytes, and a Unix socket's has room for 107 (choose a shorter one)";
     only(&port(&long), &told(&long, why));
-    assert_eq!(mistakes(&port(&long[..107])), [""; 0]);
+    assert_eq!(errors(&port(&long[..107])), [""; 0]);
     only(&port("/tmp"), &told("/tmp", "it exists and is not a socket (choose another path, or remove it)"));
 }
 
@@ -479,8 +478,8 @@ fn a_file_that_cannot_be_read_is_a_mistake_of_its_own() {
 
 #[test]
 fn printed_mistakes_begin_with_file_and_line() {
-    let mistakes = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
-    let printed = Mistakes { file: Some("s.toml".to_owned()), mistakes }.to_string();
+    let errors = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
+    let printed = ConfigErrors { file: Some("s.toml".to_owned()), errors }.to_string();
     assert_eq!(printed, "s.toml:2: switch: unknown key `nam`\n    remedy: did you mean `name`?");
 }
 

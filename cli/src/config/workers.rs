@@ -1,24 +1,24 @@
 //! Reads what is said about workers: `[[worker]]` sections, or one `[worker]` for an execution model on chosen CPUs.
 
+use super::error::{ConfigErrors, Notes, Section};
 use super::fields::Fields;
-use super::mistake::{Mistakes, Notes, Section};
 use super::node::{self, Node, Value};
 use super::placement::StagesBy;
 use crate::host::Host;
-use crate::model::{Full, ModelKind, ModelSettings, Order, Role, RoleSettings, SpreadIn};
+use crate::model::{Full, ModelKind, ModelSettings, Order, Role, RoleSettings, RssMode};
 use crate::topology::{Polling, QueueFull, Topology, WorkerSettings};
-use engine::HopConfig;
+use engine::HandoffConfig;
 use std::ops::RangeInclusive;
 
 const CPU: RangeInclusive<i128> = 0..=65_535;
 /// What only stages have.
 const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
-/// Why nobody says in a pipeline how a port is spread.
-pub(super) const PIPELINES_SPREAD: &str = "`spread_in` is of no use in a pipeline, which spreads every port";
-/// Why nobody says so where bursts are stolen.
-pub(super) const NO_SPREADING: &str = "`spread_in` is of no use where workers take each other's bursts";
+/// Why `rss_mode` is not supported in a pipeline.
+pub(super) const PIPELINES_SPREAD: &str = "`rss_mode` is of no use in a pipeline, which spreads every port";
+/// Why it is not supported where bursts are stolen.
+pub(super) const NO_SPREADING: &str = "`rss_mode` is of no use where workers take each other's bursts";
 
-/// Workers and their model, as far as anything is written. `by`: who says which stages there are.
+/// Workers and their model, as far as anything is written. `by`: where the stages are configured.
 pub(super) fn read(
     node: Option<&Node>,
     by: StagesBy,
@@ -75,34 +75,34 @@ fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, V
     let habits = habits(&mut fields);
     let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
     fields.foreign("cpu", "`cpu` is one worker's, and [worker] is about all of them", remedy);
-    let (spread_in, workers) = match model {
+    let (rss_mode, workers) = match model {
         ModelKind::Pipeline => {
-            fields.foreign("spread_in", PIPELINES_SPREAD, "remove it");
+            fields.foreign("rss_mode", PIPELINES_SPREAD, "remove it");
             let workers = match by {
                 StagesBy::Placement => unplaced(&mut fields, habits),
                 StagesBy::Lists => staged(&mut fields, habits, true),
                 StagesBy::Nobody => staged(&mut fields, habits, false),
             };
-            (SpreadIn::default(), workers)
+            (RssMode::default(), workers)
         }
         ModelKind::Stealing => {
             let remedy = "remove it, or choose model = \"run-to-completion\"";
-            fields.foreign("spread_in", NO_SPREADING, remedy);
-            (SpreadIn::default(), whole(&mut fields, model, habits))
+            fields.foreign("rss_mode", NO_SPREADING, remedy);
+            (RssMode::default(), whole(&mut fields, model, habits))
         }
         ModelKind::RunToCompletion => {
-            let places = [("queues", SpreadIn::Queues), ("software", SpreadIn::Software)];
-            let spread_in = fields.choice("spread_in", &places).unwrap_or_default();
-            (spread_in, whole(&mut fields, model, habits))
+            let places = [("queues", RssMode::Queues), ("software", RssMode::Software)];
+            let rss_mode = fields.choice("rss_mode", &places).unwrap_or_default();
+            (rss_mode, whole(&mut fields, model, habits))
         }
     };
-    let has_stages = model == ModelKind::Pipeline || spread_in == SpreadIn::Software;
+    let has_stages = model == ModelKind::Pipeline || rss_mode == RssMode::Software;
     let settings = if has_stages {
-        hops(&mut fields)
+        handoffs(&mut fields)
     } else {
         let remedy = match model {
             ModelKind::Stealing => "remove it, or choose model = \"pipeline\"",
-            _ => "remove it, or choose model = \"pipeline\" or spread_in = \"software\"",
+            _ => "remove it, or choose model = \"pipeline\" or rss_mode = \"software\"",
         };
         for key in &OF_STAGES {
             fields.foreign(key, format!("`{key}` is of no use {}", to_whom(model)), remedy);
@@ -110,15 +110,15 @@ fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, V
         ModelSettings::default()
     };
     fields.finish();
-    (ModelSettings { model, spread_in, ..settings }, workers)
+    (ModelSettings { model, rss_mode, ..settings }, workers)
 }
 
 /// How stages are joined.
-fn hops(fields: &mut Fields<'_, '_>) -> ModelSettings {
+fn handoffs(fields: &mut Fields<'_, '_>) -> ModelSettings {
     let default = ModelSettings::default();
     let wide = |range: RangeInclusive<usize>| *range.start() as i128..=*range.end() as i128;
     let (rings, writes, reads) =
-        (wide(HopConfig::RINGS), wide(HopConfig::WRITE_UNITS), wide(HopConfig::READ_UNITS));
+        (wide(HandoffConfig::RINGS), wide(HandoffConfig::WRITE_UNITS), wide(HandoffConfig::READ_UNITS));
     let ring = fields.number("ring", rings, "packets, a power of two").unwrap_or(default.ring);
     if !ring.is_power_of_two() {
         let remedy = format!("write {}", ring.next_power_of_two());
@@ -213,7 +213,7 @@ pub(crate) fn new_worker(
     json: &serde_json::Value,
     running: &Topology,
     host: &Host,
-) -> Result<(Role, WorkerSettings), Mistakes> {
+) -> Result<(Role, WorkerSettings), ConfigErrors> {
     let (section, mut notes) = (Section::Worker(running.workers.len()), Notes::default());
     notes.call(section, "the new worker".to_owned());
     let node = node::from_json(json);
@@ -232,7 +232,7 @@ pub(crate) fn new_worker(
     worker.roles.add(role);
     let mut candidate = running.clone();
     candidate.workers.push(worker);
-    super::judge::last_worker(&candidate, host, &mut notes);
+    super::validate::last_worker(&candidate, host, &mut notes);
     super::finish(notes, (role, worker))
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where the kernel lists who holds a lock.
+/// Where the kernel lists the holders of locks.
 const LOCKS: &str = "/proc/locks";
 
 /// Why a lock cannot be had.
@@ -34,7 +34,7 @@ pub(super) enum LockError {
         path: PathBuf,
         /// Whose it is.
         owner: u32,
-        /// Who this process is.
+        /// The user of this process.
         user: u32,
     },
     /// The kernel refused.

@@ -9,9 +9,9 @@ mod reading;
 mod show;
 
 use crate::args::{DemoArgs, FrameSize};
+use crate::error::CliError;
 use crate::host::Host;
-use crate::trouble::Trouble;
-use engine::{Engine, EngineConfig, Polling, QueueFull, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, Polling, QueueFull, Rss, WorkerConfig};
 use guests::Guests;
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
@@ -28,9 +28,9 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// Between two updates of the live table.
 const UPDATE: Duration = Duration::from_millis(500);
 /// How long guests may take to plug in.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who runs where.
+/// Threads and their CPUs.
 #[derive(Clone, Debug)]
 struct Cpus {
     switch: Option<usize>,
@@ -76,10 +76,10 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 struct Sockets(PathBuf);
 
 impl Sockets {
-    fn new() -> Result<Self, Trouble> {
+    fn new() -> Result<Self, CliError> {
         let dir = std::env::temp_dir().join(format!("linerate-demo-{}", std::process::id()));
         let remedy = "point TMPDIR at a directory that can be written";
-        std::fs::create_dir(&dir).map_err(|e| Trouble::failed(dir.display(), e, remedy))?;
+        std::fs::create_dir(&dir).map_err(|e| CliError::failed(dir.display(), e, remedy))?;
         Ok(Self(dir))
     }
 
@@ -99,10 +99,8 @@ fn start_switch(cpus: &Cpus, sockets: &Sockets) -> anyhow::Result<Engine> {
     let switch = Arc::new(Switch::new(2));
     switch.add_bridge("demo", BridgeConfig::default())?;
     let worker = WorkerConfig { cpu: cpus.switch, polling: Polling::Adaptive, queue_full: QueueFull::Drop };
-    let engine = Engine::start(
-        EngineConfig { workers: vec![worker], max_ports: 2, spread: Spread::default() },
-        &*switch,
-    )?;
+    let engine =
+        Engine::start(EngineConfig { workers: vec![worker], max_ports: 2, rss: Rss::default() }, &*switch)?;
     for guest in 0..2 {
         let id = engine.reserve(&format!("guest{guest}"))?;
         switch.add_port(id, "demo", &PortConfig::default())?;
@@ -154,11 +152,11 @@ fn wait_for_guests(engine: &Engine, guests: &mut Guests, ending: &AtomicBool) ->
     }
     guests.check()?;
     let remedy = "look at the guests' messages above, or try another --ring";
-    Err(Trouble::failed("demo", "the guests did not plug in within 10 s", remedy).into())
+    Err(CliError::failed("demo", "the guests did not plug in within 10 s", remedy).into())
 }
 
 fn wait_until(ending: &AtomicBool, done: impl Fn() -> bool) -> bool {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while Instant::now() < until && !ending.load(Ordering::Relaxed) {
         if done() {
             return true;

@@ -3,10 +3,10 @@
 //! what a turn of each costs and are reported.
 
 use crate::args::GuestArgs;
+use crate::error::CliError;
 use crate::show;
 use crate::traffic::input::judged_ports;
 use crate::traffic::{ends, key};
-use crate::trouble::Trouble;
 use lab::guest::hostile::{Account, Squad, Turns};
 use lab::traffic::Description;
 use lab::traffic::rate::Rate;
@@ -31,7 +31,7 @@ const SECONDS: f64 = 2.0;
 /// How long the switch is given to learn where the calm guests are, before anything is measured.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long the calm guests may take until they are connected, and their last frames until they come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const DRAIN: Duration = Duration::from_secs(1);
 /// The shortest measurement, behind the warm-up.
 const SHORT: Duration = Duration::from_millis(1);
@@ -102,7 +102,7 @@ pub(super) fn run(
             locked(&own).turn();
         }
     }));
-    let opened = ends.open(PATIENCE, &mut |_| !ending.load(Ordering::Relaxed));
+    let opened = ends.open(TIMEOUT, &mut |_| !ending.load(Ordering::Relaxed));
     opened.map_err(|error| failed(&error))?;
     let seconds = args.seconds.unwrap_or(SECONDS);
     let seconds = Duration::from_secs_f64(seconds);
@@ -149,7 +149,7 @@ fn phase(
         duration,
         warm_up,
         catch_up: Some(CATCH_UP),
-        patience: DRAIN,
+        timeout: DRAIN,
         announce: true,
     };
     let stream = Description { source_mac: SENDER, destination_mac: RECEIVER, ..Description::default() };
@@ -192,8 +192,8 @@ fn reading(outcome: &Outcome, turns: &Turns, before: [u64; 3], elapsed: Duration
     }
 }
 
-fn failed(error: &RigError) -> Trouble {
-    Trouble::failed("--calm", error, "look at what the switch says of the calm guests' ports")
+fn failed(error: &RigError) -> CliError {
+    CliError::failed("--calm", error, "look at what the switch says of the calm guests' ports")
 }
 
 /// For people.

@@ -1,10 +1,10 @@
 //! `linerate guest --hostile`: an attack, alone or in turns with a calm pair that measures what it costs.
 
 use super::calm::{self, Calm};
-use super::judge_size;
+use super::validate_size;
 use crate::args::GuestArgs;
+use crate::error::CliError;
 use crate::show;
-use crate::trouble::Trouble;
 use lab::guest::GuestError;
 use lab::guest::hostile::{Account, Attack, Orders, Socket, Squad, Target};
 use port::virtio_user::FrontEndListener;
@@ -55,7 +55,7 @@ struct DeviceReport {
 
 /// Runs the attack until its time is over or a signal ends it.
 pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    judge(attack, args)?;
+    validate(attack, args)?;
     let mut squad = Squad::new(attack, &orders(args), sockets(args)?);
     while !ending.load(Ordering::Relaxed) && !squad.is_ready().map_err(|error| failed(attack, &error))? {
         std::thread::sleep(LOOK);
@@ -86,33 +86,33 @@ fn alone(squad: &mut Squad, seconds: Option<f64>, ending: &AtomicBool) {
     }
 }
 
-fn judge(attack: &Attack, args: &GuestArgs) -> Result<(), Trouble> {
-    judge_size(args)?;
+fn validate(attack: &Attack, args: &GuestArgs) -> Result<(), CliError> {
+    validate_size(args)?;
     let place = || format!("--hostile {}", attack.name);
     let sockets = args.socket.connect.len() + args.socket.listen.len();
     if sockets > 2 {
         let reason = format!("an attack has one or two devices, and there are {sockets} sockets");
-        return Err(Trouble::bad(place(), reason, "give one socket or two"));
+        return Err(CliError::bad(place(), reason, "give one socket or two"));
     }
     if sockets < 2 && attack.needs_receiver {
         let remedy = "give a second socket, to another port of the same switch";
-        return Err(Trouble::bad(place(), "this attack needs a second device", remedy));
+        return Err(CliError::bad(place(), "this attack needs a second device", remedy));
     }
     if sockets < 2 && args.peer.is_none() && !attack.is_alone() {
         let remedy = "give --peer MAC, or a second socket whose device receives";
-        return Err(Trouble::bad(place(), "nothing says where its frames go", remedy));
+        return Err(CliError::bad(place(), "nothing says where its frames go", remedy));
     }
     if attack.only_connects() && !args.socket.listen.is_empty() {
         let reason = "the device of this attack connects, and never listens";
-        return Err(Trouble::bad(place(), reason, "let the switch listen, and give --connect"));
+        return Err(CliError::bad(place(), reason, "let the switch listen, and give --connect"));
     }
     if attack.is_theft() && args.peer.is_none() && args.attack.calm.is_empty() {
         let reason = "nothing says whose address it takes";
-        return Err(Trouble::bad(place(), reason, "give --peer MAC, or --calm twice"));
+        return Err(CliError::bad(place(), reason, "give --peer MAC, or --calm twice"));
     }
     if !matches!(args.attack.calm.len(), 0 | 2) {
         let reason = format!("a calm pair has two sockets, and {} is given", args.attack.calm.len());
-        return Err(Trouble::bad("--calm", reason, "give it twice: for the sender and for the receiver"));
+        return Err(CliError::bad("--calm", reason, "give it twice: for the sender and for the receiver"));
     }
     Ok(())
 }
@@ -132,24 +132,24 @@ fn orders(args: &GuestArgs) -> Orders {
     Orders { ring: args.ring, target, anyway: args.attack.anyway }
 }
 
-fn sockets(args: &GuestArgs) -> Result<Vec<Socket>, Trouble> {
+fn sockets(args: &GuestArgs) -> Result<Vec<Socket>, CliError> {
     let connect = args.socket.connect.iter().map(|path| Ok(Socket::Connect(path.clone())));
     let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
         Ok(listener) => Ok(Socket::Listen(path.clone(), Arc::new(listener))),
-        Err(error) => Err(Trouble::bad(path.display(), error, "choose another path for the socket")),
+        Err(error) => Err(CliError::bad(path.display(), error, "choose another path for the socket")),
     });
     connect.chain(listen).collect()
 }
 
 /// Features that the switch lacks are bad input: another attack, or another configuration, would do.
-fn failed(attack: &Attack, error: &GuestError) -> Trouble {
+fn failed(attack: &Attack, error: &GuestError) -> CliError {
     let place = format!("--hostile {}", attack.name);
     match error {
         GuestError::NotOffered(_) => {
-            Trouble::bad(place, error, "enable it at the port, or attack without it by --anyway")
+            CliError::bad(place, error, "enable it at the port, or attack without it by --anyway")
         }
-        GuestError::Missing(_) => Trouble::bad(place, error, "choose another --ring"),
-        _ => Trouble::failed(place, error, "look at what the switch says of this port"),
+        GuestError::Missing(_) => CliError::bad(place, error, "choose another --ring"),
+        _ => CliError::failed(place, error, "look at what the switch says of this port"),
     }
 }
 

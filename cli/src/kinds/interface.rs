@@ -2,7 +2,7 @@
 //! onto one.
 
 use super::Claim;
-use crate::config::{Fields, Judging};
+use crate::config::{Fields, Validation};
 use ::port::interface::Place;
 use ::port::netns::Namespace;
 use serde::{Deserialize, Serialize};
@@ -32,11 +32,11 @@ impl InterfaceSettings {
     }
 
     /// Names that nothing can have. Whether namespace and interface are there, the port finds out, again and again.
-    pub(crate) fn judge(&self, judging: &mut Judging<'_>) {
+    pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
         let place = self.there();
-        if place.check().is_err() && !judging.is_spoiled("interface") {
+        if place.check().is_err() && !validation.is_spoiled("interface") {
             let reason = format!("`interface` is \"{}\", and no interface is called so", self.interface);
-            judging.wrong(
+            validation.wrong(
                 "interface",
                 reason,
                 "write a name of 1 to 15 bytes without slash, colon and space",

@@ -2,12 +2,14 @@
 
 use super::{Claim, Kind, Loaded, Mode, SocketSettings};
 use crate::args::GuestKind;
-use crate::config::{Fields, Judging};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation};
+use crate::data_plane::DataPlaneError;
+use crate::error::CliError;
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use ::port::PortControl;
-use ::port::memif::{self as room, MAX_RING_SIZE, MAX_SECRET, MIN_RING_SIZE, Options, Secret, is_abstract};
+use ::port::memif::{
+    self as port_kind, MAX_RING_SIZE, MAX_SECRET, MIN_RING_SIZE, Options, Secret, is_abstract,
+};
 use ::port::virtio_user::MAX_MEMORY;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,18 +71,18 @@ impl Kind for Memif {
     }
 
     /// A client's rings and buffers are memory of this machine, all of it taken at once.
-    fn judge(&self, judging: &mut Judging<'_>) {
+    fn validate(&self, validation: &mut Validation<'_>) {
         if is_abstract(&self.socket.path) {
-            judge_name(judging, &self.socket.path);
+            validate_name(validation, &self.socket.path);
         } else {
-            self.socket.judge(judging);
+            self.socket.validate(validation);
         }
-        judging.no_mtu();
-        let bytes = self.options(judging.port()).memory();
+        validation.no_mtu();
+        let bytes = self.options(validation.port()).memory();
         if bytes > MAX_MEMORY {
             let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
             let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
-            judging.wrong("", reason, "lower `queue_pairs`, `ring_size` or `buffer_size`");
+            validation.wrong("", reason, "lower `queue_pairs`, `ring_size` or `buffer_size`");
         }
     }
 
@@ -95,26 +97,30 @@ impl Kind for Memif {
         self.socket.place()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
         snippet::snippet(port, self, other)
     }
 
-    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
         let options = self.options(port);
         let made = match self.socket.mode {
-            Mode::Server => room::Memif::listen(&self.socket.path, options),
-            Mode::Client => room::Memif::connect(&self.socket.path, options, Instant::now()),
+            Mode::Server => port_kind::Memif::listen(&self.socket.path, options),
+            Mode::Client => port_kind::Memif::connect(&self.socket.path, options, Instant::now()),
         };
-        Ok(Box::new(made.map_err(PlantError::said)?))
+        Ok(Box::new(made.map_err(DataPlaneError::said)?))
     }
 }
 
 /// A name of the abstract namespace, behind its `@`.
-fn judge_name(judging: &mut Judging<'_>, path: &Path) {
+fn validate_name(validation: &mut Validation<'_>, path: &Path) {
     let name = &path.as_os_str().as_encoded_bytes()[1..];
     if name.is_empty() || name.len() > LONGEST_NAME || name.contains(&0) {
         let reason = format!("`socket` {} is no name of a socket without a file", path.display());
-        judging.wrong("socket", reason, format!("write @ and 1 to {LONGEST_NAME} bytes, none of them zero"));
+        validation.wrong(
+            "socket",
+            reason,
+            format!("write @ and 1 to {LONGEST_NAME} bytes, none of them zero"),
+        );
     }
 }
 

@@ -1,18 +1,19 @@
 //! The kinds of port: one file for each, all of the same inner shape, [`Kind`].
 //!
-//! The rooms around ask a port's kind and never which one it is: `config` for its keys, its mistakes and its claims,
+//! The rooms around ask a port's kind and never which one it is: `config` for its keys, its errors and its claims,
 //! the tables for its place, `snippet` for its other end, the switch for the port that runs. Nothing here knows
 //! another kind's keys, and no packet passes through.
 //!
 //! A new kind is a file here that implements [`Kind`], its `mod` line and its line in `kinds!`.
 
+mod af_packet;
+mod af_xdp;
 mod claim;
 mod interface;
 mod loaded;
 mod memif;
 mod null;
-mod packet;
-mod pair;
+mod patch;
 mod pcap;
 mod socket;
 mod stream;
@@ -21,7 +22,6 @@ mod tap;
 mod tests;
 pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
-mod xdp;
 
 pub(crate) use claim::Claim;
 pub(crate) use interface::InterfaceSettings;
@@ -29,10 +29,10 @@ pub(crate) use loaded::{Loaded, Loading, load};
 pub(crate) use socket::{Mode, SocketSettings};
 
 use crate::args::GuestKind;
-use crate::config::{Fields, Judging, one_of};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation, one_of};
+use crate::data_plane::DataPlaneError;
+use crate::error::CliError;
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use ::port::PortControl;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -45,7 +45,7 @@ pub(crate) trait Kind: fmt::Display + Sized {
     const NAME: &'static str;
     /// What such a port is, in a line for `--help`.
     const ABOUT: &'static str;
-    /// Every key that [`Kind::read`] may ask for. Written on a port of another kind they are a mistake.
+    /// Every key that [`Kind::read`] may ask for. Written on a port of another kind they are an error.
     const KEYS: &'static [&'static str];
     /// Lines of `[[port]]` sections of this kind that are in order, without name and kind.
     #[cfg(test)]
@@ -55,7 +55,7 @@ pub(crate) trait Kind: fmt::Display + Sized {
     fn read(fields: &mut Fields<'_, '_>) -> Self;
 
     /// Judges what was read against this machine and the other ports.
-    fn judge(&self, judging: &mut Judging<'_>);
+    fn validate(&self, validation: &mut Validation<'_>);
 
     /// What of this machine the port takes for itself, which no other port may take as well.
     fn claims(&self) -> Vec<Claim<'_>> {
@@ -66,10 +66,10 @@ pub(crate) trait Kind: fmt::Display + Sized {
     fn place(&self) -> String;
 
     /// What to paste to make `other` the other end.
-    fn snippet(&self, port: &PortSettings, _other: GuestKind) -> Result<String, Trouble> {
+    fn snippet(&self, port: &PortSettings, _other: GuestKind) -> Result<String, CliError> {
         let reason = format!("a port of kind \"{}\" needs no other end that could be pasted", Self::NAME);
         let remedy = "ask for a port that guests or switches plug into, such as one of kind \"vhost-user\"";
-        Err(Trouble::bad(format!("port \"{}\"", port.name), reason, remedy))
+        Err(CliError::bad(format!("port \"{}\"", port.name), reason, remedy))
     }
 
     /// Why such a port cannot both send and receive where `ports` are all that there are, and what to do; nothing where it
@@ -84,7 +84,7 @@ pub(crate) trait Kind: fmt::Display + Sized {
     }
 
     /// Makes the port that runs, of what was read of [`Kind::plays`].
-    fn plug(&self, port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, PlantError>;
+    fn plug(&self, port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError>;
 }
 
 /// What a flag of a port is that says nothing of it, for serde.
@@ -109,12 +109,12 @@ struct Form {
 
 /// Makes the enum of all kinds and its dispatch. The first kind is what a port is that says nothing of its kind.
 macro_rules! kinds {
-    ($($variant:ident($settings:ty)),+ $(,)?) => {
+    ($($(#[$attribute:meta])* $variant:ident($settings:ty)),+ $(,)?) => {
         /// The kinds of port that exist, each with what belongs to it.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub(crate) enum PortKind {
-            $(#[allow(missing_docs, reason = "its type says it")] $variant($settings)),+
+            $($(#[$attribute])* #[allow(missing_docs, reason = "its type says it")] $variant($settings)),+
         }
 
         const FORMS: &[Form] = &[$(Form {
@@ -132,9 +132,9 @@ macro_rules! kinds {
                 match self { $(Self::$variant(_) => <$settings>::NAME),+ }
             }
 
-            /// See [`Kind::judge`].
-            pub(crate) fn judge(&self, judging: &mut Judging<'_>) {
-                match self { $(Self::$variant(own) => own.judge(judging)),+ }
+            /// See [`Kind::validate`].
+            pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
+                match self { $(Self::$variant(own) => own.validate(validation)),+ }
             }
 
             /// See [`Kind::claims`].
@@ -148,7 +148,7 @@ macro_rules! kinds {
             }
 
             /// See [`Kind::snippet`].
-            pub(crate) fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+            pub(crate) fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
                 match self { $(Self::$variant(own) => own.snippet(port, other)),+ }
             }
 
@@ -167,7 +167,7 @@ macro_rules! kinds {
                 &self,
                 port: &PortSettings,
                 loaded: Loaded,
-            ) -> Result<Box<dyn PortControl>, PlantError> {
+            ) -> Result<Box<dyn PortControl>, DataPlaneError> {
                 match self { $(Self::$variant(own) => own.plug(port, loaded)),+ }
             }
 
@@ -187,9 +187,11 @@ kinds! {
     Stream(stream::Stream),
     Tap(tap::Tap),
     Memif(memif::Memif),
-    Pair(pair::Pair),
-    Xdp(xdp::Xdp),
-    Packet(packet::Packet),
+    Patch(patch::Patch),
+    #[serde(rename = "af_xdp")]
+    AfXdp(af_xdp::AfXdp),
+    #[serde(rename = "af_packet")]
+    AfPacket(af_packet::AfPacket),
 }
 
 /// Stands in for a kind that could not be read.
@@ -217,7 +219,7 @@ pub(crate) fn read(fields: &mut Fields<'_, '_>) -> PortKind {
     let words: Vec<(&str, &Form)> = FORMS.iter().map(|form| (form.name, form)).collect();
     let chosen = fields.choice("kind", &words);
     if fields.is_spoiled("kind") {
-        // Which keys belong to a port of no kind, nobody can say.
+        // The keys of a port of unknown kind are unknown.
         FORMS.iter().flat_map(|form| form.keys).for_each(|key| fields.allow(key));
         return PortKind::default();
     }

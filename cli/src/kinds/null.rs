@@ -1,8 +1,8 @@
 //! `kind = "null"`: leads nowhere.
 
 use super::{Kind, Loaded};
-use crate::config::{Fields, Judging};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation};
+use crate::data_plane::DataPlaneError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,9 @@ impl Kind for Null {
         Self {}
     }
 
-    fn judge(&self, judging: &mut Judging<'_>) {
-        judging.one_queue_pair();
-        judging.no_mtu();
+    fn validate(&self, validation: &mut Validation<'_>) {
+        validation.one_queue_pair();
+        validation.no_mtu();
     }
 
     fn place(&self) -> String {
@@ -37,7 +37,7 @@ impl Kind for Null {
         Some(("nothing ever comes from a port of kind \"null\"", "name a port of another kind"))
     }
 
-    fn plug(&self, _port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, _port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
         Ok(Box::new(::port::null::Null::new(Instant::now())))
     }
 }

@@ -1,13 +1,13 @@
 //! `kind = "pcap"`: files. What a capture holds comes in, and what goes out is a capture.
 
 use super::{Claim, Kind, Loaded};
-use crate::config::{Fields, Judging, Value};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation, Value};
+use crate::data_plane::DataPlaneError;
 use crate::topology::PortSettings;
 use crate::value::{Decimal, Span};
 use crate::wrappers::{is_file_path, output};
 use ::port::PortControl;
-use ::port::pcap::{self as room, Options, Output, Playing};
+use ::port::pcap::{self as port_kind, Options, Output, Playing};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -111,25 +111,25 @@ impl Kind for Pcap {
     }
 
     /// What the file to read holds is judged when it is read ([`Kind::plays`]).
-    fn judge(&self, judging: &mut Judging<'_>) {
-        judging.one_queue_pair();
-        judging.no_mtu();
+    fn validate(&self, validation: &mut Validation<'_>) {
+        validation.one_queue_pair();
+        validation.no_mtu();
         if self.read.is_none()
             && self.write.is_none()
-            && !judging.is_spoiled("read")
-            && !judging.is_spoiled("write")
+            && !validation.is_spoiled("read")
+            && !validation.is_spoiled("write")
         {
             let remedy = "add a line such as: read = \"/tmp/in.pcap\", or write = \"/tmp/out.pcapng\"";
-            judging.wrong("read", "neither `read` nor `write` is there", remedy);
+            validation.wrong("read", "neither `read` nor `write` is there", remedy);
         }
         if let Some(file) = &self.write {
-            output(judging, "write", file, self.overwrite);
+            output(validation, "write", file, self.overwrite);
         }
         if self.read.is_some() && self.read == self.write {
-            return judging.wrong("write", "`write` is the file that `read` plays", "name another path");
+            return validation.wrong("write", "`write` is the file that `read` plays", "name another path");
         }
         if let Some(file) = &self.read {
-            is_file_path(judging, "read", file);
+            is_file_path(validation, "read", file);
         }
     }
 
@@ -156,16 +156,16 @@ impl Kind for Pcap {
         self.read.as_deref().map(|path| ("read", path))
     }
 
-    fn plug(&self, port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
         let read = loaded.map(|recording| Playing {
             recording,
-            pace: self.pace.map_or_else(room::Pace::default, Pace::pace),
-            repeat: self.repeat.map_or_else(room::Repeat::default, Repeat::repeat),
+            pace: self.pace.map_or_else(port_kind::Pace::default, Pace::pace),
+            repeat: self.repeat.map_or_else(port_kind::Repeat::default, Repeat::repeat),
             after: self.after.unwrap_or_default().0,
         });
         let write = self.write.clone().map(|path| Output { path, overwrite: self.overwrite });
-        let made = room::Pcap::new(Options { name: port.name.clone(), read, write });
-        Ok(Box::new(made.map_err(PlantError::said)?))
+        let made = port_kind::Pcap::new(Options { name: port.name.clone(), read, write });
+        Ok(Box::new(made.map_err(DataPlaneError::said)?))
     }
 }
 
@@ -193,20 +193,20 @@ fn read_repeat(fields: &mut Fields<'_, '_>) -> Option<Repeat> {
 }
 
 impl Pace {
-    fn pace(self) -> room::Pace {
+    fn pace(self) -> port_kind::Pace {
         match self {
-            Pace::Word(PaceWord::Recorded) => room::Pace::Recorded(1.0),
-            Pace::Word(PaceWord::Fast) => room::Pace::Fast,
-            Pace::Factor(Decimal(factor)) => room::Pace::Recorded(factor),
+            Pace::Word(PaceWord::Recorded) => port_kind::Pace::Recorded(1.0),
+            Pace::Word(PaceWord::Fast) => port_kind::Pace::Fast,
+            Pace::Factor(Decimal(factor)) => port_kind::Pace::Recorded(factor),
         }
     }
 }
 
 impl Repeat {
-    fn repeat(self) -> room::Repeat {
+    fn repeat(self) -> port_kind::Repeat {
         match self {
-            Repeat::Times(times) => room::Repeat::Times(times),
-            Repeat::Word(RepeatWord::Forever) => room::Repeat::Forever,
+            Repeat::Times(times) => port_kind::Repeat::Times(times),
+            Repeat::Word(RepeatWord::Forever) => port_kind::Repeat::Forever,
         }
     }
 }
@@ -216,8 +216,8 @@ impl fmt::Display for Pcap {
         if let Some(read) = &self.read {
             write!(f, "plays {}", read.display())?;
             match self.pace.map(Pace::pace) {
-                Some(room::Pace::Fast) => f.write_str(" as fast as it goes")?,
-                Some(room::Pace::Recorded(factor)) if self.is_scaled() => {
+                Some(port_kind::Pace::Fast) => f.write_str(" as fast as it goes")?,
+                Some(port_kind::Pace::Recorded(factor)) if self.is_scaled() => {
                     write!(f, " {factor} times as fast")?;
                 }
                 _ => {}
@@ -245,8 +245,8 @@ mod tests {
         let (host, dir) = (Host::of(&[0], &[0]), dir.path().display().to_string());
         let lines = lines.replace("DIR", &dir);
         let text = format!("[[port]]\nname = \"a\"\nkind = \"pcap\"\n{lines}\n");
-        let mistakes = config::parse(&text, &host, None).err().unwrap_or_default();
-        let said = mistakes.iter().map(|m| format!("{}: {} -> {}", m.line.unwrap_or(0), m.error, m.remedy));
+        let errors = config::parse(&text, &host, None).err().unwrap_or_default();
+        let said = errors.iter().map(|m| format!("{}: {} -> {}", m.line.unwrap_or(0), m.error, m.remedy));
         said.map(|text| text.replace(&dir, "DIR").replace("port \"a\": ", "")).collect()
     }
 

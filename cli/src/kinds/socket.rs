@@ -1,7 +1,7 @@
 //! `socket` and `mode`: what every kind has whose other end is reached over a Unix socket.
 
 use super::Claim;
-use crate::config::{Fields, Judging};
+use crate::config::{Fields, Validation};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ impl SocketSettings {
     }
 
     /// A path where a socket can be made or found.
-    pub(crate) fn judge(&self, judging: &mut Judging<'_>) {
-        judging.socket_path("socket", &self.path);
+    pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
+        validation.socket_path("socket", &self.path);
     }
 
     /// The path is one port's.

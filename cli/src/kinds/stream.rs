@@ -2,12 +2,12 @@
 
 use super::{Claim, Kind, Loaded, Mode};
 use crate::args::GuestKind;
-use crate::config::{Fields, Judging};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation};
+use crate::data_plane::DataPlaneError;
+use crate::error::CliError;
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use ::port::PortControl;
-use ::port::stream::{self as room, Site};
+use ::port::stream::{self as port_kind, Site};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -45,20 +45,20 @@ impl Kind for Stream {
         Self { socket, address, mode }
     }
 
-    fn judge(&self, judging: &mut Judging<'_>) {
-        judging.one_queue_pair();
-        judging.no_mtu();
+    fn validate(&self, validation: &mut Validation<'_>) {
+        validation.one_queue_pair();
+        validation.no_mtu();
         if let Some(path) = &self.socket {
-            judging.socket_path("socket", path);
+            validation.socket_path("socket", path);
         }
-        let unsure = judging.is_spoiled("address") || judging.is_spoiled("socket");
+        let unsure = validation.is_spoiled("address") || validation.is_spoiled("socket");
         match (&self.socket, &self.address) {
             (None, None) if !unsure => {
                 let remedy = "add a line such as: socket = \"/run/linerate/guest-a.sock\", or address = \"127.0.0.1:5555\"";
-                judging.wrong("socket", "neither `socket` nor `address` is there", remedy);
+                validation.wrong("socket", "neither `socket` nor `address` is there", remedy);
             }
             (Some(_), Some(_)) => {
-                judging.wrong("address", "both `socket` and `address` are there", "remove one of them");
+                validation.wrong("address", "both `socket` and `address` are there", "remove one of them");
             }
             _ => {}
         }
@@ -76,16 +76,16 @@ impl Kind for Stream {
         self.site().to_string()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
         snippet::snippet(port, self, other)
     }
 
-    fn plug(&self, _port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, _port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
         let made = match self.mode {
-            Mode::Server => room::Stream::listen(&self.site()),
-            Mode::Client => room::Stream::connect(&self.site(), Instant::now()),
+            Mode::Server => port_kind::Stream::listen(&self.site()),
+            Mode::Client => port_kind::Stream::connect(&self.site(), Instant::now()),
         };
-        Ok(Box::new(made.map_err(PlantError::said)?))
+        Ok(Box::new(made.map_err(DataPlaneError::said)?))
     }
 }
 
@@ -122,12 +122,12 @@ mod tests {
     use crate::config;
     use crate::host::Host;
 
-    /// `line: error (remedy)` for every mistake of one port with these lines, which begin with line 4.
-    fn mistakes(lines: &str) -> Vec<String> {
+    /// `line: error (remedy)` for every error of one port with these lines, which begin with line 4.
+    fn errors(lines: &str) -> Vec<String> {
         let text = format!("[[port]]\nname = \"a\"\nkind = \"stream\"\n{lines}\n");
         let host = Host::of(&[0], &[0]);
-        let Err(mistakes) = config::parse(&text, &host, None) else { return Vec::new() };
-        let told = mistakes.into_iter();
+        let Err(errors) = config::parse(&text, &host, None) else { return Vec::new() };
+        let told = errors.into_iter();
         told.map(|m| format!("{}: {} ({})", m.line.unwrap_or(0), m.error, m.remedy)).collect()
     }
 
@@ -135,9 +135,9 @@ mod tests {
     fn a_port_is_at_a_path_or_at_an_address() {
         let neither = "1: port \"a\": neither `socket` nor `address` is there (add a line such as: \
             socket = \"/run/linerate/guest-a.sock\", or address = \"127.0.0.1:5555\")";
-        assert_eq!(mistakes(""), [neither]);
+        assert_eq!(errors(""), [neither]);
         let both = "5: port \"a\": both `socket` and `address` are there (remove one of them)";
-        assert_eq!(mistakes("socket = \"/tmp/lr-s\"\naddress = \"127.0.0.1:1\""), [both]);
+        assert_eq!(errors("socket = \"/tmp/lr-s\"\naddress = \"127.0.0.1:1\""), [both]);
         let told = |text: &str| {
             format!(
                 "4: port \"a\": `address` \"{text}\" is no IP address with a port behind it \
@@ -145,9 +145,9 @@ mod tests {
             )
         };
         for text in ["localhost:5555", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", ":5555", ""] {
-            assert_eq!(mistakes(&format!("address = \"{text}\"")), [told(text)]);
+            assert_eq!(errors(&format!("address = \"{text}\"")), [told(text)]);
         }
-        let relative = mistakes("socket = \"s\"");
+        let relative = errors("socket = \"s\"");
         assert!(relative[0].contains("`socket` s: the path is not absolute"), "{relative:?}");
     }
 
@@ -158,7 +158,7 @@ mod tests {
             "5: port \"a\": `queue_pairs` is 2, and a port of kind \"stream\" has one pair of queues (remove it)",
             "6: port \"a\": `mtu` is nothing that a port of kind \"stream\" has (remove it)",
         ];
-        assert_eq!(mistakes(lines), expected);
+        assert_eq!(errors(lines), expected);
     }
 
     #[test]
@@ -166,11 +166,11 @@ mod tests {
         let second = |mode: &str| {
             format!("[[port]]\nname = \"b\"\nkind = \"stream\"\naddress = \"127.0.0.1:5555\"\n{mode}")
         };
-        let taken = mistakes(&format!("address = \"127.0.0.1:5555\"\n{}", second("")));
+        let taken = errors(&format!("address = \"127.0.0.1:5555\"\n{}", second("")));
         let expected = "8: port \"b\": `address` 127.0.0.1:5555 is already port \"a\"'s (line 4) \
             (give each port an address of its own)";
         assert_eq!(taken, [expected]);
         let client = "mode = \"client\"";
-        assert_eq!(mistakes(&format!("address = \"127.0.0.1:5555\"\n{}", second(client))), [""; 0]);
+        assert_eq!(errors(&format!("address = \"127.0.0.1:5555\"\n{}", second(client))), [""; 0]);
     }
 }

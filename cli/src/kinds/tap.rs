@@ -1,11 +1,11 @@
 //! `kind = "tap"`: an interface of the kernel, in any network namespace.
 
 use super::{Claim, Kind, Loaded};
-use crate::config::{Fields, Judging};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation};
+use crate::data_plane::DataPlaneError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
-use ::port::tap::{self as room, Io, MAX_MTU, MAX_NAME, Options, TapError};
+use ::port::tap::{self as port_kind, Io, MAX_MTU, MAX_NAME, Options, TapError};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -58,8 +58,8 @@ impl Kind for Tap {
         }
     }
 
-    fn judge(&self, judging: &mut Judging<'_>) {
-        if let Err(error) = self.options(judging.port()).check() {
+    fn validate(&self, validation: &mut Validation<'_>) {
+        if let Err(error) = self.options(validation.port()).check() {
             let remedy = match error {
                 TapError::Name(_) => {
                     ("interface", format!("1 to {MAX_NAME} bytes without spaces, `/`, `:` and `%`"))
@@ -70,7 +70,7 @@ impl Kind for Tap {
                 TapError::Mtu(_) => ("mtu", format!("give at most {MAX_MTU} bytes")),
                 _ => ("", "correct this section".to_owned()),
             };
-            judging.wrong(remedy.0, error.reason(), remedy.1);
+            validation.wrong(remedy.0, error.reason(), remedy.1);
         }
     }
 
@@ -84,9 +84,9 @@ impl Kind for Tap {
         self.netns.as_ref().map_or_else(|| name.clone(), |netns| format!("{}/{name}", short(netns)))
     }
 
-    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
-        let made = room::Tap::open(self.options(port), Instant::now());
-        Ok(Box::new(made.map_err(PlantError::said)?))
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
+        let made = port_kind::Tap::open(self.options(port), Instant::now());
+        Ok(Box::new(made.map_err(DataPlaneError::said)?))
     }
 }
 

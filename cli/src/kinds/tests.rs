@@ -83,8 +83,8 @@ fn a_key_of_another_kind_is_answered_by_name() {
         for key in every.iter().filter(|key| !form.keys.contains(*key)) {
             let lines = form.examples[0];
             let text = format!("[[port]]\nname = \"a\"\nkind = \"{}\"\n{lines}\n{key} = 1\n", form.name);
-            let mistakes = config::parse(&text, &host(), None).unwrap_err();
-            let [only] = mistakes.as_slice() else { panic!("{mistakes:?}") };
+            let errors = config::parse(&text, &host(), None).unwrap_err();
+            let [only] = errors.as_slice() else { panic!("{errors:?}") };
             assert!(only.error.starts_with(&format!("port \"a\": `{key}` is ")), "{only:?}");
             assert!(only.remedy.starts_with("remove it"), "{only:?}");
         }

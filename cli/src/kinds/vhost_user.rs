@@ -2,12 +2,12 @@
 
 use super::{Claim, Kind, Loaded, Mode, SocketSettings, is_yes, virtio_user, yes};
 use crate::args::GuestKind;
-use crate::config::{Fields, Judging};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation};
+use crate::data_plane::DataPlaneError;
+use crate::error::CliError;
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use ::port::PortControl;
-use ::port::vhost_user::{self as room, Options};
+use ::port::vhost_user::{self as port_kind, Options};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Instant;
@@ -53,8 +53,8 @@ impl Kind for VhostUser {
         Self { socket, offloads: fields.flag("offloads").unwrap_or(true) }
     }
 
-    fn judge(&self, judging: &mut Judging<'_>) {
-        self.socket.judge(judging);
+    fn validate(&self, validation: &mut Validation<'_>) {
+        self.socket.validate(validation);
     }
 
     fn claims(&self) -> Vec<Claim<'_>> {
@@ -65,18 +65,18 @@ impl Kind for VhostUser {
         self.socket.place()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
         snippet::snippet(port, &self.socket, other)
     }
 
-    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
         let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
         let options = if self.offloads { options } else { options.without_offloads() };
         let made = match self.socket.mode {
-            Mode::Server => room::VhostUser::listen(&self.socket.path, options),
-            Mode::Client => room::VhostUser::connect(&self.socket.path, options, Instant::now()),
+            Mode::Server => port_kind::VhostUser::listen(&self.socket.path, options),
+            Mode::Client => port_kind::VhostUser::connect(&self.socket.path, options, Instant::now()),
         };
-        Ok(Box::new(made.map_err(PlantError::said)?))
+        Ok(Box::new(made.map_err(DataPlaneError::said)?))
     }
 }
 

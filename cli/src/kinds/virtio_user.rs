@@ -2,12 +2,12 @@
 
 use super::{Claim, Kind, Loaded, Mode, SocketSettings, is_yes, yes};
 use crate::args::GuestKind;
-use crate::config::{Fields, Judging};
-use crate::plant::PlantError;
+use crate::config::{Fields, Validation};
+use crate::data_plane::DataPlaneError;
+use crate::error::CliError;
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use ::port::PortControl;
-use ::port::virtio_user::{self as room, MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, RingKind};
+use ::port::virtio_user::{self as port_kind, MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, RingKind};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -85,13 +85,13 @@ impl Kind for VirtioUser {
     }
 
     /// A virtio-user port's queues are memory of this machine, all of it taken at once.
-    fn judge(&self, judging: &mut Judging<'_>) {
-        self.socket.judge(judging);
-        let bytes = self.options(judging.port()).memory();
+    fn validate(&self, validation: &mut Validation<'_>) {
+        self.socket.validate(validation);
+        let bytes = self.options(validation.port()).memory();
         if bytes > MAX_MEMORY {
             let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
             let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
-            judging.wrong("", reason, "lower `queue_pairs`, `queue_size` or `mtu`");
+            validation.wrong("", reason, "lower `queue_pairs`, `queue_size` or `mtu`");
         }
     }
 
@@ -103,17 +103,17 @@ impl Kind for VirtioUser {
         self.socket.place()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
         snippet::snippet(port, &self.socket, other)
     }
 
-    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, PlantError> {
+    fn plug(&self, port: &PortSettings, _: Loaded) -> Result<Box<dyn PortControl>, DataPlaneError> {
         let options = self.options(port);
         let made = match self.socket.mode {
-            Mode::Server => room::VirtioUser::listen(&self.socket.path, options),
-            Mode::Client => room::VirtioUser::connect(&self.socket.path, options, Instant::now()),
+            Mode::Server => port_kind::VirtioUser::listen(&self.socket.path, options),
+            Mode::Client => port_kind::VirtioUser::connect(&self.socket.path, options, Instant::now()),
         };
-        Ok(Box::new(made.map_err(PlantError::said)?))
+        Ok(Box::new(made.map_err(DataPlaneError::said)?))
     }
 }
 

@@ -6,8 +6,8 @@ use super::args::{CopyMemory, LabCopiesArgs};
 use super::profile;
 use super::progress::Progress;
 use super::trial::{keep, refuse_place};
+use crate::error::CliError;
 use crate::show;
-use crate::trouble::Trouble;
 use lab::cache::copystudy::{Plan, Results, Selection, measure, orders, simulate_all};
 use lab::report::{CopyFindings, copies_text};
 use std::num::NonZeroUsize;
@@ -30,14 +30,14 @@ pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     show::print(&findings, args.output, |findings| copies_text(findings.results))
 }
 
-fn selection(args: &LabCopiesArgs) -> Result<Selection, Trouble> {
+fn selection(args: &LabCopiesArgs) -> Result<Selection, CliError> {
     Selection::of(&args.variant, &args.size).map_err(|error| {
         let remedy = format!("use `{}`, or leave `--variant` out to see them all", error.nearest);
-        Trouble::bad(format!("--variant {}", error.name), error, remedy)
+        CliError::bad(format!("--variant {}", error.name), error, remedy)
     })
 }
 
-fn simulated(args: &LabCopiesArgs, selection: &Selection) -> Result<Results, Trouble> {
+fn simulated(args: &LabCopiesArgs, selection: &Selection) -> Result<Results, CliError> {
     let profile = profile::find(&args.profile)?;
     let jobs = args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let mut shown = Progress::new("costs", 0, 1);
@@ -45,10 +45,10 @@ fn simulated(args: &LabCopiesArgs, selection: &Selection) -> Result<Results, Tro
     let results = simulate_all(&profile, selection, jobs, &mut progress);
     shown.end();
     let remedy = "report the profile; other variants (`--variant`) are not touched by it";
-    results.map_err(|error| Trouble::failed("lab copies", error, remedy))
+    results.map_err(|error| CliError::failed("lab copies", error, remedy))
 }
 
-fn measured(args: &LabCopiesArgs, selection: Selection) -> Result<Results, Trouble> {
+fn measured(args: &LabCopiesArgs, selection: Selection) -> Result<Results, CliError> {
     let plan = Plan { selection, rounds: args.rounds, batches: args.batches, seed: args.seed };
     show::aside("nothing else should run meanwhile if the figures are to mean anything");
     let mut shown = Progress::new("slices", 0, 1);
@@ -56,5 +56,5 @@ fn measured(args: &LabCopiesArgs, selection: Selection) -> Result<Results, Troub
     let results = measure(&plan, &mut progress);
     shown.end();
     let remedy = "give more rounds, CPUs or memory, or use `--memory simulated`, which runs everywhere";
-    results.map_err(|error| Trouble::bad("--memory real", error, remedy))
+    results.map_err(|error| CliError::bad("--memory real", error, remedy))
 }

@@ -4,8 +4,8 @@
 //! here are only arguments, files, progress and text.
 
 pub(crate) mod args;
+mod comparison;
 mod copies;
-mod field;
 mod list;
 mod paths;
 mod profile;

@@ -4,8 +4,8 @@ use super::args::LabPathsArgs;
 use super::profile;
 use super::progress::Progress;
 use super::trial::{keep, refuse_place};
+use crate::error::CliError;
 use crate::show;
-use crate::trouble::Trouble;
 use lab::cache::paths::measured::Measured;
 use lab::cache::paths::study::{CASES, Case, PathResults, Side, case};
 use lab::cache::simulated::{Profile, Stuck};
@@ -27,7 +27,7 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
         refuse_place(out)?;
     }
     results.paths = simulate(args, &profile).map_err(|error| {
-        Trouble::failed("lab paths", error, "report the profile and the number of packets")
+        CliError::failed("lab paths", error, "report the profile and the number of packets")
     })?;
     if let Some(out) = &args.out {
         keep(out, &serde_json::to_string(&results)?)?;
@@ -35,11 +35,11 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
     show::print(&results, args.output, table)
 }
 
-fn read(file: &Path) -> Result<Measured, Trouble> {
+fn read(file: &Path) -> Result<Measured, CliError> {
     let name = format!("--measured {}", file.display());
     let remedy = "name a file with what `cargo xtask bench peers -o json` printed";
-    let bytes = fs::read(file).map_err(|error| Trouble::bad(&name, error, remedy))?;
-    Measured::parse(&bytes).map_err(|error| Trouble::bad(&name, error, remedy))
+    let bytes = fs::read(file).map_err(|error| CliError::bad(&name, error, remedy))?;
+    Measured::parse(&bytes).map_err(|error| CliError::bad(&name, error, remedy))
 }
 
 /// All cases, as many at once as was asked for, in their order.
@@ -54,7 +54,7 @@ fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Stuck> 
             scope.spawn(move || {
                 while let Some(one) = CASES.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let name = format!("{} {} B", one.0.name(), one.1);
-                    // Who shows progress outlives the workers.
+                    // The progress display outlives the workers.
                     let _ = sender.send((name.clone(), false));
                     let result = case(profile, *one, args.packets, args.changes);
                     if let Ok(mut done) = done.lock() {

@@ -1,28 +1,28 @@
 //! Which processor `--profile` means: a name that the laboratory knows, or a file.
 
-use crate::trouble::Trouble;
+use crate::error::CliError;
 use lab::cache::batch::profiles;
 use lab::cache::simulated::Profile;
 use std::fs;
 use std::path::Path;
 
 /// The profile. What looks like a path, or is a file, is one; all else is a name.
-pub(super) fn find(text: &str) -> Result<Profile, Trouble> {
+pub(super) fn find(text: &str) -> Result<Profile, CliError> {
     let is_path = text.contains('/') || Path::new(text).extension().is_some_and(|end| end == "toml");
     if is_path || Path::new(text).is_file() {
         return read(text);
     }
     profiles::find(text).map_err(|error| {
         let remedy = format!("use `{}`, or the path of a profile's file", error.nearest);
-        Trouble::bad(format!("--profile {text}"), error, remedy)
+        CliError::bad(format!("--profile {text}"), error, remedy)
     })
 }
 
-fn read(path: &str) -> Result<Profile, Trouble> {
+fn read(path: &str) -> Result<Profile, CliError> {
     let text = fs::read_to_string(path).map_err(|error| {
         let names: Vec<_> = profiles::names().collect();
-        Trouble::bad(path, error, format!("name a file that can be read, or one of {}", names.join(", ")))
+        CliError::bad(path, error, format!("name a file that can be read, or one of {}", names.join(", ")))
     })?;
     let remedy = "write each constant as { value = ..., source = \"...\" }, as in lab/profiles/i9-7940x.toml";
-    Profile::parse(&text).map_err(|error| Trouble::bad(path, error.to_string().trim_end(), remedy))
+    Profile::parse(&text).map_err(|error| CliError::bad(path, error.to_string().trim_end(), remedy))
 }

@@ -2,11 +2,11 @@
 
 use super::args::LabReportArgs;
 use super::usage;
+use crate::error::CliError;
 use crate::show;
-use crate::trouble::Trouble;
 use crate::written;
-use lab::cache::batch::keep::KeepError;
-use lab::report::{Kept, Report, page, plain, summary};
+use lab::cache::batch::checkpoint::CheckpointError;
+use lab::report::{Report, ResultFile, page, plain, summary};
 use std::fs;
 use std::path::Path;
 
@@ -23,11 +23,11 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     show::print(&report.findings(), args.output, |_| text(&report))
 }
 
-fn read(file: &Path) -> Result<Kept, Trouble> {
+fn read(file: &Path) -> Result<ResultFile, CliError> {
     let remedy = "name a file that `linerate lab run`, `copies`, `paths` or `usage` wrote with `--out`";
-    let bytes = fs::read(file).map_err(KeepError::Unreadable);
-    let judged = bytes.and_then(|bytes| Kept::parse(&bytes));
-    judged.map_err(|error| Trouble::bad(file.display(), error, remedy))
+    let bytes = fs::read(file).map_err(CheckpointError::Unreadable);
+    let validated = bytes.and_then(|bytes| ResultFile::parse(&bytes));
+    validated.map_err(|error| CliError::bad(file.display(), error, remedy))
 }
 
 /// Some lines for each set, and the tables of the studies of use.

@@ -5,10 +5,10 @@ use super::args::{LabRunArgs, MemoryKind, Selection};
 use super::profile;
 use super::progress::Progress;
 use super::trial;
+use crate::error::{BAD_INPUT, CliError};
 use crate::show;
-use crate::trouble::{BAD_INPUT, Trouble};
 use lab::cache::analysis;
-use lab::cache::batch::keep::{KeepError, Keeper};
+use lab::cache::batch::checkpoint::{CheckpointError, CheckpointWriter};
 use lab::cache::batch::{self, Event, Plan, select};
 use lab::cache::factors::{Named, cells, everything};
 use lab::cache::results::{Kind, Results, Row};
@@ -34,15 +34,15 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         jobs: args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
     };
     let mut job =
-        Job { keeper: open(args.out.as_deref(), plan.empty())?, failed: Vec::new(), unwritten: None };
+        Job { writer: open(args.out.as_deref(), plan.empty())?, failed: Vec::new(), unwritten: None };
     let stopped = job.run(&plan, &wanted)?;
-    let results = chosen(job.keeper.results(), &wanted);
+    let results = chosen(job.writer.results(), &wanted);
     show::print(&results, args.output, table)?;
     job.verdict(args.out.as_deref(), wanted.len() - results.rows.len(), stopped)
 }
 
 /// The experiments that were asked for, or every name that is wrong.
-fn wanted(selection: &Selection) -> Result<Vec<Named>, Trouble> {
+fn wanted(selection: &Selection) -> Result<Vec<Named>, CliError> {
     if selection.all {
         return Ok(everything());
     }
@@ -50,18 +50,18 @@ fn wanted(selection: &Selection) -> Result<Vec<Named>, Trouble> {
         return Ok(cells());
     }
     select(&selection.config).map_err(|unknown| {
-        let trouble = |error: lab::cache::factors::UnknownConfiguration| {
+        let error = |error: lab::cache::factors::UnknownConfiguration| {
             let remedy = format!("use `{}`, or a name of `linerate lab list`", error.nearest);
-            Trouble::bad(format!("--config {}", error.name), error, remedy)
+            CliError::bad(format!("--config {}", error.name), error, remedy)
         };
-        Trouble::all(unknown.into_iter().map(trouble).collect())
+        CliError::all(unknown.into_iter().map(error).collect())
     })
 }
 
 /// What keeps the results. Nothing has run yet, so a place that cannot be written to is bad input too.
-pub(super) fn open(out: Option<&Path>, made: Results) -> Result<Keeper, Trouble> {
-    Keeper::open(out.map(Path::to_path_buf), made)
-        .map_err(|error| Trouble { code: BAD_INPUT, ..trouble(out, &error) })
+pub(super) fn open(out: Option<&Path>, made: Results) -> Result<CheckpointWriter, CliError> {
+    CheckpointWriter::open(out.map(Path::to_path_buf), made)
+        .map_err(|error| CliError { code: BAD_INPUT, ..unwritten(out, &error) })
 }
 
 /// A flag that a signal raises. The second signal ends the process at once; the file is whole at any moment.
@@ -75,25 +75,25 @@ pub(super) fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// What a signal left undone, and how to go on.
-pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Trouble {
+pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> CliError {
     let remedy = match out {
         Some(_) => "run the same command again: it goes on from here",
         None => "next time use `--out FILE.json`, which the same command goes on from",
     };
-    Trouble::failed("lab run", format!("ended by a signal; {reason}"), remedy)
+    CliError::failed("lab run", format!("ended by a signal; {reason}"), remedy)
 }
 
 /// What is under way.
 struct Job {
-    keeper: Keeper,
+    writer: CheckpointWriter,
     failed: Vec<String>,
-    unwritten: Option<KeepError>,
+    unwritten: Option<CheckpointError>,
 }
 
 impl Job {
     /// Runs what is missing; returns whether a signal ended it early.
     fn run(&mut self, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
-        let missing = self.keeper.missing(wanted);
+        let missing = self.writer.missing(wanted);
         let kept = wanted.len() - missing.len();
         if kept > 0 {
             show::aside(&format!("{kept} of {} experiments are there already", wanted.len()));
@@ -117,7 +117,7 @@ impl Job {
             }
             Event::Done(row) => {
                 progress.ended(&row.name);
-                if let Err(error) = self.keeper.add(row) {
+                if let Err(error) = self.writer.add(row) {
                     self.unwritten = Some(error);
                     return ControlFlow::Break(());
                 }
@@ -129,11 +129,11 @@ impl Job {
     /// An error where something that was asked for is not there.
     fn verdict(self, out: Option<&Path>, missing: usize, stopped: bool) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
-            return Err(trouble(out, &error).into());
+            return Err(unwritten(out, &error).into());
         }
         if !self.failed.is_empty() {
             let remedy = "report the profile and these names; the other experiments are not touched by it";
-            return Err(Trouble::failed("lab run", self.failed.join("; "), remedy).into());
+            return Err(CliError::failed("lab run", self.failed.join("; "), remedy).into());
         }
         if missing > 0 && stopped {
             let kept =
@@ -150,16 +150,18 @@ fn chosen(results: &Results, wanted: &[Named]) -> Results {
     Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }
 }
 
-pub(super) fn trouble(out: Option<&Path>, error: &KeepError) -> Trouble {
+pub(super) fn unwritten(out: Option<&Path>, error: &CheckpointError) -> CliError {
     let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
     let remedy = match error {
-        KeepError::MadeOtherwise(_) => "name another file, or repeat what this one was made with",
-        KeepError::Unreadable(_) | KeepError::NotWritten(_) => "name a file that you may read and write",
-        KeepError::NotResults(_) | KeepError::Impossible { .. } => {
+        CheckpointError::OtherProvenance(_) => "name another file, or repeat what this one was made with",
+        CheckpointError::Unreadable(_) | CheckpointError::NotWritten(_) => {
+            "name a file that you may read and write"
+        }
+        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
             "name a file that `lab run --out` wrote, or a new one"
         }
     };
-    Trouble::failed(place, error, remedy)
+    CliError::failed(place, error, remedy)
 }
 
 fn table(results: &Results) -> String {

@@ -6,10 +6,10 @@
 use super::args::{LabCalibrateArgs, LabRunArgs, MemoryKind};
 use super::profile;
 use super::progress::Progress;
-use super::run::{ended_by_signal, open, stop_on_signals, trouble};
+use super::run::{ended_by_signal, open, stop_on_signals, unwritten};
+use crate::error::CliError;
 use crate::show;
-use crate::trouble::Trouble;
-use lab::cache::batch::keep::{KeepError, Keeper};
+use lab::cache::batch::checkpoint::{CheckpointError, CheckpointWriter};
 use lab::cache::calibrate::{self, Calibration, profile as written};
 use lab::cache::factors::Named;
 use lab::cache::results::{Estimate, Results};
@@ -34,14 +34,14 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     let refused = |error: TrialError| {
         let place = format!("--memory {}", args.memory.kind().name());
         let remedy = "choose others with --config, or use `--memory simulated`, which runs everywhere";
-        Trouble::bad(place, error, remedy)
+        CliError::bad(place, error, remedy)
     };
     let stage = Stage::prepare(&plan).map_err(refused)?;
-    let keeper = open(args.out.as_deref(), stage.empty())?;
-    let kept = keeper.results().clone();
+    let writer = open(args.out.as_deref(), stage.empty())?;
+    let kept = writer.results().clone();
     announce(&plan, finished(&kept));
     let progress = Progress::new("slices", 0, 1);
-    let mut watch = Watch { progress, keeper, stop: stop_on_signals()?, unwritten: None };
+    let mut watch = Watch { progress, writer, stop: stop_on_signals()?, unwritten: None };
     let results = stage.run(kept, &mut watch).map_err(refused)?;
     watch.progress.end();
     show::print(&results, args.output, table)?;
@@ -68,9 +68,9 @@ fn announce(plan: &Plan, finished: usize) {
 /// Shows how far a trial is, keeps its rounds, and ends it where a signal came.
 struct Watch {
     progress: Progress,
-    keeper: Keeper,
+    writer: CheckpointWriter,
     stop: Arc<AtomicBool>,
-    unwritten: Option<KeepError>,
+    unwritten: Option<CheckpointError>,
 }
 
 impl trial::Progress for Watch {
@@ -79,7 +79,7 @@ impl trial::Progress for Watch {
     }
 
     fn round(&mut self, results: &Results) -> ControlFlow<()> {
-        if let Err(error) = self.keeper.replace(results.clone()) {
+        if let Err(error) = self.writer.replace(results.clone()) {
             self.unwritten = Some(error);
             return ControlFlow::Break(());
         }
@@ -95,7 +95,7 @@ impl Watch {
     /// An error where rounds that were asked for are not there.
     fn verdict(self, out: Option<&Path>, finished: usize, rounds: usize) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
-            return Err(trouble(out, &error).into());
+            return Err(unwritten(out, &error).into());
         }
         if finished < rounds {
             let kept = out.map_or_else(String::new, |path| format!(" and are kept in {}", path.display()));
@@ -111,11 +111,11 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         refuse_place(path)?;
     }
-    let judged = args.profile.as_deref().map(profile::find).transpose()?;
+    let validated = args.profile.as_deref().map(profile::find).transpose()?;
     let mut progress = Progress::new("rounds", 0, 1);
     let mut watch = |done: usize, of: usize, next: &str| progress.at(done, of, next);
     let found = calibrate::run(args.rounds, args.seed, &mut watch)
-        .map_err(|error| Trouble::bad("lab calibrate", error, "give more rounds, CPUs or memory"))?;
+        .map_err(|error| CliError::bad("lab calibrate", error, "give more rounds, CPUs or memory"))?;
     progress.end();
     let text = written::write(&found, &written::day(SystemTime::now()));
     for doubt in found.implausible() {
@@ -124,17 +124,17 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         keep(path, &text)?;
     }
-    match judged {
-        Some(judged) => show::line(&beside(&found, &judged)?),
+    match validated {
+        Some(validated) => show::line(&beside(&found, &validated)?),
         None if args.out.is_some() => show::line(&measured(&found)),
         None => show::line(&text),
     }
 }
 
 /// What was measured, and what the simulator says under a profile.
-fn beside(found: &Calibration, judged: &Profile) -> anyhow::Result<String> {
-    let simulated = calibrate::simulate(judged)
-        .map_err(|error| Trouble::failed("lab calibrate", error, "give another profile"))?;
+fn beside(found: &Calibration, validated: &Profile) -> anyhow::Result<String> {
+    let simulated = calibrate::simulate(validated)
+        .map_err(|error| CliError::failed("lab calibrate", error, "give another profile"))?;
     let rows = found.measured.iter().map(|measured| {
         let value = simulated.iter().find(|(name, _)| *name == measured.name).map(|(_, value)| *value);
         vec![
@@ -147,7 +147,7 @@ fn beside(found: &Calibration, judged: &Profile) -> anyhow::Result<String> {
     });
     let titles = ["CONSTANT", ">MEASURED (95 %)", ">SIMULATED", ">SIMULATED / MEASURED", "UNIT"];
     let table = show::table(&titles, rows);
-    Ok(format!("{table}\n\nmeasured: {}; simulated: {}", found.processor, judged.name))
+    Ok(format!("{table}\n\nmeasured: {}; simulated: {}", found.processor, validated.name))
 }
 
 /// What was asked for; of `--all` and `--cells` only what this processor can do, and the rest is named.
@@ -163,20 +163,20 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
 }
 
 /// Refuses a file that is there, or that cannot be made. Nothing has run yet, and nothing is left behind.
-pub(super) fn refuse_place(path: &Path) -> Result<(), Trouble> {
+pub(super) fn refuse_place(path: &Path) -> Result<(), CliError> {
     let place = format!("--out {}", path.display());
     if path.exists() {
         let reason = "the file is there, and what this command keeps is made as a whole";
-        return Err(Trouble::bad(place, reason, "name a new file"));
+        return Err(CliError::bad(place, reason, "name a new file"));
     }
     let made = std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path));
-    made.map_err(|error| Trouble::bad(place, error, "name a file that you may write"))
+    made.map_err(|error| CliError::bad(place, error, "name a file that you may write"))
 }
 
 pub(super) fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
-        Trouble::failed(format!("--out {}", path.display()), error, "name a file that you may write").into()
+        CliError::failed(format!("--out {}", path.display()), error, "name a file that you may write").into()
     })
 }
 

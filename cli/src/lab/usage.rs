@@ -4,19 +4,19 @@
 //! takes only those that are missing.
 
 use super::args::LabUsageArgs;
-use super::field::Field;
+use super::comparison::Comparison;
 use super::progress::Progress;
-use super::run::{stop_on_signals, trouble};
+use super::run::{stop_on_signals, unwritten};
 use crate::bench::environment;
+use crate::error::{BAD_INPUT, CliError};
 use crate::show::{self, table};
-use crate::trouble::{BAD_INPUT, Trouble};
 use crate::written;
 use lab::bench::CpuSet;
-use lab::cache::batch::keep::KeepError;
+use lab::cache::batch::checkpoint::CheckpointError;
 use lab::cache::results::Kind;
 use lab::report::{Section, Table, plain, usage_page, usage_provenance, usage_sections};
 use lab::usage::budget::BudgetError;
-use lab::usage::keep::Keeper;
+use lab::usage::checkpoint::CheckpointWriter;
 use lab::usage::{Plan, Results, Study, Watch, measure};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -27,15 +27,16 @@ use std::time::Duration;
 /// Runs what is missing, keeps it and prints all that there is.
 pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
-    plan.judge().map_err(|error| failed(&error))?;
+    plan.validate().map_err(|error| failed(&error))?;
     let [switch, generator] = plan.cpus.map(Some);
-    written::judge(args.html.as_deref(), args.svg.as_deref())?;
+    written::validate(args.html.as_deref(), args.svg.as_deref())?;
     let here = environment::here(CpuSet { switch, generator, guest: None });
     let out = args.out.as_deref();
     // Nothing has run yet, so a place that cannot be written to is bad input too.
-    let refused = |error: KeepError| Trouble { code: BAD_INPUT, ..unkept(out, &error) };
-    let (keeper, mut results) = Keeper::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
-    let ended = shown(&plan, &mut results, keeper)?;
+    let refused = |error: CheckpointError| CliError { code: BAD_INPUT, ..unkept(out, &error) };
+    let (writer, mut results) =
+        CheckpointWriter::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
+    let ended = shown(&plan, &mut results, writer)?;
     if !usage_sections(&results).is_empty() {
         tell(args, &results)?;
     }
@@ -58,7 +59,7 @@ fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
 /// Why not every reading is there.
 enum End {
     Asked,
-    Unwritten(KeepError),
+    Unwritten(CheckpointError),
     Failed(BudgetError),
 }
 
@@ -67,9 +68,9 @@ struct Watcher {
     progress: Progress,
     /// Readings in all.
     of: usize,
-    keeper: Keeper,
+    writer: CheckpointWriter,
     stop: Arc<AtomicBool>,
-    unwritten: Option<KeepError>,
+    unwritten: Option<CheckpointError>,
 }
 
 impl Watch for Watcher {
@@ -80,7 +81,7 @@ impl Watch for Watcher {
     }
 
     fn keep(&mut self, results: &Results) -> ControlFlow<()> {
-        if let Err(error) = self.keeper.replace(results) {
+        if let Err(error) = self.writer.replace(results) {
             self.unwritten = Some(error);
             return ControlFlow::Break(());
         }
@@ -89,7 +90,7 @@ impl Watch for Watcher {
 }
 
 /// Runs what is missing; what ended it, if it did not end by itself.
-fn shown(plan: &Plan, results: &mut Results, keeper: Keeper) -> anyhow::Result<Option<End>> {
+fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow::Result<Option<End>> {
     let (all, missing) = (plan.studies.len(), plan.missing(results));
     if missing.len() < all {
         show::aside(&format!("{} of {all} studies are there already", all - missing.len()));
@@ -99,8 +100,8 @@ fn shown(plan: &Plan, results: &mut Results, keeper: Keeper) -> anyhow::Result<O
     }
     show::aside("nothing else should run meanwhile if the figures are to mean anything");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
-    let mut field = Field::new(keeper.path(), plan.cpus, stop.clone());
-    let mut watcher = Watcher { progress, of: 0, keeper, stop, unwritten: None };
+    let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone());
+    let mut watcher = Watcher { progress, of: 0, writer, stop, unwritten: None };
     let measured = measure(plan, results, &mut watcher, &mut field);
     if measured.is_ok() {
         watcher.progress.at(watcher.of, watcher.of, "");
@@ -114,36 +115,36 @@ fn shown(plan: &Plan, results: &mut Results, keeper: Keeper) -> anyhow::Result<O
     })
 }
 
-fn verdict(end: End, out: Option<&Path>) -> Trouble {
+fn verdict(end: End, out: Option<&Path>) -> CliError {
     match end {
         End::Asked => {
             let remedy = match out {
                 Some(_) => "run the same command again: it goes on from here",
                 None => "next time use `--out FILE.json`, which the same command goes on from",
             };
-            Trouble::failed("lab usage", "ended by a signal; the result is of the readings before", remedy)
+            CliError::failed("lab usage", "ended by a signal; the result is of the readings before", remedy)
         }
         End::Unwritten(error) => unkept(out, &error),
         End::Failed(error) => failed(&error),
     }
 }
 
-fn unkept(out: Option<&Path>, error: &KeepError) -> Trouble {
+fn unkept(out: Option<&Path>, error: &CheckpointError) -> CliError {
     match error {
-        KeepError::NotResults(_) | KeepError::Impossible { .. } => {
+        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
             let remedy = "name a file that `lab usage --out` wrote, or a new one";
-            Trouble { remedy: remedy.to_owned(), ..trouble(out, error) }
+            CliError { remedy: remedy.to_owned(), ..unwritten(out, error) }
         }
-        _ => trouble(out, error),
+        _ => unwritten(out, error),
     }
 }
 
-fn plan(args: &LabUsageArgs) -> Result<Plan, Trouble> {
+fn plan(args: &LabUsageArgs) -> Result<Plan, CliError> {
     let study = |name: &String| {
         let found = Study::ALL.into_iter().find(|study| study.name() == name);
         let names = Study::ALL.map(Study::name).join(", ");
         found.ok_or_else(|| {
-            Trouble::bad(format!("--only {name}"), "there is no such study", format!("choose of: {names}"))
+            CliError::bad(format!("--only {name}"), "there is no such study", format!("choose of: {names}"))
         })
     };
     let mut studies = args.only.iter().map(study).collect::<Result<Vec<_>, _>>()?;
@@ -152,21 +153,21 @@ fn plan(args: &LabUsageArgs) -> Result<Plan, Trouble> {
     }
     let &[one, other] = args.cpus.as_slice() else {
         let reason = format!("{} CPUs are given", args.cpus.len());
-        return Err(Trouble::bad("--cpus", reason, "give two, such as 0,1"));
+        return Err(CliError::bad("--cpus", reason, "give two, such as 0,1"));
     };
     if one == other {
         let reason = "both sides would share a CPU, and each wait for the other";
-        return Err(Trouble::bad("--cpus", reason, "give two different ones, such as 0,1"));
+        return Err(CliError::bad("--cpus", reason, "give two different ones, such as 0,1"));
     }
     studies.sort_unstable();
     studies.dedup();
     Ok(Plan { studies, cpus: [one, other], length: Duration::from_millis(args.slice) })
 }
 
-fn failed(error: &BudgetError) -> Trouble {
+fn failed(error: &BudgetError) -> CliError {
     match error {
-        BudgetError::Cpu(why) => Trouble::bad("--cpus", why, "name two CPUs that this process may use"),
-        _ => Trouble::failed("lab usage", error, "close what holds memory or descriptors, and try again"),
+        BudgetError::Cpu(why) => CliError::bad("--cpus", why, "name two CPUs that this process may use"),
+        _ => CliError::failed("lab usage", error, "close what holds memory or descriptors, and try again"),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
 
 /// Prints what is no part of the result: to standard error, where no pipe takes it for one.
 pub(crate) fn aside(text: &str) {
-    // Nobody may be reading that.
+    // The reader may have left.
     let _ = writeln!(io::stderr(), "{}", text.trim_end_matches('\n'));
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn status(status: &Status) -> String {
     text
 }
 
-/// ` (1 rx, 2 work)`; nothing where everybody does the same.
+/// ` (1 rx, 2 work)`; nothing where all do the same.
 fn roles(roles: &BTreeMap<String, usize>) -> String {
     let each: Vec<String> = roles.iter().map(|(role, workers)| format!("{workers} {role}")).collect();
     if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }

@@ -13,11 +13,11 @@ fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
     PortSettings { vlan, broadcast_limit: Some(10), ..PortSettings::named(name, kind) }
 }
 
-fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, Trouble> {
+fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, CliError> {
     start(ports, statics).map(|(switch, _)| switch)
 }
 
-fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch, Vec<Trouble>), Trouble> {
+fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch, Vec<CliError>), CliError> {
     Switch::start(&Topology {
         switch: SwitchSettings::default(),
         model: crate::model::ModelSettings::default(),
@@ -118,7 +118,7 @@ fn where_no_port_can_be_made_nothing_starts_and_every_reason_is_told() {
     }
     let ports = vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
     let error = start(ports, Vec::new()).err().unwrap();
-    assert_eq!(error.code, crate::trouble::BAD_INPUT);
+    assert_eq!(error.code, crate::error::BAD_INPUT);
     let said = error.to_string();
     assert!(said.starts_with("port \"a\": ") && said.contains("\n  and port \"b\": "), "{said}");
 }

@@ -47,7 +47,7 @@ fn ended() -> std::io::Result<Arc<AtomicBool>> {
     Ok(ended)
 }
 
-/// One reading after the other until nobody reads or a signal comes.
+/// One reading after the other until the reader leaves or a signal arrives.
 fn follow(client: &Client, mut last: Snapshot, interval: Duration, output: Output) -> anyhow::Result<()> {
     loop {
         std::thread::sleep(interval);

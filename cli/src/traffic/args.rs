@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use wire::MacAddress;
 
-/// Longest run, warm-up or patience, in seconds: a week. Times in tags turn over after 78 hours, delays never do.
+/// Longest run, warm-up or timeout, in seconds: a week. Times in tags turn over after 78 hours, delays never do.
 const LONGEST: u64 = 7 * 86_400;
 
 /// What stands behind the flags in the long help and on the page of the manual: every key and field of a stream.
@@ -44,7 +44,7 @@ pub(crate) struct GenArgs {
     pub(crate) warm_up: Span,
     /// How long ports may take until they carry packets
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
-    pub(crate) patience: Span,
+    pub(crate) timeout: Span,
     /// Most frames that a stream sends at once when it is late; the rest is given up and counted [default: what is due in
     /// 10 ms, from 64 to 1024, or what is due in 1 ms if that is more]
     #[arg(long, value_name = "FRAMES")]
@@ -54,7 +54,7 @@ pub(crate) struct GenArgs {
     pub(crate) no_announce: bool,
     /// Leave out the same streams over a wire of our own, whose delay is in every result
     #[arg(long)]
-    pub(crate) no_floor: bool,
+    pub(crate) no_baseline: bool,
     /// CPU to run on
     #[arg(long)]
     pub(crate) cpu: Option<usize>,
@@ -110,7 +110,7 @@ impl GenArgs {
             duration: self.duration.0,
             warm_up: self.warm_up.0,
             catch_up: self.catch_up,
-            patience: self.patience.0,
+            timeout: self.timeout.0,
             announce: !self.no_announce,
         }
     }

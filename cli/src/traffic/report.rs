@@ -13,7 +13,7 @@ const BAR: u64 = 50;
 
 /// What the generator itself takes and can do, over a wire of its own.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Floor {
+pub(super) struct LoopbackBaseline {
     /// Frames a second that this generator makes, sends, receives and checks on one thread.
     pub(super) most_pps: f64,
     /// Frames lost there, of which there should be none.
@@ -34,15 +34,15 @@ pub(super) struct Report {
     ports: Vec<String>,
     rate: String,
     asked_pps: Option<f64>,
-    /// Who kept the rate from being what was asked, in words.
+    /// What kept the rate below the requested one, in words.
     verdict: String,
     /// The generator's own part of every latency.
-    floor: Option<Floor>,
+    baseline: Option<LoopbackBaseline>,
     #[serde(flatten)]
     outcome: Outcome,
 }
 
-impl Floor {
+impl LoopbackBaseline {
     /// From the run at the rate that was asked, and from the one without limit.
     pub(super) fn new(at_rate: &Outcome, most: &Outcome) -> Self {
         let streams = || at_rate.streams.iter();
@@ -59,7 +59,7 @@ impl Floor {
     fn rows(&self, streams: &[StreamOutcome]) -> impl Iterator<Item = Vec<String>> {
         let delays = self.latency_ns.iter().zip(&self.jitter_ns).zip(&self.ipdv_ns);
         delays.zip(streams).map(|(((latency, jitter), ipdv), stream)| {
-            let mut row = vec![format!("{} (floor)", stream.name)];
+            let mut row = vec![format!("{} (baseline)", stream.name)];
             row.extend(std::iter::repeat_n(String::new(), 7));
             row.extend(delay_cells(latency, *jitter, ipdv));
             row
@@ -73,12 +73,12 @@ impl Report {
         ports: &[PortSettings],
         asked_pps: Option<f64>,
         outcome: Outcome,
-        floor: Option<Floor>,
+        baseline: Option<LoopbackBaseline>,
     ) -> Self {
-        let verdict = verdict(&outcome, asked_pps, floor.as_ref());
+        let verdict = verdict(&outcome, asked_pps, baseline.as_ref());
         let ports = ports.iter().map(|port| format!("{}: {}", port.name, port.kind)).collect();
         let rate = args.rate.to_string();
-        Self { version: env!("CARGO_PKG_VERSION"), ports, rate, asked_pps, verdict, floor, outcome }
+        Self { version: env!("CARGO_PKG_VERSION"), ports, rate, asked_pps, verdict, baseline, outcome }
     }
 
     /// For people.
@@ -102,8 +102,8 @@ impl Report {
             ">IPDV p99",
         ];
         let mut rows: Vec<_> = outcome.streams.iter().map(row).collect();
-        let floors = self.floor.iter().flat_map(|floor| floor.rows(&outcome.streams));
-        rows.extend(floors);
+        let rows_of_baseline = self.baseline.iter().flat_map(|baseline| baseline.rows(&outcome.streams));
+        rows.extend(rows_of_baseline);
         let mut text = show::table(&titles, rows);
         let percent = outcome.loss_ratio * 100.0;
         // Writing to a String cannot fail.
@@ -139,13 +139,14 @@ impl Report {
     }
 }
 
-/// Who was the limit, in words.
-fn verdict(outcome: &Outcome, asked: Option<f64>, floor: Option<&Floor>) -> String {
-    let own = floor.map(|floor| {
-        let part = asked.map(|asked| format!("; asked were {:.0} % of it", asked / floor.most_pps * 100.0));
+/// What the limit was, in words.
+fn verdict(outcome: &Outcome, asked: Option<f64>, baseline: Option<&LoopbackBaseline>) -> String {
+    let own = baseline.map(|baseline| {
+        let part =
+            asked.map(|asked| format!("; asked were {:.0} % of it", asked / baseline.most_pps * 100.0));
         format!(
             " (over a wire of its own it does {:.3} Mpps{})",
-            floor.most_pps / 1e6,
+            baseline.most_pps / 1e6,
             part.unwrap_or_default()
         )
     });

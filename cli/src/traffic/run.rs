@@ -2,11 +2,11 @@
 
 use super::args::GenArgs;
 use super::input::{self, Input};
-use super::report::{Floor, Report};
+use super::report::{LoopbackBaseline, Report};
+use crate::error::CliError;
 use crate::show;
 use crate::switch;
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use indicatif::ProgressBar;
 use lab::traffic::Description;
 use lab::traffic::rate::Rate;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     let rig = Rig::new(ends, &streams, timing, key).map_err(|error| failed(&error))?;
     rig.notes().iter().for_each(|note| show::aside(note));
     let asked = rig.asked();
-    let floor = if args.no_floor { None } else { floor(&streams, &timing, key, &ending) };
+    let baseline = if args.no_baseline { None } else { baseline(&streams, &timing, key, &ending) };
     let mut progress = Shown::new(timing.duration);
     let outcome = rig.run(&mut |now| {
         progress.show(now);
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     });
     progress.end();
     let outcome = outcome.map_err(|error| failed(&error))?;
-    let report = Report::new(args, &ports, asked, outcome, floor);
+    let report = Report::new(args, &ports, asked, outcome, baseline);
     show::print(&report, args.output, |report| report.text(args.histogram))
 }
 
@@ -55,31 +55,36 @@ pub(crate) fn key() -> u32 {
 }
 
 /// The ports, made and not opened.
-pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Trouble> {
+pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, CliError> {
     let side = |port: &PortSettings| {
         let control = switch::patiently(port).map_err(|why| switch::not_made(port, &why))?;
-        Ok::<_, Trouble>(Side::new(&port.name, control))
+        Ok::<_, CliError>(Side::new(&port.name, control))
     };
     let Some((first, others)) = ports.split_first() else {
-        return Err(Trouble::bad("the ports", "there is none", "add --port kind=...,..."));
+        return Err(CliError::bad("the ports", "there is none", "add --port kind=...,..."));
     };
     Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
 }
 
-fn failed(error: &RigError) -> Trouble {
+fn failed(error: &RigError) -> CliError {
     let remedy = match error {
         RigError::NotReady { .. } => {
-            "start the other side, look at what it says of this port, or give it more time with --patience"
+            "start the other side, look at what it says of this port, or give it more time with --timeout"
         }
-        RigError::Streams(_) => return Trouble::bad("the streams", error, "describe fewer"),
+        RigError::Streams(_) => return CliError::bad("the streams", error, "describe fewer"),
         RigError::Ended => "let it run longer",
         _ => "correct what the reason names",
     };
-    Trouble::failed("linerate gen", error, remedy)
+    CliError::failed("linerate gen", error, remedy)
 }
 
 /// The same streams over a wire of our own; `None` where that was ended or could not be had.
-fn floor(streams: &[Description], timing: &Timing, key: u32, ending: &AtomicBool) -> Option<Floor> {
+fn baseline(
+    streams: &[Description],
+    timing: &Timing,
+    key: u32,
+    ending: &AtomicBool,
+) -> Option<LoopbackBaseline> {
     let of = |streams: &[Description], timing: Timing| -> Result<Outcome, RigError> {
         Rig::new(Ends::wire()?, streams, timing, key)?.run(&mut |_| !ending.load(Ordering::Relaxed))
     };
@@ -87,11 +92,11 @@ fn floor(streams: &[Description], timing: &Timing, key: u32, ending: &AtomicBool
     let at_rate = Timing { duration: short(FLOOR), warm_up: WARM_UP, ..*timing };
     let unlimited = Timing { rate: Rate::Unlimited, duration: short(CEILING), ..at_rate };
     let free: Vec<_> = streams.iter().map(|stream| Description { rate: None, ..stream.clone() }).collect();
-    let told = of(&free, unlimited).and_then(|most| Ok(Floor::new(&of(streams, at_rate)?, &most)));
-    told.map_err(|error| show::aside(&format!("the floor is not known: {error}"))).ok()
+    let told = of(&free, unlimited).and_then(|most| Ok(LoopbackBaseline::new(&of(streams, at_rate)?, &most)));
+    told.map_err(|error| show::aside(&format!("the baseline is not known: {error}"))).ok()
 }
 
-/// How far it is: a line that changes where somebody watches, else one each second.
+/// How far it is: a line that is redrawn on a terminal, else one a second.
 struct Shown {
     bar: ProgressBar,
     duration: Duration,

@@ -1,6 +1,6 @@
 use super::args::{GenArgs, KEYS};
 use super::input;
-use super::report::{Floor, Report};
+use super::report::{LoopbackBaseline, Report};
 use crate::args::{Cli, Command};
 use clap::Parser;
 use lab::traffic::meter::Summary;
@@ -16,10 +16,10 @@ fn args(words: &[&str]) -> GenArgs {
 }
 
 fn told(words: &[&str]) -> String {
-    crate::trouble::verdict(&input::read(&args(words)).unwrap_err()).1.unwrap()
+    crate::error::verdict(&input::read(&args(words)).unwrap_err()).1.unwrap()
 }
 
-const PAIR: [&str; 4] = ["--port", "kind=pair,name=a,peer=b", "--port", "kind=pair,name=b,peer=a"];
+const PAIR: [&str; 4] = ["--port", "kind=patch,name=a,peer=b", "--port", "kind=patch,name=b,peer=a"];
 
 #[test]
 fn flags_make_a_stream_and_ports() {
@@ -144,7 +144,7 @@ fn a_port_that_never_sends_and_receives_is_refused_before_it_is_waited_for() {
         written.contains("the send port: nothing ever comes from a file that is only written"),
         "{written}"
     );
-    let alone = told(&["--port", "kind=pair,name=a,peer=b"]);
+    let alone = told(&["--port", "kind=patch,name=a,peer=b"]);
     assert!(alone.contains("the send port: the `peer` of this pair is none of these ports"), "{alone}");
     let other = told(&[&PAIR[..2], &["--port", "kind=null"]].concat());
     assert!(other.contains("remedy: add the port that `peer` names"), "{other}");
@@ -154,13 +154,13 @@ fn a_port_that_never_sends_and_receives_is_refused_before_it_is_waited_for() {
 fn streams_of_one_name_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("streams.toml");
-    let judged = |text: &str| {
+    let validated = |text: &str| {
         std::fs::write(&path, text).unwrap();
         told(&[&PAIR[..], &[path.to_str().unwrap()]].concat())
     };
-    let both = judged("[[stream]]\nname = \"a\"\n[[stream]]\n[[stream]]\nname = \"a\"\n");
+    let both = validated("[[stream]]\nname = \"a\"\n[[stream]]\n[[stream]]\nname = \"a\"\n");
     assert!(both.contains("streams.toml: streams 0 and 2 are both called \"a\""), "{both}");
-    let numbered = judged("[[stream]]\nname = \"1\"\n[[stream]]\n");
+    let numbered = validated("[[stream]]\nname = \"1\"\n[[stream]]\n");
     assert!(numbered.contains("streams 0 and 1 are both called \"1\""), "{numbered}");
 }
 
@@ -208,8 +208,8 @@ fn the_table_has_the_jitter_of_the_floor_and_the_variation_of_both() {
     };
     let outcome = |stream| Outcome { streams: vec![stream], ..Outcome::default() };
     let (own, most) = (outcome(stream(1_500.0, 2_500)), outcome(StreamOutcome::default()));
-    let floor = Floor::new(&own, &most);
-    let report = Report::new(&args(&PAIR), &[], None, outcome(stream(7_500.0, 8_500)), Some(floor));
+    let baseline = LoopbackBaseline::new(&own, &most);
+    let report = Report::new(&args(&PAIR), &[], None, outcome(stream(7_500.0, 8_500)), Some(baseline));
     let text = report.text(false);
     let ends: Vec<_> =
         text.lines().take(3).map(|line| line.split_whitespace().rev().take(3).collect::<Vec<_>>()).collect();
@@ -217,7 +217,7 @@ fn the_table_has_the_jitter_of_the_floor_and_the_variation_of_both() {
     assert_eq!((&ends[1][..2], &ends[2][..2]), (&["8.5", "7.5"][..], &["2.5", "1.5"][..]), "{text}");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(
-        (&json["floor"]["jitter_ns"][0], &json["floor"]["ipdv_ns"][0]["p99"]),
+        (&json["baseline"]["jitter_ns"][0], &json["baseline"]["ipdv_ns"][0]["p99"]),
         (&1_500.0.into(), &2_500.into())
     );
 }

@@ -1,12 +1,12 @@
-//! Ports' queues where stages are joined by hops.
+//! Ports' queues where stages are joined by handoff queues.
 //!
-//! A port's transmit queues live on one Tx stage, its outlet, so they need no lock; workers are told by which hop the port is
-//! reached. What is in hops when a queue is stopped is judged and sent before the call returns: packets keep the number of their port, and
+//! A port's transmit queues live on one Tx stage, its outlet, so they need no lock; workers are told by which handoff queue the port is
+//! reached. What is in handoff queues when a queue is stopped is judged and sent before the call returns: packets keep the number of their port, and
 //! under that number another port may run soon. First the workers are drained, then the outlets: behind a worker's
-//! drain everything that was in hops to it is in hops to the outlets.
+//! drain everything that was in handoff queues to it is in handoff queues to the outlets.
 
 use super::{Attachment, Placement};
-use crate::command::{Command, QueueKey, Serial};
+use crate::command::{Command, Generation, QueueKey};
 use port::{PortId, TxQueue};
 
 impl Placement {
@@ -26,10 +26,10 @@ impl Placement {
 
 impl Attachment<'_> {
     /// Gives a transmit queue to the port's outlet, and shows workers the way there.
-    pub(super) fn start_outlet(&mut self, key: QueueKey, serial: Serial, queue: Box<dyn TxQueue>) {
+    pub(super) fn start_outlet(&mut self, key: QueueKey, generation: Generation, queue: Box<dyn TxQueue>) {
         let at = self.placement.outlet(key.port);
         let stage = self.placement.layout.outlets[at];
-        let number = self.placement.links[stage].post(Command::StartTx(key, serial, queue, [].into()));
+        let number = self.placement.links[stage].post(Command::StartTx(key, generation, queue, [].into()));
         // A stuck outlet sends nothing, so it may have its queue later.
         let _ = self.placement.links[stage].wait(number);
         self.show_way(key.port, Some(at as u8));
@@ -37,9 +37,9 @@ impl Attachment<'_> {
 
     /// Tells workers how `port` is reached.
     fn show_way(&mut self, port: PortId, outlet: Option<u8>) {
-        let judges = self.placement.layout.judges.clone();
-        let commands = self.placement.post_to(&judges, || Command::Route(port, outlet));
-        // It is of no harm where it comes late, but who waits for something later may rely on it.
+        let classifiers = self.placement.layout.classifiers.clone();
+        let commands = self.placement.post_to(&classifiers, || Command::Route(port, outlet));
+        // It is of no harm where it comes late, but a later waiter may rely on it.
         self.wait(&commands);
     }
 
@@ -56,7 +56,7 @@ impl Attachment<'_> {
         }
     }
 
-    /// What is in hops is judged and sent.
+    /// What is in handoff queues is judged and sent.
     pub(super) fn drain(&mut self) {
         for workers in self.placement.drains() {
             let commands = self.placement.post_to(&workers, || Command::Drain);

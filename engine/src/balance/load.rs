@@ -3,7 +3,7 @@
 
 use super::shift::{Item, shift};
 use super::{Balance, Move, QueueLoad, WorkerLoad};
-use crate::command::{QueueKey, Serial};
+use crate::command::{Generation, QueueKey};
 use port::PortId;
 
 /// What was counted until a moment.
@@ -23,7 +23,7 @@ pub(crate) struct Sample {
 pub(crate) struct QueueSample {
     pub(crate) key: QueueKey,
     /// Since when it counts.
-    pub(crate) serial: Serial,
+    pub(crate) generation: Generation,
     pub(crate) worker: usize,
     pub(crate) packets: u64,
     /// Why it stays.
@@ -91,7 +91,7 @@ fn loads(from: &Sample, to: &Sample) -> Vec<f64> {
 
 /// What a queue brought since `from`; all of it where it was started later.
 fn since(from: &Sample, queue: &QueueSample) -> u64 {
-    let same = |old: &&QueueSample| (old.key, old.serial) == (queue.key, queue.serial);
+    let same = |old: &&QueueSample| (old.key, old.generation) == (queue.key, queue.generation);
     let before = from.queues.iter().find(same).map_or(0, |old| old.packets);
     queue.packets.saturating_sub(before)
 }

@@ -1,6 +1,6 @@
 //! Rebalancing: which receive queues another worker should have, judged by what was measured.
 //!
-//! Two samples a while apart say how busy each worker was and what each queue brought (`load`). Whoever has the most to do is
+//! Two samples a while apart say how busy each worker was and what each queue brought (`load`). The worker with the most to do is
 //! relieved by moves and exchanges, as long as that gains enough (`shift`). A single look may see a moment, so what goes on
 //! by itself waits until two looks in a row agree, and leaves what it moved alone for a while (`watch`). Everything here is
 //! told what was measured and when; moving is `attachment`'s.

@@ -2,7 +2,7 @@ use super::load::{QueueSample, Sample, balance};
 use super::shift::{Item, shift};
 use super::watch::Watch;
 use super::*;
-use crate::command::{QueueKey, Serial};
+use crate::command::{Generation, QueueKey};
 use port::PortId;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn what_is_bound_and_who_is_closed_stay_out_of_it() {
 }
 
 proptest! {
-    /// Loads stay what they are together, nobody gets more than the busiest had, and nothing is moved for less than it must
+    /// Loads stay what they are together, no worker gets more than the busiest had, and nothing is moved for less than it must
     /// gain or to where nothing may go.
     #[test]
     fn moves_relieve_the_busiest_and_change_no_sum(
@@ -90,7 +90,7 @@ fn key(port: u16) -> QueueKey {
 fn uneven(seconds: u64) -> Sample {
     let queue = |port, worker, packets| QueueSample {
         key: key(port),
-        serial: Serial(1),
+        generation: Generation(1),
         worker,
         packets,
         stays: None,
@@ -120,7 +120,7 @@ fn load_is_the_workers_time_by_the_share_of_packets() {
 #[test]
 fn a_queue_that_was_started_again_counts_from_its_start() {
     let mut later = uneven(3);
-    later.queues[0].serial = Serial(2);
+    later.queues[0].generation = Generation(2);
     let (balance, _) = balance((&uneven(1), &later), 0.1, |_| false, name);
     assert_eq!(balance.queues[0].packets, 3000);
 }

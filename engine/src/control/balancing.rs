@@ -1,4 +1,4 @@
-//! Control measures load and moves queues: when somebody asks, and by itself where that is wanted.
+//! Control measures load and moves queues: on request, and periodically where configured.
 //!
 //! A measurement asks every worker that takes packets for its counts, at a burst boundary. An engine that watches does so
 //! once an interval, which wakes workers that sleep; otherwise nothing here runs.
@@ -70,7 +70,7 @@ impl Control {
         let at_ns = self.placement.clock().now().0;
         let busy =
             |worker: &usize| told.get(worker).map(|weights| self.placement.clock().ns(weights.busy_ticks));
-        // In other models than a pipeline, who takes and who spreads are one thread.
+        // In other models than a pipeline, one thread both receives and spreads.
         let busy_ns = layout.takers.iter().enumerate().map(|(at, taker)| {
             let spreader = layout.spreaders.get(at).filter(|spreader| *spreader != taker);
             Some(busy(taker)? + spreader.map_or(Some(0), busy)?)
@@ -97,10 +97,10 @@ impl Control {
             .placed()
             .map(|(key, placed)| QueueSample {
                 key,
-                serial: placed.serial,
+                generation: placed.generation,
                 worker: placed.at,
                 packets: packets(placed.worker, key).unwrap_or(0),
-                stays: match (self.placement.seating.rule(key), placed.bound) {
+                stays: match (self.placement.rx_affinity.rule(key), placed.bound) {
                     (Some(_), _) => Some("a rule names its worker"),
                     (None, true) => Some("it belongs to its worker's thread"),
                     (None, false) => None,

@@ -47,7 +47,7 @@ pub struct Cpu {
     pub package: usize,
     /// The NUMA node.
     pub node: usize,
-    /// Whether the kernel keeps its scheduler away from it (`isolcpus`): only who asks for it runs there.
+    /// Whether the kernel keeps its scheduler away from it (`isolcpus`): only threads that are pinned to it run there.
     pub isolated: bool,
     /// Whether this process may run on it.
     pub allowed: bool,
@@ -86,7 +86,7 @@ pub struct Cache {
     pub kind: CacheKind,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Who shares it.
+    /// The CPUs that share it.
     pub cpus: Vec<usize>,
 }
 

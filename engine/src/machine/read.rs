@@ -156,7 +156,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Every cache once, whoever of its CPUs told of it.
+    /// Every cache once, whichever of its CPUs reported it.
     fn caches(&mut self, online: &[usize]) -> Vec<Cache> {
         let mut found: Vec<Cache> = Vec::new();
         for cpu in online {
@@ -209,7 +209,7 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// The number in a file. `None`: there is no file, or it says that nobody knows (-1).
+/// The number in a file. `None`: there is no file, or the kernel does not know (-1).
 pub(super) fn number(path: &Path) -> Result<Option<usize>, String> {
     let Some(text) = text(path)? else { return Ok(None) };
     match text.trim().parse::<i64>() {

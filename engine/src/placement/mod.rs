@@ -3,17 +3,17 @@
 //!
 //! [`plan`] is a pure function of a [`Machine`] and of what is wanted. Two questions are apart in it: the *pattern* says
 //! which roles share a thread or a core (`group`), and the *order* of CPUs says where the next thread goes (`order`).
-//! [`Seats`] are the rules by which receive queues go to workers. Nothing here starts, pins or moves anything.
+//! [`QueueAffinity`] are the rules by which receive queues go to workers. Nothing here starts, pins or moves anything.
 
+mod affinity;
 mod group;
 mod order;
 mod plan;
-mod seats;
 #[cfg(test)]
 mod tests;
 
+pub use affinity::{QueueAffinity, QueueName, SeatError};
 pub use plan::plan;
-pub use seats::{QueueName, SeatError, Seats};
 
 use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
@@ -151,7 +151,7 @@ pub struct Plan {
     pub pattern: Pattern,
     /// Every thread.
     pub threads: Vec<Thread>,
-    /// What whoever asked should know: which threads share a CPU or a core, what is far from its packets.
+    /// Notes for the user: which threads share a CPU or a core, which are far from their packets.
     pub notes: Vec<String>,
 }
 

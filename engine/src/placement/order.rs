@@ -1,8 +1,8 @@
 //! Where the next thread goes: the CPUs of a machine, best first.
 //!
-//! A list of CPUs that somebody wrote is taken as it is. Otherwise: every core once before any core twice, because siblings
+//! A configured list of CPUs is taken as it is. Otherwise: every core once before any core twice, because siblings
 //! share a core's time; near nodes before far ones; CPUs that the scheduler keeps away from before others; and CPU 0 last,
-//! because kernels and interrupts that nobody has moved live there.
+//! because the kernel's housekeeping and unmoved interrupts run there.
 
 use super::{PlanError, Wish};
 use crate::machine::{Cpu, Machine};

@@ -19,8 +19,8 @@ pub fn plan(machine: &Machine, wish: &Wish) -> Result<Plan, PlanError> {
     if cpus.is_empty() && threads > 0 {
         return Err(PlanError::NoneLeft(threads));
     }
-    let mut seating = Seating { machine, free: cpus.clone(), cpus, next: 0 };
-    let threads: Vec<Thread> = groups.into_iter().flat_map(|group| seating.seat(group)).collect();
+    let mut rx_affinity = RxAffinity { machine, free: cpus.clone(), cpus, next: 0 };
+    let threads: Vec<Thread> = groups.into_iter().flat_map(|group| rx_affinity.seat(group)).collect();
     let notes = why.into_iter().chain(notes(machine, wish, &threads)).collect();
     Ok(Plan { pattern, threads, notes })
 }
@@ -43,15 +43,15 @@ fn settle(wish: &Wish, cpus: usize) -> (Pattern, Option<String>) {
 }
 
 /// CPUs as they are given away.
-struct Seating<'a> {
+struct RxAffinity<'a> {
     machine: &'a Machine,
     cpus: Vec<usize>,
     free: Vec<usize>,
-    /// Who shares next, when no CPU is free.
+    /// The next CPU to be shared when none is free.
     next: usize,
 }
 
-impl Seating<'_> {
+impl RxAffinity<'_> {
     /// The first thread of a group goes to the next CPU, the others as near to it as can be.
     fn seat(&mut self, group: Group) -> Vec<Thread> {
         let mut first = None;
@@ -84,7 +84,7 @@ impl Seating<'_> {
     }
 }
 
-/// What whoever asked should know, CPU by CPU.
+/// Notes for the user, CPU by CPU.
 fn notes(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<String> {
     let mut notes = shared_cpus(machine, threads);
     notes.extend(shared_cores(machine, wish, threads));

@@ -15,7 +15,7 @@ fn cpus(machine: &Machine, wish: &Wish) -> Vec<usize> {
     plan(machine, wish).unwrap().threads.iter().map(|thread| thread.cpu).collect()
 }
 
-/// `rx 0+tx 0@1 judge 0@2`
+/// `rx 0+tx 0@1 classify 0@2`
 fn said(plan: &Plan) -> String {
     let roles = |t: &Thread| t.roles.iter().map(ToString::to_string).collect::<Vec<_>>().join("+");
     plan.threads.iter().map(|t| format!("{}@{}", roles(t), t.cpu)).collect::<Vec<_>>().join(" ")
@@ -148,12 +148,18 @@ fn a_queues_name_is_a_port_with_or_without_a_pair() {
 
 #[test]
 fn a_rule_for_a_pair_wins_and_what_is_isolated_has_its_worker_to_itself() {
-    let seats =
-        Seats::arrange(4, &[(queue("red"), 0), (queue("red.1"), 1)], &[queue("blue.0"), queue("red.1")]);
-    let seats = seats.unwrap();
-    assert_eq!((seats.of("red", 0), seats.of("red", 1), seats.of("blue", 1)), (Some(0), Some(1), None));
-    assert_eq!((seats.of("blue", 0), seats.open(4)), (Some(3), vec![0, 2]));
-    assert_eq!(seats.owner(3), Some(&queue("blue.0")));
+    let affinity = QueueAffinity::arrange(
+        4,
+        &[(queue("red"), 0), (queue("red.1"), 1)],
+        &[queue("blue.0"), queue("red.1")],
+    );
+    let affinity = affinity.unwrap();
+    assert_eq!(
+        (affinity.of("red", 0), affinity.of("red", 1), affinity.of("blue", 1)),
+        (Some(0), Some(1), None)
+    );
+    assert_eq!((affinity.of("blue", 0), affinity.open(4)), (Some(3), vec![0, 2]));
+    assert_eq!(affinity.owner(3), Some(&queue("blue.0")));
 }
 
 #[test]
@@ -161,7 +167,7 @@ fn rules_that_cannot_be_kept_are_refused_with_the_reason() {
     let arrange = |workers, queues: &[(&str, usize)], isolated: &[&str]| {
         let queues: Vec<_> = queues.iter().map(|(name, worker)| (queue(name), *worker)).collect();
         let isolated: Vec<_> = isolated.iter().map(|name| queue(name)).collect();
-        Seats::arrange(workers, &queues, &isolated).unwrap_err().to_string()
+        QueueAffinity::arrange(workers, &queues, &isolated).unwrap_err().to_string()
     };
     assert_eq!(
         arrange(2, &[("red", 2)], &[]),

@@ -1,27 +1,27 @@
 //! How control joins stages, and adds another one while packets flow.
 //!
 //! A stage is joined by commands like everything that happens to a worker. Another worker stage changes where flows go, and a
-//! flow must not overtake itself: the Rx stages take nothing while what is in hops is judged and sent, stage after stage, and
+//! flow must not overtake itself: the Rx stages take nothing while what is in handoff queues is judged and sent, stage after stage, and
 //! only then spread over one worker more. Ports' queues hold what comes meanwhile. An Rx or Tx stage that is added has the
 //! ports that start from then on.
 
 use super::{Layout, Spreader};
 use crate::attachment::Placement;
-use crate::command::{Command, QueueKey, Serial};
-use crate::hop;
+use crate::command::{Command, Generation, QueueKey};
+use crate::handoff;
 use crate::link::Link;
-use crate::model::{HopConfig, Role};
+use crate::model::{HandoffConfig, Role};
 use mem::pool::Pool;
-use port::Spread;
+use port::Rss;
 use std::io;
 use std::sync::Arc;
 
 /// What control needs to join stages.
 pub(crate) struct Joiner {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) hops: HopConfig,
-    pub(crate) spread: Spread,
-    /// Ports have numbers below this, and hops those from it on.
+    pub(crate) handoffs: HandoffConfig,
+    pub(crate) rss: Rss,
+    /// Ports have numbers below this, and handoff queues those from it on.
     pub(crate) max_ports: usize,
 }
 
@@ -35,22 +35,26 @@ impl Joiner {
 
     /// Has every spreader spread over all judges.
     fn spread_over(&self, links: &[Arc<Link>], layout: &Layout) {
-        let judges: Vec<_> = layout.judges.iter().map(|&judge| hop::port(self.max_ports, judge)).collect();
+        let classifiers: Vec<_> =
+            layout.classifiers.iter().map(|&classify| handoff::port(self.max_ports, classify)).collect();
         for &spreader in &layout.spreaders {
-            let pipeline = Spreader::new(self.hops.order, self.spread, &judges);
+            let pipeline = Spreader::new(self.handoffs.order, self.rss, &classifiers);
             links[spreader].post(Command::Judge(Box::new(pipeline)));
         }
     }
 
-    /// A hop for each pair of stages, behind those that begin at the first one; or none at all.
+    /// A handoff queue for each pair of stages, behind those that begin at the first one; or none at all.
     fn join(&self, links: &[Arc<Link>], pairs: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
         let pairs: Vec<_> = pairs.collect();
-        let hops = pairs.iter().map(|_| hop::hop(&self.pool, &self.hops)).collect::<io::Result<Vec<_>>>()?;
-        for ((from, to), (sender, receiver)) in pairs.into_iter().zip(hops) {
-            let port = hop::port(self.max_ports, to);
+        let handoffs = pairs
+            .iter()
+            .map(|_| handoff::handoff(&self.pool, &self.handoffs))
+            .collect::<io::Result<Vec<_>>>()?;
+        for ((from, to), (sender, receiver)) in pairs.into_iter().zip(handoffs) {
+            let port = handoff::port(self.max_ports, to);
             let key = QueueKey { port, pair: from as u16 };
-            links[to].post(Command::StartRx(key, Serial(0), Box::new(receiver)));
-            links[from].post(Command::AddHop(port, sender));
+            links[to].post(Command::StartRx(key, Generation(0), Box::new(receiver)));
+            links[from].post(Command::AddHandoff(port, sender));
         }
         Ok(())
     }
@@ -64,7 +68,7 @@ impl Joiner {
         placement.links.push(link);
         let mut layout = placement.layout.clone();
         match role {
-            Role::Work => layout.judges.push(stage),
+            Role::Work => layout.classifiers.push(stage),
             Role::Tx => layout.outlets.push(stage),
             Role::Rx | Role::All => {
                 layout.takers.push(stage);
@@ -104,12 +108,12 @@ fn joints_of(layout: &Layout, stage: usize) -> impl Iterator<Item = (usize, usiz
 }
 
 impl Placement {
-    /// Whose hops are emptied one after the other until nothing is in any.
+    /// Whose handoff queues are emptied one after the other until nothing is in any.
     pub(crate) fn drains(&self) -> Vec<Vec<usize>> {
         let layout = &self.layout;
         match (layout.routed, layout.spreaders.is_empty()) {
-            (true, _) => vec![layout.judges.clone(), layout.outlets.clone()],
-            (false, false) => vec![layout.judges.clone()],
+            (true, _) => vec![layout.classifiers.clone(), layout.outlets.clone()],
+            (false, false) => vec![layout.classifiers.clone()],
             (false, true) => Vec::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! Which stage does what: where ports' queues live and where hops lead.
+//! Which stage does what: where ports' queues live and where handoff queues lead.
 
 use crate::model::{Model, Role};
 
@@ -10,10 +10,10 @@ pub(crate) struct Layout {
     /// Take those of ports that are spread in software.
     pub(crate) spreaders: Vec<usize>,
     /// Decide where packets go.
-    pub(crate) judges: Vec<usize>,
+    pub(crate) classifiers: Vec<usize>,
     /// Have ports' transmit queues.
     pub(crate) outlets: Vec<usize>,
-    /// Whether judges send by hops to outlets.
+    /// Whether judges send by handoff queues to outlets.
     pub(crate) routed: bool,
     /// Whether receive queues are shared among those that take packets.
     pub(crate) steals: bool,
@@ -33,7 +33,7 @@ impl Layout {
             Model::RunToCompletion | Model::Spreading(_) | Model::Stealing => Self {
                 takers: all.clone(),
                 spreaders: rx,
-                judges: all.clone(),
+                classifiers: all.clone(),
                 outlets: all,
                 routed: false,
                 steals: matches!(model, Model::Stealing),
@@ -41,7 +41,7 @@ impl Layout {
             Model::Pipeline(_) => Self {
                 takers: rx.clone(),
                 spreaders: rx,
-                judges: work,
+                classifiers: work,
                 outlets: tx,
                 routed: true,
                 steals: false,
@@ -49,18 +49,18 @@ impl Layout {
         }
     }
 
-    /// What is joined to what: every spreader to every judge, and where judges send by hops, each to every outlet.
+    /// What is joined to what: every spreader to every judge, and where judges send by handoff queues, each to every outlet.
     pub(crate) fn joints(&self) -> impl Iterator<Item = (usize, usize)> {
-        let fan = self.spreaders.iter().flat_map(|from| self.judges.iter().map(|to| (*from, *to)));
+        let fan = self.spreaders.iter().flat_map(|from| self.classifiers.iter().map(|to| (*from, *to)));
         let outlets: &[usize] = if self.routed { &self.outlets } else { &[] };
-        fan.chain(self.judges.iter().flat_map(move |from| outlets.iter().map(|to| (*from, *to))))
+        fan.chain(self.classifiers.iter().flat_map(move |from| outlets.iter().map(|to| (*from, *to))))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{HopConfig, PipelineConfig, Roles};
+    use crate::model::{HandoffConfig, PipelineConfig, Roles};
 
     fn layout(model: &Model, threads: usize) -> Layout {
         Layout::new(model, &model.roles(threads).concat())
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn who_spreads_is_joined_to_every_worker() {
-        let layout = layout(&Model::Spreading(HopConfig::default()), 2);
+        let layout = layout(&Model::Spreading(HandoffConfig::default()), 2);
         assert_eq!((&layout.takers[..], &layout.spreaders[..]), (&[0, 2][..], &[1, 3][..]));
         assert_eq!(layout.joints().collect::<Vec<_>>(), [(1, 0), (1, 2), (3, 0), (3, 2)]);
     }
@@ -83,9 +83,10 @@ mod tests {
     fn stages_are_joined_in_the_order_of_the_work() {
         let io = Roles { rx: true, work: false, tx: true };
         let roles = vec![io, Roles::only(Role::Work), Roles::only(Role::Work)];
-        let layout = layout(&Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() }), 3);
+        let layout =
+            layout(&Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }), 3);
         assert_eq!(
-            (&layout.takers[..], &layout.judges[..], &layout.outlets[..]),
+            (&layout.takers[..], &layout.classifiers[..], &layout.outlets[..]),
             (&[0][..], &[2, 3][..], &[1][..])
         );
         assert_eq!(layout.joints().collect::<Vec<_>>(), [(0, 2), (0, 3), (2, 1), (3, 1)]);

@@ -1,10 +1,10 @@
-//! The pipeline of an Rx stage: which worker a packet is for, that is, by which hop it leaves.
+//! The pipeline of an Rx stage: which worker a packet is for, that is, by which handoff queue it leaves.
 //!
 //! A table of many more entries than there are workers stands between hash
 //! and worker, as in a network card, so that workers' shares are even.
 
 use crate::model::Order;
-use port::{Burst, Context, EditId, Pipeline, PortId, Spread, Steering, Verdicts};
+use port::{Burst, Context, EditId, Pipeline, PortId, Rss, Steering, Verdicts};
 
 /// Entries of the table; network cards have as many or more.
 const ENTRIES: usize = 128;
@@ -19,10 +19,10 @@ pub(crate) struct Spreader {
 }
 
 impl Spreader {
-    /// For the workers that these hops lead to, at least one.
-    pub(crate) fn new(order: Order, spread: Spread, workers: &[PortId]) -> Self {
+    /// For the workers that these handoff queues lead to, at least one.
+    pub(crate) fn new(order: Order, rss: Rss, workers: &[PortId]) -> Self {
         let table = std::array::from_fn(|i| workers[i % workers.len()]);
-        Self { order, steering: Steering::new(spread), workers: workers.into(), table, turn: 0 }
+        Self { order, steering: Steering::new(rss), workers: workers.into(), table, turn: 0 }
     }
 
     /// The worker of a flow, or of the port where a packet belongs to no flow.
@@ -77,7 +77,7 @@ mod tests {
         frame
     }
 
-    fn spread(spreader: &mut Spreader, from: u16, frames: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
+    fn rss(spreader: &mut Spreader, from: u16, frames: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
         let (mut burst, mut out) = (Burst::new(), Verdicts::new(16));
         burst.begin(0);
         frames.for_each(|frame| assert!(burst.push_own(&frame)));
@@ -94,20 +94,20 @@ mod tests {
 
     #[test]
     fn flows_keep_their_worker_and_every_worker_has_some() {
-        let mut spreader = Spreader::new(Order::Flow, Spread::Symmetric, &[0, 1, 2].map(PortId));
-        let first = spread(&mut spreader, 0, (0..64).map(udp));
-        assert_eq!(first, spread(&mut spreader, 5, (0..64).map(udp)), "whichever port they come by");
+        let mut spreader = Spreader::new(Order::Flow, Rss::Symmetric, &[0, 1, 2].map(PortId));
+        let first = rss(&mut spreader, 0, (0..64).map(udp));
+        assert_eq!(first, rss(&mut spreader, 5, (0..64).map(udp)), "whichever port they come by");
         assert!((0..3).all(|worker| first.iter().filter(|at| **at == worker).count() > 8), "{first:?}");
-        let no_flow = spread(&mut spreader, 5, std::iter::repeat_n(vec![1; 60], 4));
+        let no_flow = rss(&mut spreader, 5, std::iter::repeat_n(vec![1; 60], 4));
         assert!(no_flow.windows(2).all(|pair| pair[0] == pair[1]), "what is no flow keeps its port's order");
     }
 
     #[test]
     fn a_port_or_a_burst_stays_together_where_flows_do_not_matter() {
-        let mut spreader = Spreader::new(Order::Port, Spread::Symmetric, &[0, 1, 2].map(PortId));
-        assert_eq!(spread(&mut spreader, 4, (0..9).map(udp)), [1; 9]);
-        let mut spreader = Spreader::new(Order::None, Spread::Symmetric, &[0, 1, 2].map(PortId));
-        let turns = [(); 4].map(|()| spread(&mut spreader, 4, (0..3).map(udp))[0]);
+        let mut spreader = Spreader::new(Order::Port, Rss::Symmetric, &[0, 1, 2].map(PortId));
+        assert_eq!(rss(&mut spreader, 4, (0..9).map(udp)), [1; 9]);
+        let mut spreader = Spreader::new(Order::None, Rss::Symmetric, &[0, 1, 2].map(PortId));
+        let turns = [(); 4].map(|()| rss(&mut spreader, 4, (0..3).map(udp))[0]);
         assert_eq!(turns, [1, 2, 0, 1]);
     }
 }

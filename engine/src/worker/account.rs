@@ -45,14 +45,14 @@ impl Level {
 
 /// The account of one receive queue.
 pub(crate) struct Account {
-    /// Whether the queue is the end of a hop: its bursts say themselves where they came from, and what they cost beyond what
-    /// was charged in front of the hop is owed by that port.
-    pub(super) is_hop: bool,
+    /// Whether the queue is the end of a handoff queue: its bursts say themselves where they came from, and what they cost beyond what
+    /// was charged in front of the handoff queue is owed by that port.
+    pub(super) is_handoff: bool,
     meter: u64,
     /// What the meter was before the last burst, or its end while something is carried over.
     gate: u64,
     limit: usize,
-    /// What a packet was found to cost behind hops, and whether that was since the last burst, so that the next one is not
+    /// What a packet was found to cost behind handoff queues, and whether that was since the last burst, so that the next one is not
     /// allowed to be longer. Without a price bursts are whole.
     price: u64,
     priced: bool,
@@ -70,9 +70,9 @@ impl Default for Account {
 }
 
 impl Account {
-    pub(super) fn new(is_hop: bool) -> Self {
+    pub(super) fn new(is_handoff: bool) -> Self {
         Self {
-            is_hop,
+            is_handoff,
             meter: 0,
             gate: 0,
             limit: BURST,
@@ -95,7 +95,7 @@ impl Account {
         self.limit
     }
 
-    /// What a packet is expected to cost behind hops, beyond what is charged in front; 0 where that is little.
+    /// What a packet is expected to cost behind handoff queues, beyond what is charged in front; 0 where that is little.
     #[inline(always)]
     pub(super) fn price(&self) -> u64 {
         self.price
@@ -143,7 +143,7 @@ impl Account {
         level.note(self.meter);
     }
 
-    /// Each of the queue's packets was found to cost `price` behind hops. Bursts shrink to what costs a turn there.
+    /// Each of the queue's packets was found to cost `price` behind handoff queues. Bursts shrink to what costs a turn there.
     pub(super) fn learn(&mut self, price: u64) {
         let fits = TURN / price.max(1);
         if fits < BURST as u64 && fits <= self.limit as u64 {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_queue_gets_no_more_work_done_than_the_others() {
         let [calm, greedy] = bursts([3_000, 60_000], 1_000);
-        assert!(calm >= 999, "whoever costs little is never skipped: {calm}");
+        assert!(calm >= 999, "a cheap queue is never skipped: {calm}");
         assert!((48..=53).contains(&greedy), "{greedy} bursts of twenty times the cost");
     }
 

@@ -1,7 +1,7 @@
 //! A burst that its turn did not suffice for, with everything that is needed to go on with it in a later one.
 
 use crate::command::QueueKey;
-use port::finish::Finishing;
+use port::soft_offload::SoftGso;
 use port::{Batch, Burst, EditId, Edits, Now, PortId};
 
 /// A burst that was received and not yet sent everywhere.
@@ -13,7 +13,7 @@ pub(crate) struct Carried {
     pub(super) is_classified: bool,
     /// Units of work so far.
     pub(super) cost: u64,
-    /// What was charged in front of the hop that it came by, and is not used up yet.
+    /// What was charged in front of the handoff queue that it came by, and is not used up yet.
     pub(super) credit: u64,
     /// What was spent beyond that.
     pub(super) owed: u64,
@@ -81,7 +81,7 @@ pub(super) struct Cut {
     pub(super) packet: u8,
     /// Whether it is cut as it was edited.
     pub(super) edited: bool,
-    pub(super) segments: Finishing,
+    pub(super) segments: SoftGso,
 }
 
 /// What is left to be sent to one output.

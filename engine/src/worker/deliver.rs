@@ -9,14 +9,14 @@
 use super::carried::{Cut, Delivery, Part, Rest};
 use super::transmit::Transmit;
 use crate::command::QueueKey;
-use port::finish::Finishing;
+use port::soft_offload::SoftGso;
 use port::work::{self, SLICE};
-use port::{BadOffload, Burst, Capabilities, DropReason, EditId, Edits, Now, PLACES, PortId, Tally};
+use port::{BadOffload, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Now, PLACES, PortId};
 
 /// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
 const WAIT: u64 = 1_000_000;
 
-/// From when an output was waited for in vain behind a hop until it is waited for again, in nanoseconds.
+/// From when an output was waited for in vain behind a handoff queue until it is waited for again, in nanoseconds.
 const APART: u64 = 32 * WAIT;
 
 /// What a step needs to know of the burst.
@@ -27,7 +27,7 @@ struct Source<'a> {
 }
 
 impl Delivery {
-    /// For how long full queues were waited for, in nanoseconds: what came behind by the same hop has waited, too.
+    /// For how long full queues were waited for, in nanoseconds: what came behind by the same handoff queue has waited, too.
     pub(super) fn waited(&self, now: Now) -> u64 {
         self.deadline.map_or(0, |deadline| (now.0 + WAIT).saturating_sub(deadline.0))
     }
@@ -73,7 +73,7 @@ impl Transmit {
         delivery.rests.is_empty()
     }
 
-    /// Whether the burst still waits for full queues. Behind a hop every port's packets wait with it, so an output for which
+    /// Whether the burst still waits for full queues. Behind a handoff queue every port's packets wait with it, so an output for which
     /// one has waited in vain is not waited for again for a while.
     fn is_worth_waiting(&mut self, delivery: &Delivery, now: Now) -> bool {
         let is_over = delivery.deadline.is_some_and(|deadline| now >= deadline);
@@ -86,7 +86,7 @@ impl Transmit {
         !is_over && delivery.rests.iter().all(is_worth)
     }
 
-    /// Sends the next `most` picks as they are. Returns whether none of them is waited for; they may be left all the same.
+    /// Sends the next `most` indices as they are. Returns whether none of them is waited for; they may be left all the same.
     fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
         let mut most = most.min(rest.left().len());
         while most > 0 && self.spent < SLICE {
@@ -185,7 +185,7 @@ impl Transmit {
             delivery.edit(source, packet, edited).map(|made| (made, 0))
         };
         let started = whole
-            .and_then(|(burst, i)| Finishing::start(burst, i).map_err(|BadOffload| DropReason::BadOffload));
+            .and_then(|(burst, i)| SoftGso::start(burst, i).map_err(|BadOffload| DropReason::BadOffload));
         match started {
             Ok(segments) => {
                 let cut = Cut { packet, edited: edited != EditId::NONE, segments };
@@ -273,9 +273,9 @@ impl Transmit {
     }
 
     fn count_lost(&self, to: PortId, reason: DropReason, packets: u64) {
-        let mut tally = Tally::default();
-        tally.drop(reason, packets);
-        self.counters.port(to).count_drops(&tally);
+        let mut stats = BurstStats::default();
+        stats.drop(reason, packets);
+        self.counters.port(to).count_drops(&stats);
     }
 
     /// Counts what is left for `port` as lost: the port is gone, and its number may soon be another's.
@@ -307,12 +307,12 @@ fn end_cut(delivery: &mut Delivery) {
     }
 }
 
-/// How many of `picks` `left` units suffice for if each costs `rough` units beside its own, and one at least.
-fn affordable(burst: &Burst, picks: &[u8], (left, rough): (u64, u64)) -> usize {
+/// How many of `indices` `left` units suffice for if each costs `rough` units beside its own, and one at least.
+fn affordable(burst: &Burst, indices: &[u8], (left, rough): (u64, u64)) -> usize {
     let mut cost = work::OUTPUT;
     let is_affordable = |pick: &&u8| {
         cost += burst.packet_cost(usize::from(**pick)) + rough;
         cost <= left
     };
-    picks.iter().take_while(is_affordable).count().max(1)
+    indices.iter().take_while(is_affordable).count().max(1)
 }

@@ -1,6 +1,6 @@
 //! What an execution model adds to a worker: how a round goes, how it sleeps, and commands that only this model knows.
 //!
-//! [`Alone`] runs to completion with queues and thread to itself, [`super::Stage`] is one of several that are joined by hops,
+//! [`Alone`] runs to completion with queues and thread to itself, [`super::Stage`] is one of several that are joined by handoff queues,
 //! [`super::Sharing`] serves queues of others, too. What none of them needs is not asked for: the model is a type, so a worker
 //! that runs to completion has no branch for the others.
 
@@ -10,7 +10,7 @@ use port::PortId;
 
 /// An execution model.
 pub(crate) trait Execution: Sized + Send + 'static {
-    /// Whether packets come or leave by hops.
+    /// Whether packets come or leave by handoff queues.
     const STAGED: bool = false;
 
     /// One round. Returns whether there was any packet.
@@ -25,7 +25,7 @@ pub(crate) trait Execution: Sized + Send + 'static {
     }
 
     /// Obeys a command that only this model knows.
-    fn obey(worker: &mut Worker<Self>, command: Command) {
+    fn handle_command(worker: &mut Worker<Self>, command: Command) {
         let _ = (worker, command);
         debug_assert!(false, "control sends commands of hops and shared queues only where there are such");
     }
@@ -36,7 +36,7 @@ pub(crate) trait Execution: Sized + Send + 'static {
         let _ = (worker, at);
     }
 
-    /// `port` owes `units` for work that was done behind a hop; each of its packets costs `price`.
+    /// `port` owes `units` for work that was done behind a handoff queue; each of its packets costs `price`.
     fn owe(&self, port: PortId, units: u64, price: u64) {
         let _ = (port, units, price);
     }
@@ -47,7 +47,7 @@ pub(crate) trait Execution: Sized + Send + 'static {
         0
     }
 
-    /// Judges and sends all that is in hops to this worker. Returns `false` if it has to be asked again.
+    /// Judges and sends all that is in handoff queues to this worker. Returns `false` if it has to be asked again.
     fn drain(worker: &mut Worker<Self>) -> bool {
         let _ = worker;
         true

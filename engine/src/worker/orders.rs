@@ -2,24 +2,24 @@
 
 use super::execution::Execution;
 use super::{Account, RxSlot, Worker};
-use crate::command::{Command, QueueKey, Retired, Serial, Weights};
-use crate::lanes::TxSlot;
-use port::{Context, Flush, PortId, RxQueue, Tally};
+use crate::command::{Command, Generation, QueueKey, Retired, Weights};
+use crate::xps::TxSlot;
+use port::{BurstStats, Context, Flush, PortId, RxQueue};
 
 /// Commands taken from the mailbox.
 #[derive(Default)]
 pub(super) struct Orders {
     /// The number of the last command that control was told of as obeyed.
-    obeyed: u64,
-    /// Commands that were taken and wait for a hop to be drained, and the number of the last one that was taken.
+    handled: u64,
+    /// Commands that were taken and wait for a handoff queue to be drained, and the number of the last one that was taken.
     deferred: Vec<Command>,
     taken_upto: u64,
 }
 
 impl Orders {
-    /// Whether some wait for a hop, to be handled or to be reported.
+    /// Whether some wait for a handoff queue, to be handled or to be reported.
     pub(super) fn wait(&self) -> bool {
-        self.taken_upto != self.obeyed
+        self.taken_upto != self.handled
     }
 }
 
@@ -27,7 +27,7 @@ impl<M: Execution> Worker<M> {
     /// Handles pending commands. `false` ends the worker.
     #[inline(always)]
     pub(crate) fn handle_commands(&mut self) -> bool {
-        !self.link.mailbox.pending(self.orders.obeyed) || self.handle_pending()
+        !self.link.mailbox.pending(self.orders.handled) || self.handle_pending()
     }
 
     /// The burst boundary at which commands take effect. `false` ends the worker.
@@ -35,7 +35,7 @@ impl<M: Execution> Worker<M> {
     fn handle_pending(&mut self) -> bool {
         self.finish();
         self.notify();
-        if self.out.hops.are_dirty() {
+        if self.out.handoffs.are_dirty() {
             // Packets taken so far go to the next stage first: the control thread, once told that this stage has handled
             // the command, looks for them there.
             return true;
@@ -55,19 +55,19 @@ impl<M: Execution> Worker<M> {
             stays &= self.handle(command);
         }
         self.notify();
-        if stays && self.out.hops.are_dirty() {
+        if stays && self.out.handoffs.are_dirty() {
             // As above: nothing is reported before it can be found further on.
             return true;
         }
         self.unpin();
-        self.orders.obeyed = self.orders.taken_upto;
-        self.link.obeyed(self.orders.obeyed);
+        self.orders.handled = self.orders.taken_upto;
+        self.link.handled(self.orders.handled);
         stays
     }
 
     pub(crate) fn handle(&mut self, command: Command) -> bool {
         match command {
-            Command::StartRx(key, serial, queue) => self.start_rx(key, serial, queue),
+            Command::StartRx(key, generation, queue) => self.start_rx(key, generation, queue),
             Command::StopRx(key) => {
                 // Another worker may go on with its flows, so their packets so far leave first.
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
@@ -75,20 +75,20 @@ impl<M: Execution> Worker<M> {
                     self.out.flush(self.now, Flush::All);
                     self.notify();
                     let slot = self.take_rx(at);
-                    self.link.retire(Retired::Rx(slot.serial, slot.queue));
+                    self.link.retire(Retired::Rx(slot.generation, slot.queue));
                 }
             }
-            Command::StartTx(key, serial, queue, answers) => {
+            Command::StartTx(key, generation, queue, xps_map) => {
                 let capabilities = queue.capabilities();
-                self.out.start(key.port, TxSlot { pair: key.pair, serial, queue, capabilities }, answers);
+                self.out.start(key.port, TxSlot { pair: key.pair, generation, queue, capabilities }, xps_map);
             }
             Command::StopTx(key) => {
-                if let Some(TxSlot { serial, queue, .. }) = self.out.stop(key, self.now) {
-                    self.link.retire(Retired::Tx(serial, queue));
+                if let Some(TxSlot { generation, queue, .. }) = self.out.stop(key, self.now) {
+                    self.link.retire(Retired::Tx(generation, queue));
                 }
                 self.forget_output(key.port);
             }
-            Command::MoveAnswers(port, answers) => self.out.move_answers(port, answers),
+            Command::SetXpsMap(port, xps_map) => self.out.set_xps_map(port, xps_map),
             Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
@@ -96,7 +96,7 @@ impl<M: Execution> Worker<M> {
             Command::Drain => {}
             Command::Judge(pipeline) => self.classifier.replace(pipeline),
             Command::Quit => return false,
-            of_model => M::obey(self, of_model),
+            of_model => M::handle_command(self, of_model),
         }
         true
     }
@@ -106,18 +106,18 @@ impl<M: Execution> Worker<M> {
         Weights { busy_ticks: self.counters.busy_ticks.get(), queues }
     }
 
-    fn start_rx(&mut self, key: QueueKey, serial: Serial, mut queue: Box<dyn RxQueue>) {
+    fn start_rx(&mut self, key: QueueKey, generation: Generation, mut queue: Box<dyn RxQueue>) {
         self.sleeper.watch(queue.kick_fd());
-        queue.disarm();
-        let is_hop = usize::from(key.port.0) >= self.counters.max_ports();
+        queue.disable_notification();
+        let is_handoff = usize::from(key.port.0) >= self.counters.max_ports();
         let settled = self.model.owed(key.port);
         self.rx.push(RxSlot {
             key,
-            serial,
+            generation,
             queue,
             dirty: true,
             packets: 0,
-            account: Account::new(is_hop),
+            account: Account::new(is_handoff),
             settled,
         });
         self.counters.queues.set(self.rx.len() as u64);
@@ -159,8 +159,8 @@ impl<M: Execution> Worker<M> {
         if !self.bursts[index].push_own(frame) {
             return;
         }
-        let tally = Tally { packets: 1, bytes: frame.len() as u64, ..Tally::default() };
-        self.counters.port(port).count_rx(&tally);
+        let stats = BurstStats { packets: 1, bytes: frame.len() as u64, ..BurstStats::default() };
+        self.counters.port(port).count_rx(&stats);
         self.now = self.clock();
         let burst = &mut self.bursts[index];
         self.classifier.classify(burst, &Context { injected: true, ..Context::received(port, self.now) });

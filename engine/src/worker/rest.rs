@@ -68,9 +68,9 @@ impl<M: Execution> Worker<M> {
     /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
         self.notify();
-        // Nobody rings for a hop that has room again, so whoever waits for one, or for it to be drained, stays awake.
+        // No doorbell rings when a handoff queue has room again, so a worker that waits for room, or for it to drain, stays awake.
         let sleeps = !self.orders.wait()
-            && !self.out.hops.are_dirty()
+            && !self.out.handoffs.are_dirty()
             && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
             && self.arm_all();
         if sleeps {
@@ -126,7 +126,7 @@ impl<M: Execution> Worker<M> {
     pub(super) fn arm_all(&mut self) -> bool {
         let mut at = 0;
         while at < self.rx.len() {
-            match self.rx[at].queue.arm() {
+            match self.rx[at].queue.enable_notification() {
                 Ok(false) => at += 1,
                 Ok(true) => return false,
                 Err(fault) => self.lose_rx(at, fault),
@@ -136,6 +136,6 @@ impl<M: Execution> Worker<M> {
     }
 
     pub(super) fn disarm_all(&mut self) {
-        self.rx.iter_mut().for_each(|slot| slot.queue.disarm());
+        self.rx.iter_mut().for_each(|slot| slot.queue.disable_notification());
     }
 }

@@ -1,25 +1,25 @@
-//! A worker as one stage of several: sending on by hops, holding back where they are full, and taking turns with other stages on
+//! A worker as one stage of several: sending on by handoff queues, holding back where they are full, and taking turns with other stages on
 //! its thread.
 
 use super::execution::Execution;
 use super::{RxSlot, Worker};
 use crate::command::Command;
 use crate::debts::Debts;
-use crate::hop::store;
-use crate::model::HopConfig;
+use crate::handoff::store;
+use crate::model::HandoffConfig;
 use port::PortId;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// What a stage has besides, and what keeps it from taking packets.
 pub(crate) struct Stage {
-    /// What ports owe for work behind hops.
+    /// What ports owe for work behind handoff queues.
     debts: Arc<Debts>,
     /// Whether nothing is taken for now.
     paused: bool,
-    /// While hops to this stage are drained: by receive queue, packets that may still be in it.
+    /// While handoff queues to this stage are drained: by receive queue, packets that may still be in it.
     draining: Option<Vec<u64>>,
-    /// Where the last round stopped short because a hop was full, and queues that had their turns since a round was whole.
+    /// Where the last round stopped short because a handoff queue was full, and queues that had their turns since a round was whole.
     stopped_at: usize,
     passed: usize,
 }
@@ -35,24 +35,24 @@ impl Execution for Stage {
 
     #[inline(always)]
     fn round(worker: &mut Worker<Self>) -> bool {
-        if worker.out.hops.waits() || worker.model.paused {
+        if worker.out.handoffs.waits() || worker.model.paused {
             worker.restrained_round()
         } else {
             worker.own_round()
         }
     }
 
-    fn obey(worker: &mut Worker<Self>, command: Command) {
+    fn handle_command(worker: &mut Worker<Self>, command: Command) {
         match command {
-            Command::AddHop(to, sender) => worker.out.hops.add(to, sender),
+            Command::AddHandoff(to, sender) => worker.out.handoffs.add(to, sender),
             Command::Route(port, at) => {
-                worker.out.hops.route(port, at);
+                worker.out.handoffs.route(port, at);
                 if at.is_none() {
                     worker.forget_output(port);
                 }
             }
             Command::Pause(paused) => {
-                // What was decided goes by the hops of before, so that no flow overtakes itself.
+                // What was decided goes by the handoff queues of before, so that no flow overtakes itself.
                 (0..if paused { worker.rx.len() } else { 0 }).for_each(|at| worker.deliver_carried(at));
                 worker.model.paused = paused;
             }
@@ -102,13 +102,13 @@ impl Worker<Stage> {
         slot.account.add(debt / queues, &mut self.level);
     }
 
-    /// A round that takes nothing while paused, and no more than the hops behind have room for. The next round goes on where
+    /// A round that takes nothing while paused, and no more than the handoff queues behind have room for. The next round goes on where
     /// this one stopped, so that no queue is forgotten.
     fn restrained_round(&mut self) -> bool {
         let mut worked = false;
         let queues = if self.model.paused { 0 } else { self.rx.len() };
         for _ in 0..queues {
-            if self.out.hops.waits() && !self.out.hops.have_room() {
+            if self.out.handoffs.waits() && !self.out.handoffs.have_room() {
                 break;
             }
             let stopped_at = self.model.stopped_at;
@@ -124,24 +124,24 @@ impl Worker<Stage> {
         self.end_round(worked, is_whole)
     }
 
-    /// Judges and sends all that is in hops to this stage now, and not what comes meanwhile without end. `false` where the
-    /// hops behind are full, and it has to be asked again: they may end on this very thread.
+    /// Judges and sends all that is in handoff queues to this stage now, and not what comes meanwhile without end. `false` where the
+    /// handoff queues behind are full, and it has to be asked again: they may end on this very thread.
     fn drain_hops(&mut self) -> bool {
-        let whole = || vec![HopConfig::MOST as u64; self.rx.len()];
+        let whole = || vec![HandoffConfig::MOST as u64; self.rx.len()];
         let mut left = self.model.draining.take().unwrap_or_else(whole);
-        let hops = (0..self.rx.len()).filter(|&at| self.rx[at].account.is_hop).collect::<Vec<_>>();
-        let is_empty = hops.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
+        let handoffs = (0..self.rx.len()).filter(|&at| self.rx[at].account.is_handoff).collect::<Vec<_>>();
+        let is_empty = handoffs.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
         self.finish();
         self.notify();
-        let is_done = is_empty && !self.out.hops.are_dirty();
+        let is_done = is_empty && !self.out.handoffs.are_dirty();
         self.model.draining = (!is_done).then_some(left);
         is_done
     }
 
-    /// Takes up to `left` packets out of one hop. Whether that was all that was in it.
+    /// Takes up to `left` packets out of one handoff queue. Whether that was all that was in it.
     fn drain_hop(&mut self, at: usize, left: &mut u64) -> bool {
         while *left > 0 {
-            if self.out.hops.waits() && !self.out.hops.have_room() {
+            if self.out.handoffs.waits() && !self.out.handoffs.have_room() {
                 return false;
             }
             self.deliver_carried(at);

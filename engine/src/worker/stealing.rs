@@ -1,8 +1,8 @@
-//! A worker that takes bursts from others' queues when its own have none. How a queue is shared is in [`Stall`].
+//! A worker that takes bursts from others' queues when its own have none. How a queue is shared is in [`StealableQueue`].
 //!
 //! There is no overlap of two bursts here: a burst that waits to be judged would keep its queue locked. A round serves each
 //! queue of its own once; one that brought nothing takes one burst from the fullest queue of anybody else. An idle worker
-//! sleeps on its own kicks like any other, and whoever takes a full burst wakes one that sleeps.
+//! sleeps on its own kicks like any other, and a worker that takes a full burst wakes one that sleeps.
 //!
 //! A queue whose worker a rule names is served by that worker only, and a worker that an isolated queue has to itself takes
 //! nothing of others: that is what the rules promise.
@@ -14,9 +14,9 @@ use super::{Worker, received};
 use crate::command::{Command, Event, Retired};
 use crate::counters::WorkerCounters;
 use crate::link::Link;
-use crate::stall::{Served, Stall};
+use crate::stealable::{Served, StealableQueue};
 use mem::ticks;
-use port::{BURST, Burst, Flush, PortFault, PortId, Tally};
+use port::{BURST, Burst, BurstStats, Flush, PortFault, PortId};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -44,8 +44,8 @@ pub(crate) struct Sharing {
     peers: Arc<[Peer]>,
     /// By place: whether the worker serves an isolated queue and nothing else. Empty: none does.
     alone: Arc<[bool]>,
-    stalls: Vec<Arc<Stall>>,
-    /// When it woke somebody last, in ticks.
+    stalls: Vec<Arc<StealableQueue>>,
+    /// When it last woke another worker, in ticks.
     rang: u64,
 }
 
@@ -65,9 +65,9 @@ impl Execution for Sharing {
         worker.sleep_among_others()
     }
 
-    fn obey(worker: &mut Worker<Self>, command: Command) {
+    fn handle_command(worker: &mut Worker<Self>, command: Command) {
         match command {
-            Command::Share(stall) => worker.share(stall),
+            Command::Share(stealable) => worker.share(stealable),
             Command::Unshare(key) => worker.unshare(key),
             Command::Meet(me, peers) => (worker.model.me, worker.model.peers) = (me, peers),
             Command::LeaveAlone(alone) => worker.model.alone = alone,
@@ -85,15 +85,15 @@ impl Execution for Sharing {
 
     /// Of shared queues only the one that this worker had just then is lost.
     fn fail(worker: &Worker<Self>) {
-        for stall in &worker.model.stalls {
-            worker.note_failure(stall);
+        for stealable in &worker.model.stalls {
+            worker.note_failure(stealable);
         }
     }
 }
 
 /// A worker's queues while it serves them. They are the worker's again afterwards, also if that panics.
 struct Lent<'a> {
-    stalls: Vec<Arc<Stall>>,
+    stalls: Vec<Arc<StealableQueue>>,
     worker: &'a mut Worker<Sharing>,
 }
 
@@ -104,13 +104,13 @@ impl Drop for Lent<'_> {
 }
 
 impl Worker<Sharing> {
-    /// Serves each queue of its own once, or one of somebody else's. Whether there was any packet.
+    /// Serves each queue of its own once, or steals from one of another worker. Whether there was any packet.
     fn stealing_round(&mut self) -> bool {
         let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
         let (me, mut worked) = (worker.model.me, false);
-        for (at, stall) in stalls.iter().enumerate().filter(|(_, stall)| stall.home == me) {
-            worked |= worker.serve(at, stall);
+        for (at, stealable) in stalls.iter().enumerate().filter(|(_, stealable)| stealable.home == me) {
+            worked |= worker.serve(at, stealable);
         }
         if !worked
             && worker.model.steals(me)
@@ -130,8 +130,8 @@ impl Worker<Sharing> {
 
     /// Takes a burst, classifies it, sends it and gives it back, unless another worker does. Whether there was any packet.
     #[inline]
-    fn serve(&mut self, at: usize, stall: &Stall) -> bool {
-        let Some(mut held) = stall.try_hold() else { return self.note_failure(stall) };
+    fn serve(&mut self, at: usize, stealable: &StealableQueue) -> bool {
+        let Some(mut held) = stealable.try_hold() else { return self.note_failure(stealable) };
         let Some(served) = held.as_mut() else { return false };
         served.account.served_by(self.model.me, &self.level);
         if !served.account.is_free(&self.level) {
@@ -144,33 +144,33 @@ impl Worker<Sharing> {
                 }
             }
         }
-        let mut tally = Tally::default();
+        let mut stats = BurstStats::default();
         let burst = &mut self.bursts[0];
         burst.begin_limited(at, served.account.limit());
         burst.set_now(self.now);
-        let taken = served.queue.rx(burst, &mut tally);
+        let taken = served.queue.rx(burst, &mut stats);
         let (got, packets) = (!burst.is_untouched(), burst.len());
-        let work = tally.work_of_receiving(packets);
+        let work = stats.work_of_receiving(packets);
         self.counters.polls.add(1);
-        stall.served(packets, tally.packets);
+        stealable.served(packets, stats.packets);
         if got {
-            self.counters.port(stall.key.port).count_rx(&tally);
-            self.counters.packets.add(tally.packets);
+            self.counters.port(stealable.key.port).count_rx(&stats);
+            self.counters.packets.add(stats.packets);
             self.counters.bursts.add(1);
             served.account.begin(&self.level);
             if work > 0 {
                 served.account.add(work, &mut self.level);
             }
-            self.send_shared(stall, served);
+            self.send_shared(stealable, served);
         } else {
             self.counters.empty_polls.add(1);
         }
         if let Err(fault) = taken {
             self.end_shared(served);
-            self.lose_stall(stall, held.take(), fault);
+            self.lose_stall(stealable, held.take(), fault);
         }
         drop(held);
-        if packets == BURST && stall.backlog() > 0 {
+        if packets == BURST && stealable.backlog() > 0 {
             self.wake_another();
         }
         got
@@ -178,24 +178,24 @@ impl Worker<Sharing> {
 
     /// The lock was not to be had: if a worker panicked with it, the port is told.
     #[cold]
-    fn note_failure(&self, stall: &Stall) -> bool {
-        if stall.has_failed()
-            && let Some(served) = stall.take_failed()
+    fn note_failure(&self, stealable: &StealableQueue) -> bool {
+        if stealable.has_failed()
+            && let Some(served) = stealable.take_failed()
         {
-            self.lose_stall(stall, Some(served), PortFault::WorkerFailed);
+            self.lose_stall(stealable, Some(served), PortFault::WorkerFailed);
         }
         false
     }
 
     /// Classifies and sends the burst that was taken, and gives it back unless its turn ends before.
     #[inline]
-    fn send_shared(&mut self, stall: &Stall, served: &mut Served) {
+    fn send_shared(&mut self, stealable: &StealableQueue, served: &mut Served) {
         let burst = &mut self.bursts[0];
-        self.classifier.classify(burst, &received(burst, stall.key));
-        if self.out.send_all(burst, &self.classifier.verdicts, stall.key) {
+        self.classifier.classify(burst, &received(burst, stealable.key));
+        if self.out.send_all(burst, &self.classifier.verdicts, stealable.key) {
             served.account.charge(self.out.spent, &mut self.level);
             complete(served, burst);
-        } else if let Some(carried) = self.carry(0, stall.key, &mut served.account) {
+        } else if let Some(carried) = self.carry(0, stealable.key, &mut served.account) {
             self.complete_shared(served, carried);
         }
     }
@@ -218,35 +218,40 @@ impl Worker<Sharing> {
     fn refresh_shared(&mut self, port: PortId) {
         let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
-        for stall in stalls.iter().filter(|stall| stall.key.port == port) {
-            let Some(mut held) = stall.hold(TURN_TIME) else { continue };
+        for stealable in stalls.iter().filter(|stealable| stealable.key.port == port) {
+            let Some(mut held) = stealable.hold(TURN_TIME) else { continue };
             let Some(served) = held.as_mut() else { continue };
             worker.end_shared(served);
             if let Err(fault) = served.queue.refresh() {
-                worker.lose_stall(stall, held.take(), fault);
+                worker.lose_stall(stealable, held.take(), fault);
             }
         }
     }
 
     /// As [`Worker::forget_output`], for shared queues.
     fn forget_shared(&mut self, port: PortId) {
-        for stall in &self.model.stalls {
-            if let Some(served) = stall.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
+        for stealable in &self.model.stalls {
+            if let Some(served) = stealable.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
                 served.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
             }
         }
     }
 
-    fn end_stall(&mut self, stall: &Stall) {
-        if let Some(served) = stall.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
+    fn end_stall(&mut self, stealable: &StealableQueue) {
+        if let Some(served) = stealable.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
             self.end_shared(served);
         }
     }
 
     #[cold]
-    fn lose_stall(&self, stall: &Stall, served: Option<Served>, fault: PortFault) {
-        let retired = served.map(|served| Retired::Rx(stall.serial, served.queue));
-        self.link.report(Event { port: stall.key.port, serial: stall.serial, fault, retired });
+    fn lose_stall(&self, stealable: &StealableQueue, served: Option<Served>, fault: PortFault) {
+        let retired = served.map(|served| Retired::Rx(stealable.generation, served.queue));
+        self.link.report(Event {
+            port: stealable.key.port,
+            generation: stealable.generation,
+            fault,
+            retired,
+        });
     }
 
     /// There is more to do than one worker does: one that sleeps is woken, and not too often.
@@ -258,31 +263,31 @@ impl Worker<Sharing> {
         let Some((_, peer)) = self.model.peers.iter().enumerate().find(asleep) else { return };
         let now = ticks();
         if now - self.model.rang > apart {
-            peer.link.bell.ring();
+            peer.link.doorbell.ring();
             self.model.rang = now;
         }
     }
 
     /// A queue that it may serve from now on.
-    fn share(&mut self, stall: Arc<Stall>) {
-        if stall.home == self.model.me {
-            self.sleeper.watch(stall.kick());
-            if let Some(served) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
-                served.queue.disarm();
+    fn share(&mut self, stealable: Arc<StealableQueue>) {
+        if stealable.home == self.model.me {
+            self.sleeper.watch(stealable.kick());
+            if let Some(served) = stealable.try_hold().as_mut().and_then(|held| held.as_mut()) {
+                served.queue.disable_notification();
             }
         }
-        self.model.stalls.push(stall);
+        self.model.stalls.push(stealable);
         self.count_own();
     }
 
     /// A queue that it must not touch any more.
     fn unshare(&mut self, key: crate::command::QueueKey) {
-        let gone: Vec<_> = self.model.stalls.extract_if(.., |stall| stall.key == key).collect();
-        for stall in gone {
+        let gone: Vec<_> = self.model.stalls.extract_if(.., |stealable| stealable.key == key).collect();
+        for stealable in gone {
             // The last worker that forgets the queue leaves nothing carried over in it.
-            self.end_stall(&stall);
-            if stall.home == self.model.me {
-                self.sleeper.forget(stall.kick());
+            self.end_stall(&stealable);
+            if stealable.home == self.model.me {
+                self.sleeper.forget(stealable.kick());
             }
         }
         self.out.flush(self.now, Flush::All);
@@ -293,40 +298,40 @@ impl Worker<Sharing> {
         self.counters.queues.set(self.own().count() as u64);
     }
 
-    fn own(&self) -> impl Iterator<Item = &Arc<Stall>> {
-        self.model.stalls.iter().filter(|stall| stall.home == self.model.me)
+    fn own(&self) -> impl Iterator<Item = &Arc<StealableQueue>> {
+        self.model.stalls.iter().filter(|stealable| stealable.home == self.model.me)
     }
 
-    /// Sleeps until a kick, a command or somebody who has too much to do. Whether it slept.
+    /// Sleeps until a kick, a command or a worker with too much to do wakes it. Whether it slept.
     #[cold]
     fn sleep_among_others(&mut self) -> bool {
         self.notify();
-        let slept = self.own().all(|stall| self.arm(stall));
+        let slept = self.own().all(|stealable| self.enable_notification(stealable));
         if slept {
             self.falls_asleep();
             self.sleeper.sleep(self.until_timers());
             self.wakes();
         }
-        // A queue that somebody else serves just now is not asked for fewer kicks; the next one is as good.
-        for stall in self.own() {
-            if let Some(served) = stall.try_hold().as_mut().and_then(|held| held.as_mut()) {
-                served.queue.disarm();
+        // Notifications are left as they are on a queue that another worker is serving; the next one is as good.
+        for stealable in self.own() {
+            if let Some(served) = stealable.try_hold().as_mut().and_then(|held| held.as_mut()) {
+                served.queue.disable_notification();
             }
         }
         slept
     }
 
     /// Whether the queue has nothing, and kicks when it has.
-    fn arm(&self, stall: &Stall) -> bool {
-        let Some(mut held) = stall.try_hold() else { return stall.has_failed() };
+    fn enable_notification(&self, stealable: &StealableQueue) -> bool {
+        let Some(mut held) = stealable.try_hold() else { return stealable.has_failed() };
         let Some(served) = held.as_mut() else { return true };
         if served.account.carries() {
             return false;
         }
-        match served.queue.arm() {
-            Ok(there) => !there && stall.kick().is_some(),
+        match served.queue.enable_notification() {
+            Ok(there) => !there && stealable.kick().is_some(),
             Err(fault) => {
-                self.lose_stall(stall, held.take(), fault);
+                self.lose_stall(stealable, held.take(), fault);
                 true
             }
         }
@@ -343,8 +348,9 @@ fn complete(served: &mut Served, burst: &Burst) {
 }
 
 /// Of others' queues, the one whose last burst had most packets, if it had enough.
-fn fullest(stalls: &[Arc<Stall>], me: usize) -> Option<usize> {
-    let others = stalls.iter().enumerate().filter(|(_, stall)| stall.home != me);
-    let (at, most) = others.map(|(at, stall)| (at, stall.backlog())).max_by_key(|(_, backlog)| *backlog)?;
+fn fullest(stalls: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
+    let others = stalls.iter().enumerate().filter(|(_, stealable)| stealable.home != me);
+    let (at, most) =
+        others.map(|(at, stealable)| (at, stealable.backlog())).max_by_key(|(_, backlog)| *backlog)?;
     (most >= WORTH).then_some(at)
 }

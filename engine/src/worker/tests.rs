@@ -5,11 +5,11 @@ use super::*;
 use crate::bench::{StepConfig, SteppedWorker};
 use crate::command::Command;
 use crate::config::QueueFull;
-use crate::link::Bell;
-use mem::{Map, Region};
+use crate::link::Doorbell;
+use mem::{GuestMemory, Region};
 use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
 use port::{
-    Capabilities, Context, DropReason, EditId, Offload, Pipeline, PortId, Segmentation, Token, TxQueue,
+    BufId, Capabilities, Context, DropReason, EditId, Offload, Pipeline, PortId, Segmentation, TxQueue,
     Verdicts,
 };
 use rustix::fd::BorrowedFd;
@@ -22,12 +22,12 @@ const PORTS: usize = 70;
 /// Ticks of the clock per nanosecond: so many that real time does not count.
 const TICKS: f64 = 1000.0;
 const LONG: usize = 65_000;
-const TOKEN: Token = Token { id: 0, slots: 1 };
+const BUF: BufId = BufId { id: 0, slots: 1 };
 
 /// Where packets come from: a given number of frames that begin alike, all in the same memory unless they have no more bytes
 /// than they begin with.
 struct Source {
-    memory: Arc<Map>,
+    memory: Arc<GuestMemory>,
     frame: Vec<u8>,
     len: usize,
     offload: Offload,
@@ -48,17 +48,18 @@ impl Source {
     fn new(frame: &[u8], (len, left): (usize, usize), offload: Offload) -> Self {
         let mut bytes = frame.to_vec();
         bytes.resize(len, 0);
-        let memory = Arc::new(Map::new(vec![Arc::new(Region::of_bytes(bytes.into()).unwrap())]).unwrap());
+        let memory =
+            Arc::new(GuestMemory::new(vec![Arc::new(Region::of_bytes(bytes.into()).unwrap())]).unwrap());
         Self { memory, frame: frame.to_vec(), len, offload, drops: false, left, state: Arc::default() }
     }
 
     fn push(&mut self, burst: &mut Burst) {
         if self.len == self.frame.len() {
             assert!(burst.push_own(&self.frame));
-            burst.give_back(TOKEN);
+            burst.give_back(BUF);
         } else {
             burst.pin(&self.memory);
-            burst.push(TOKEN, self.memory.regions()[0].seg(0, self.len as u32).unwrap());
+            burst.push(BUF, self.memory.regions()[0].seg(0, self.len as u32).unwrap());
         }
         burst.set_offload(burst.len() - 1, self.offload);
     }
@@ -67,33 +68,33 @@ impl Source {
 impl RxQueue for Source {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         while burst.room() > 0 && self.left > 0 {
             if self.drops {
-                burst.give_back(TOKEN);
-                tally.drop(DropReason::BadOffload, 1);
+                burst.give_back(BUF);
+                stats.drop(DropReason::BadOffload, 1);
             } else {
                 self.push(burst);
             }
             self.left -= 1;
-            tally.packets += 1;
-            tally.bytes += self.len as u64;
+            stats.packets += 1;
+            stats.bytes += self.len as u64;
         }
         self.state.lock().unwrap().received += burst.len();
         Ok(())
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
+    fn complete(&mut self, buffers: &[BufId]) {
         self.state.lock().unwrap().completed += buffers.len();
     }
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(self.left > 0)
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -124,16 +125,16 @@ impl Taken {
 struct Sink(Arc<Mutex<Taken>>, Capabilities);
 
 impl TxQueue for Sink {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
         let mut taken = self.0.lock().unwrap();
         taken.calls += 1;
-        let n = picks.len().min(taken.room);
-        for &pick in &picks[..n] {
+        let n = indices.len().min(taken.room);
+        for &pick in &indices[..n] {
             let len = burst.frame_len(pick.into());
             taken.packets += 1;
             taken.bytes += len;
-            tally.packets += 1;
-            tally.bytes += len as u64;
+            stats.packets += 1;
+            stats.bytes += len as u64;
             let sequence = burst.head(pick.into()).get(38..42).and_then(|bytes| bytes.first_chunk().copied());
             taken.sequences.extend(sequence.map(u32::from_be_bytes));
         }
@@ -193,10 +194,10 @@ struct Bench {
 impl Bench {
     fn new(outputs: usize, full: QueueFull, capabilities: Capabilities) -> Self {
         // What is reported goes nowhere.
-        let link = Arc::new(Link::new(channel().0, Bell::new().unwrap()).unwrap());
+        let link = Arc::new(Link::new(channel().0, Doorbell::new().unwrap()).unwrap());
         let counters = Arc::new(WorkerCounters::new(PORTS));
         let parts = Parts {
-            sleeper: Sleeper::new(link.bell.clone()).unwrap(),
+            sleeper: Sleeper::new(link.doorbell.clone()).unwrap(),
             link,
             counters,
             pipeline: Box::new(Flood(outputs)),
@@ -205,8 +206,8 @@ impl Bench {
             start: ticks(),
             numbers: PORTS,
             workers: 1,
-            spread: Spread::default(),
-            hops: Hops::new(Choice::Portable, PORTS, false),
+            rss: Rss::default(),
+            handoffs: Handoffs::new(Choice::Portable, PORTS, false),
         };
         let config = WorkerConfig { queue_full: full, ..WorkerConfig::default() };
         let mut bench = Self { worker: Worker::new(config, parts, Alone), outputs: Vec::new() };
@@ -219,7 +220,7 @@ impl Bench {
         self.outputs.push(taken.clone());
         let key = key(port);
         let sink = Box::new(Sink(taken, capabilities));
-        self.worker.handle(Command::StartTx(key, Serial(0), sink, [0].into()));
+        self.worker.handle(Command::StartTx(key, Generation(0), sink, [0].into()));
     }
 
     /// `left` packets that begin with `frame` and have `len` bytes come in by port `port`.
@@ -232,7 +233,7 @@ impl Bench {
     ) -> Arc<Mutex<Given>> {
         let source = Source::new(frame, (len, left), offload);
         let state = source.state.clone();
-        self.worker.handle(Command::StartRx(key(port), Serial(0), Box::new(source)));
+        self.worker.handle(Command::StartRx(key(port), Generation(0), Box::new(source)));
         state
     }
 
@@ -334,7 +335,7 @@ fn a_port_that_floods_behind_a_hop_is_served_in_front_of_it_by_what_it_costs() {
         stages.round();
     }
     let copies: usize = outputs[2..].iter().map(|output| output.lock().unwrap().packets).sum();
-    // What the calm port's packets cost in front of the hop, and four bursts before the first debts were settled.
+    // What the calm port's packets cost in front of the handoff queue, and four bursts before the first debts were settled.
     let calm = 500 * (64 * RECEIVED + sending(64, 64 * 60));
     let most = (64 * calm / sending(64, 64 * 60) + 4 * 60 * 64) as usize;
     assert!(copies <= most, "{copies} copies, {most} are the calm port's share");
@@ -639,7 +640,7 @@ fn random_packets_outputs_and_room_leave_sums_that_agree() {
 fn a_queue_whose_packets_are_all_dropped_while_they_are_received_takes_no_turns_of_others() {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::NONE);
     let useless = Source { drops: true, ..Source::new(&[2; 60], (60, usize::MAX), Offload::NONE) };
-    bench.worker.handle(Command::StartRx(key(0), Serial(0), Box::new(useless)));
+    bench.worker.handle(Command::StartRx(key(0), Generation(0), Box::new(useless)));
     let calm = bench.source(1, &[4; 60], (60, usize::MAX), Offload::NONE);
     for _ in 0..1_000 {
         bench.worker.round();

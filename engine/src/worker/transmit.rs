@@ -10,14 +10,14 @@ use crate::command::{Event, QueueKey, Retired};
 use crate::config::QueueFull;
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
-use crate::hop::Hops;
-use crate::lanes::{TxSlot, TxSlots};
+use crate::handoff::Handoffs;
 use crate::link::Link;
+use crate::xps::{TxSlot, TxSlots};
 use mem::copy::Choice;
 use port::work::{self, TURN};
 use port::{
-    BURST, Batch, Burst, Capabilities, DropReason, EditId, Edits, Flush, Indices, Now, PLACES, PortFault,
-    PortId, Route, Steering, Tally, TxQueue, Verdicts,
+    BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flush, Indices, Now, PLACES,
+    PortFault, PortId, Route, Steering, TxQueue, Verdicts,
 };
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -29,7 +29,7 @@ pub(super) struct Transmit {
     /// Ports of which a queue may keep packets back.
     pub(super) keeping: Vec<PortId>,
     /// Where this is one stage of several: the next ones.
-    pub(super) hops: Hops,
+    pub(super) handoffs: Handoffs,
     pub(super) counters: Arc<WorkerCounters>,
     link: Arc<Link>,
     kernel: Choice,
@@ -47,9 +47,9 @@ pub(super) struct Transmit {
     pub(super) alone: bool,
     /// Units of work of this turn so far.
     pub(super) spent: u64,
-    /// What was charged in front of a hop for a burst that came by one: work up to that is paid for. `None` without hops.
+    /// What was charged in front of a handoff queue for a burst that came by one: work up to that is paid for. `None` without handoff queues.
     pub(super) credit: Option<u64>,
-    /// What a packet of the queue that is served is expected to cost behind hops, beyond what is charged in front.
+    /// What a packet of the queue that is served is expected to cost behind handoff queues, beyond what is charged in front.
     pub(super) price: u64,
     /// What `send_all` has left to `deliver`.
     pub(super) rests: Vec<Rest>,
@@ -64,11 +64,11 @@ impl Transmit {
             tx: (0..parts.numbers).map(|_| TxSlots::default()).collect(),
             dirty: Vec::with_capacity(parts.numbers),
             keeping: Vec::new(),
-            hops: parts.hops,
+            handoffs: parts.handoffs,
             counters: parts.counters,
             link: parts.link,
             kernel: parts.kernel,
-            steering: Steering::new(parts.spread),
+            steering: Steering::new(parts.rss),
             workers: parts.workers,
             may_wait,
             waits: may_wait,
@@ -146,7 +146,7 @@ impl Transmit {
     ) -> bool {
         let (to, mut made) = (emissions.port(), self.edited.take().unwrap_or_default());
         made.begin_from(burst);
-        let (mut places, mut lost) = ([0; BURST], Tally::default());
+        let (mut places, mut lost) = ([0; BURST], BurstStats::default());
         for (place, &i) in emissions.indices().iter().enumerate() {
             match made.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
                 Ok(()) => places[made.len() - 1] = place as u8,
@@ -171,36 +171,36 @@ impl Transmit {
         is_done
     }
 
-    /// Whether packets come or leave by hops.
+    /// Whether packets come or leave by handoff queues.
     #[inline(always)]
     pub(super) fn is_staged(&self) -> bool {
         self.credit.is_some()
     }
 
-    /// What may have to be done behind a hop before these picks are sent, beyond sending them. It is charged in front, because a
-    /// charge that comes later lets a hop be filled with it first.
+    /// What may have to be done behind a handoff queue before these indices are sent, beyond sending them. It is charged in front, because a
+    /// charge that comes later lets a handoff queue be filled with it first.
     #[inline(always)]
-    pub(super) fn cost_behind(&self, burst: &Burst, picks: &[u8]) -> u64 {
+    pub(super) fn cost_behind(&self, burst: &Burst, indices: &[u8]) -> u64 {
         if !self.is_staged() || burst.needs() == Capabilities::NONE {
             return 0;
         }
-        picks.iter().map(|&pick| burst.segment_cost(usize::from(pick))).sum()
+        indices.iter().map(|&pick| burst.segment_cost(usize::from(pick))).sum()
     }
 
-    /// What each packet has to be expected to cost behind the first hop beyond that. It is not charged, because it will be
-    /// as a debt, but keeps the hop short.
+    /// What each packet has to be expected to cost behind the first handoff queue beyond that. It is not charged, because it will be
+    /// as a debt, but keeps the handoff queue short.
     pub(super) fn price_behind(&self, to: PortId) -> u64 {
-        if self.is_hop(to) { self.price } else { 0 }
+        if self.is_handoff(to) { self.price } else { 0 }
     }
 
     /// The port that a loss on the way from one to another counts for: where the way is not known yet, the one that packets came
     /// in by.
     pub(super) fn payer(&self, from: PortId, to: PortId) -> PortId {
-        if self.is_hop(to) { from } else { to }
+        if self.is_handoff(to) { from } else { to }
     }
 
-    /// Whether packets leave by a hop that is all that is known of their way.
-    fn is_hop(&self, to: PortId) -> bool {
+    /// Whether packets leave by a handoff queue that is all that is known of their way.
+    fn is_handoff(&self, to: PortId) -> bool {
         usize::from(to.0) >= self.counters.max_ports()
     }
 
@@ -224,43 +224,43 @@ impl Transmit {
         self.spent + left.sum::<u64>()
     }
 
-    /// Sends `picks` to one port. Returns whether all are done with; otherwise `leftover` has those that are waited for.
+    /// Sends `indices` to one port. Returns whether all are done with; otherwise `leftover` has those that are waited for.
     #[inline]
-    pub(super) fn send(&mut self, burst: &mut Burst, from: QueueKey, to: PortId, picks: &[u8]) -> bool {
+    pub(super) fn send(&mut self, burst: &mut Burst, from: QueueKey, to: PortId, indices: &[u8]) -> bool {
         match self.tx[usize::from(to.0)].queues.len() {
-            0 => self.send_on(burst, from, to, picks),
-            1 => self.send_by(burst, to, 0, picks),
-            queues => self.steer(burst, from, (to, queues), picks),
+            0 => self.send_on(burst, from, to, indices),
+            1 => self.send_by(burst, to, 0, indices),
+            queues => self.steer(burst, from, (to, queues), indices),
         }
     }
 
-    /// Sends `picks` to a port that has no queue here: by a hop, or nowhere.
+    /// Sends `indices` to a port that has no queue here: by a handoff queue, or nowhere.
     #[inline(never)]
-    fn send_on(&mut self, burst: &Burst, from: QueueKey, to: PortId, picks: &[u8]) -> bool {
+    fn send_on(&mut self, burst: &Burst, from: QueueKey, to: PortId, indices: &[u8]) -> bool {
         let route = Route { from: from.port, pair: from.pair, to };
-        let mut tally = Tally::default();
-        let segments = self.cost_behind(burst, picks);
-        let work = segments + self.price_behind(to) * picks.len() as u64;
-        if !self.hops.send((burst, picks), (route, self.alone), work, &mut tally) {
-            tally.drop(DropReason::PortDown, picks.len() as u64);
+        let mut stats = BurstStats::default();
+        let segments = self.cost_behind(burst, indices);
+        let work = segments + self.price_behind(to) * indices.len() as u64;
+        if !self.handoffs.send((burst, indices), (route, self.alone), work, &mut stats) {
+            stats.drop(DropReason::PortDown, indices.len() as u64);
         }
-        self.spent += cost_of(burst, picks) + segments;
-        self.counters.port(self.payer(from.port, to)).count_drops(&tally);
+        self.spent += cost_of(burst, indices) + segments;
+        self.counters.port(self.payer(from.port, to)).count_drops(&stats);
         true
     }
 
-    /// Sends `picks` to one port, each by the queue of its flow.
+    /// Sends `indices` to one port, each by the queue of its flow.
     #[inline(never)]
     fn steer(
         &mut self,
         burst: &mut Burst,
         from: QueueKey,
         (to, queues): (PortId, usize),
-        picks: &[u8],
+        indices: &[u8],
     ) -> bool {
         mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
         let slots = &self.tx[usize::from(to.0)];
-        for (pick, place) in picks.iter().zip(&mut self.places) {
+        for (pick, place) in indices.iter().zip(&mut self.places) {
             let hash = burst.rss_hash(usize::from(*pick), &self.steering);
             *place = slots.choose(hash, from.pair) as u8;
         }
@@ -268,7 +268,7 @@ impl Transmit {
         // From the back, because a queue that turns out to be broken is taken out of its place.
         for at in (0..queues).rev() {
             let mut mine = Indices::EMPTY;
-            let of_queue = picks.iter().zip(&places).filter(|(_, place)| usize::from(**place) == at);
+            let of_queue = indices.iter().zip(&places).filter(|(_, place)| usize::from(**place) == at);
             of_queue.for_each(|(pick, _)| mine.push(*pick));
             if !mine.as_slice().is_empty() && !self.send_by(burst, to, at, mine.as_slice()) {
                 for pick in self.leftover.indices().as_slice() {
@@ -280,45 +280,45 @@ impl Transmit {
         leftover.indices().is_empty()
     }
 
-    /// Sends `picks` by the queue at place `at` of one port.
+    /// Sends `indices` by the queue at place `at` of one port.
     #[inline]
-    fn send_by(&mut self, burst: &Burst, to: PortId, at: usize, picks: &[u8]) -> bool {
-        let mut tally = Tally::default();
+    fn send_by(&mut self, burst: &Burst, to: PortId, at: usize, indices: &[u8]) -> bool {
+        let mut stats = BurstStats::default();
         let slots = &mut self.tx[usize::from(to.0)];
-        let sent = slots.queues[at].queue.tx(burst, picks, &mut tally);
-        slots.rough = tally.work;
-        if tally.work > 0 {
-            slots.rough /= picks.len().max(1) as u64;
+        let sent = slots.queues[at].queue.tx(burst, indices, &mut stats);
+        slots.rough = stats.work;
+        if stats.work > 0 {
+            slots.rough /= indices.len().max(1) as u64;
         }
         if !slots.dirty {
             slots.dirty = true;
             self.dirty.push(to);
         }
         let is_done = match sent {
-            Ok(done) if done == picks.len() => true,
-            Ok(done) => self.full(to, &picks[done..], &mut tally),
+            Ok(done) if done == indices.len() => true,
+            Ok(done) => self.full(to, &indices[done..], &mut stats),
             Err(fault) => {
                 // A queue that keeps packets back has counted older ones, too, and all of them.
-                let told = tally.packets + tally.lost;
-                tally.drop(DropReason::PortFault, (picks.len() as u64).saturating_sub(told));
+                let told = stats.packets + stats.lost;
+                stats.drop(DropReason::PortFault, (indices.len() as u64).saturating_sub(told));
                 self.lose(to, at, fault);
                 true
             }
         };
-        self.spent += work::sending(tally.packets, tally.bytes) + tally.work;
-        self.counters.port(to).count_tx(&tally);
+        self.spent += work::sending(stats.packets, stats.bytes) + stats.work;
+        self.counters.port(to).count_tx(&stats);
         is_done
     }
 
     /// A queue was full when these came. Whether they are done with.
     #[cold]
-    fn full(&mut self, to: PortId, picks: &[u8], tally: &mut Tally) -> bool {
+    fn full(&mut self, to: PortId, indices: &[u8], stats: &mut BurstStats) -> bool {
         if !self.waits {
-            tally.drop(DropReason::QueueFull, picks.len() as u64);
+            stats.drop(DropReason::QueueFull, indices.len() as u64);
             return true;
         }
         self.leftover = Batch::new(to);
-        for pick in picks {
+        for pick in indices {
             self.leftover.push(*pick, EditId::NONE);
         }
         false
@@ -328,8 +328,8 @@ impl Transmit {
     pub(super) fn lose(&mut self, to: PortId, at: usize, fault: PortFault) {
         let slot = self.tx[usize::from(to.0)].take(at);
         self.keeps_no_more(to, slot.queue.as_ref());
-        let retired = Some(Retired::Tx(slot.serial, slot.queue));
-        self.link.report(Event { port: to, serial: slot.serial, fault, retired });
+        let retired = Some(Retired::Tx(slot.generation, slot.queue));
+        self.link.report(Event { port: to, generation: slot.generation, fault, retired });
     }
 
     /// As [`super::Worker::fail`], for queues that are sent to.
@@ -345,16 +345,16 @@ impl Transmit {
     }
 
     /// Starts a queue of a port.
-    pub(super) fn start(&mut self, port: PortId, slot: TxSlot, answers: crate::command::Answers) {
+    pub(super) fn start(&mut self, port: PortId, slot: TxSlot, xps_map: crate::command::XpsMap) {
         if slot.queue.keeps_back() {
             self.keeping.push(port);
         }
-        self.tx[usize::from(port.0)].add(slot, answers, self.workers);
+        self.tx[usize::from(port.0)].add(slot, xps_map, self.workers);
     }
 
     /// Receive queues of the port are elsewhere from now on.
-    pub(super) fn move_answers(&mut self, port: PortId, answers: crate::command::Answers) {
-        self.tx[usize::from(port.0)].move_answers(answers, self.workers);
+    pub(super) fn set_xps_map(&mut self, port: PortId, xps_map: crate::command::XpsMap) {
+        self.tx[usize::from(port.0)].set_xps_map(xps_map, self.workers);
     }
 
     /// Takes a queue back. What it keeps back leaves first.
@@ -384,9 +384,9 @@ impl Transmit {
             let Some(&to) = self.keeping.get(k) else { continue };
             let mut at = 0;
             while let Some(slot) = self.tx[usize::from(to.0)].queues.get_mut(at) {
-                let mut tally = Tally::default();
-                let sent = slot.queue.flush(now, due, &mut tally);
-                self.counters.port(to).count_tx(&tally);
+                let mut stats = BurstStats::default();
+                let sent = slot.queue.flush(now, due, &mut stats);
+                self.counters.port(to).count_tx(&stats);
                 match sent {
                     Ok(sent) => {
                         self.mark(to, sent);
@@ -408,11 +408,11 @@ impl Transmit {
 
     /// A queue is about to be given back: what it keeps back leaves now, or is lost with the port.
     fn empty(&mut self, port: PortId, queue: &mut dyn TxQueue, now: Now) {
-        let mut tally = Tally::default();
+        let mut stats = BurstStats::default();
         // A queue that breaks now has counted its packets and is on its way out as it is.
-        let sent = queue.flush(now, Flush::All, &mut tally).unwrap_or(false);
-        queue.abandon(&mut tally);
-        self.counters.port(port).count_tx(&tally);
+        let sent = queue.flush(now, Flush::All, &mut stats).unwrap_or(false);
+        queue.abandon(&mut stats);
+        self.counters.port(port).count_tx(&stats);
         if sent {
             fence(Ordering::SeqCst);
             queue.notify();
@@ -429,11 +429,11 @@ impl Transmit {
     /// Whether anything was sent since the last `notify`.
     #[inline(always)]
     pub(super) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty() || self.hops.are_dirty()
+        !self.dirty.is_empty() || self.handoffs.are_dirty()
     }
 
     /// Tells drivers and stages what there is for them. The caller has executed a sequentially consistent fence since the
-    /// last publish, of hops too.
+    /// last publish, of handoff queues too.
     #[inline]
     pub(super) fn notify(&mut self) {
         for port in self.dirty.drain(..) {
@@ -441,19 +441,19 @@ impl Transmit {
             slots.dirty = false;
             slots.queues.iter_mut().for_each(|slot| slot.queue.notify());
         }
-        if self.hops.are_dirty() {
-            self.hops.notify();
+        if self.handoffs.are_dirty() {
+            self.handoffs.notify();
         }
     }
 }
 
-/// What it costs to send these picks.
+/// What it costs to send these indices.
 #[inline]
-fn cost_of(burst: &Burst, picks: &[u8]) -> u64 {
-    if picks.len() == burst.len() {
+fn cost_of(burst: &Burst, indices: &[u8]) -> u64 {
+    if indices.len() == burst.len() {
         return burst.cost();
     }
-    work::OUTPUT + picks.iter().map(|&pick| burst.packet_cost(usize::from(pick))).sum::<u64>()
+    work::OUTPUT + indices.iter().map(|&pick| burst.packet_cost(usize::from(pick))).sum::<u64>()
 }
 
 /// What [`Transmit`] is made of.
@@ -463,7 +463,7 @@ pub(super) struct TransmitParts {
     pub(super) kernel: Choice,
     pub(super) numbers: usize,
     pub(super) workers: usize,
-    pub(super) spread: port::Spread,
-    pub(super) hops: Hops,
+    pub(super) rss: port::Rss,
+    pub(super) handoffs: Handoffs,
     pub(super) staged: bool,
 }

@@ -86,13 +86,13 @@ impl<M: Execution> Worker<M> {
     /// Sends what the turn's budget suffices for, and carries over what is left.
     fn deliver(&mut self, account: &mut Account, mut carried: Box<Carried>) -> Option<Box<Carried>> {
         let packets = carried.burst.len().max(1) as u64;
-        if account.is_hop && carried.cost == 0 {
+        if account.is_handoff && carried.cost == 0 {
             // What it will cost is known long before it is done.
             carried.price = self.out.foresee(&carried).saturating_sub(carried.credit) / packets;
         }
         let is_done = self.step(&mut carried);
         account.add(self.out.spent, &mut self.level);
-        if account.is_hop {
+        if account.is_handoff {
             let waited = if is_done { carried.delivery.waited(self.now) } else { 0 };
             let units = carried.spend(self.out.spent) + waited;
             if is_done {

@@ -42,11 +42,11 @@ fn judged(rules: &Rules, tried: &[(u64, &Seen)]) -> Vec<(u64, Verdict)> {
     let mut lengths: Vec<u64> = tried.iter().map(|(frames, _)| *frames).collect();
     lengths.sort_unstable();
     lengths.dedup();
-    let judge = |frames: u64| {
+    let validate = |frames: u64| {
         let of_length = tried.iter().filter(|(other, _)| *other == frames);
         (frames, verdict(rules.tries, of_length.map(|(_, seen)| one(frames, seen))))
     };
-    lengths.into_iter().map(judge).collect()
+    lengths.into_iter().map(validate).collect()
 }
 
 /// What is known so far; none before anything was judged.

@@ -5,7 +5,7 @@
 //! have is not compared, nor is a round that is not whole, nor a search that did not end. A bound by the generator makes a
 //! ratio a bound as well, which is said.
 
-use super::keep::fields;
+use super::checkpoint::fields;
 use super::results::{Results, Round, SizeResults};
 use super::search::{Bound, Throughput};
 use crate::cache::results::Estimate;

@@ -8,9 +8,9 @@
 //! here starts a process, reads a clock or touches a file.
 
 mod burst;
+pub mod checkpoint;
 pub mod compare;
 mod course;
-pub mod keep;
 mod plan;
 mod results;
 mod search;

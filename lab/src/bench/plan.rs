@@ -103,7 +103,7 @@ pub enum PlanError {
 
 impl Plan {
     /// Judges every number.
-    pub fn judge(&self) -> Result<(), PlanError> {
+    pub fn validate(&self) -> Result<(), PlanError> {
         lists(self)?;
         let range = |what, value: f64, inside: bool, remedy| {
             if inside { Ok(()) } else { Err(PlanError::Range(what, value, remedy)) }

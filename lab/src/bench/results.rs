@@ -5,7 +5,7 @@ use super::course::{Course, Offer, Part};
 use super::plan::{Plan, Test};
 use super::search::{Bound, Throughput};
 use super::seen::{Delays, Seen};
-use crate::cache::made::Build;
+use crate::cache::provenance::Build;
 use crate::traffic::Description;
 use serde::{Deserialize, Serialize};
 

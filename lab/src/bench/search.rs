@@ -87,9 +87,15 @@ pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verd
     match (hopeless, passed >= tries.enough, good >= tries.enough && passed + left < tries.enough) {
         (true, ..) => Verdict::Failed,
         (_, true, _) => Verdict::Passed,
-        (_, _, true) => Verdict::Short(short.into_iter().fold(0.0, f64::max)),
+        (_, _, true) => Verdict::Short(agreed(short, tries.enough - passed)),
         _ => Verdict::Open,
     }
+}
+
+/// The highest rate that `enough` of the short tries showed, of which there are as many.
+fn agreed(mut short: Vec<f64>, enough: u32) -> f64 {
+    short.sort_unstable_by(|a, b| b.total_cmp(a));
+    short.get(enough as usize - 1).copied().unwrap_or_default()
 }
 
 /// What is known of one goal.
@@ -114,11 +120,11 @@ fn known(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Known {
     let mut asked: Vec<f64> = tried.iter().map(|(load, _)| *load).collect();
     asked.sort_unstable_by(f64::total_cmp);
     asked.dedup();
-    let judge = |load: f64| {
+    let validate = |load: f64| {
         let of_load = tried.iter().filter(|(other, _)| other.total_cmp(&load).is_eq());
         (load, verdict(rules.tries, of_load.map(|(_, seen)| one(load, seen))))
     };
-    let loads: Vec<_> = asked.into_iter().map(judge).collect();
+    let loads: Vec<_> = asked.into_iter().map(validate).collect();
     let upper =
         loads.iter().find(|(_, verdict)| matches!(verdict, Verdict::Failed | Verdict::Short(_))).copied();
     let below = |load: f64| upper.is_none_or(|(upper, _)| load < upper);

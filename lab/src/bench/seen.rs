@@ -22,7 +22,7 @@ pub struct Delays {
     /// The greatest latency of each range in nanoseconds, and how many frames had it.
     pub histogram: Vec<(u64, u64)>,
     /// The same load over the generator's own wire: its part of every latency; none where it could not be had.
-    pub floor_ns: Option<Summary>,
+    pub baseline_ns: Option<Summary>,
 }
 
 /// The numbers of a trial.
@@ -60,7 +60,7 @@ impl Seen {
             jitter_ns: stream.jitter_ns,
             ipdv_ns: stream.ipdv_ns,
             histogram: stream.histogram.clone(),
-            floor_ns: None,
+            baseline_ns: None,
         });
         Self {
             seconds: outcome.seconds,

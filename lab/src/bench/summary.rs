@@ -33,7 +33,7 @@ pub struct Latency {
     /// The 99th percentile of the size of IPDV.
     pub ipdv: f64,
     /// Percentiles over the generator's own wire: 50 and 99.
-    pub floor: Option<[f64; 2]>,
+    pub baseline: Option<[f64; 2]>,
     /// The part that was lost.
     pub loss: f64,
     /// Whether the generator offered less in a round.
@@ -108,8 +108,8 @@ impl SizeResults {
             median(&mut rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>())
         };
         let of = |of: &dyn Fn(&LatencyRow) -> f64| middle(&|row| Some(of(row))).unwrap_or(0.0);
-        let floor = |of: fn(&crate::traffic::meter::Summary) -> u64| {
-            middle(&|row| row.delays.floor_ns.as_ref().map(|floor| of(floor) as f64))
+        let baseline = |of: fn(&crate::traffic::meter::Summary) -> u64| {
+            middle(&|row| row.delays.baseline_ns.as_ref().map(|baseline| of(baseline) as f64))
         };
         Latency {
             load,
@@ -123,7 +123,9 @@ impl SizeResults {
             ],
             jitter: of(&|row| row.delays.jitter_ns),
             ipdv: of(&|row| row.delays.ipdv_ns.p99 as f64),
-            floor: floor(|floor| floor.p50).zip(floor(|floor| floor.p99)).map(|(p50, p99)| [p50, p99]),
+            baseline: baseline(|baseline| baseline.p50)
+                .zip(baseline(|baseline| baseline.p99))
+                .map(|(p50, p99)| [p50, p99]),
             loss: of(&|row| row.loss),
             short: rows.iter().any(|row| row.short),
         }

@@ -1,5 +1,5 @@
+use super::checkpoint::{Checkpoint, CheckpointError, Header};
 use super::compare::{Finding, compare};
-use super::keep::{Header, KeepError, Kept};
 use super::plan::Tries;
 use super::*;
 use crate::traffic::Sizes;
@@ -401,7 +401,7 @@ fn what_was_kept_goes_on_wherever_it_was_cut() {
     let bytes = file(&plan, &whole);
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
     for cut in (first + 1..=bytes.len()).step_by(97) {
-        let kept = Kept::read(&bytes[..cut]).unwrap();
+        let kept = Checkpoint::read(&bytes[..cut]).unwrap();
         assert!(kept.whole <= cut);
         let mut course = kept.course;
         let mut model = Model::new(1_234_567.0, 10e6);
@@ -418,21 +418,25 @@ fn other_arguments_another_machine_and_other_files_are_refused() {
     let plan = plan(&ALL);
     let course = run(&plan, &mut Model::new(1e6, 10e6));
     let bytes = file(&plan, &course);
-    let kept = Kept::read(&bytes).unwrap();
-    kept.judge(&header(&plan)).unwrap();
+    let kept = Checkpoint::read(&bytes).unwrap();
+    kept.validate(&header(&plan)).unwrap();
     let other = Plan { trial: 2.0, loss: 0.1, ..plan.clone() };
     let mut here = header(&other);
     here.environment.processor = "another".to_owned();
-    let told = kept.judge(&here).unwrap_err().to_string();
+    let told = kept.validate(&here).unwrap_err().to_string();
     for difference in ["trial is 1.0 there and 2.0 here", "loss is 0.005 there and 0.1 here", "another"] {
         assert!(told.contains(difference), "{told}");
     }
-    assert!(matches!(Kept::read(b"{}\n"), Err(KeepError::NotKept(_))));
-    assert!(matches!(Kept::read(b""), Err(KeepError::NotKept(_))));
+    assert!(matches!(Checkpoint::read(b"{}\n"), Err(CheckpointError::NotACheckpoint(_))));
+    assert!(matches!(Checkpoint::read(b""), Err(CheckpointError::NotACheckpoint(_))));
     // A trial in the middle is missing.
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let without = [&lines[..4], &lines[5..]].concat().concat();
-    assert!(matches!(Kept::read(&without), Err(KeepError::Other(5))), "{:?}", Kept::read(&without));
+    assert!(
+        matches!(Checkpoint::read(&without), Err(CheckpointError::Other(5))),
+        "{:?}",
+        Checkpoint::read(&without)
+    );
 }
 
 #[test]
@@ -440,8 +444,8 @@ fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
     let one = plan(&ALL);
     let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
     let three = Plan { rounds: 3, ..plan(&ALL) };
-    let kept = Kept::read(&bytes).unwrap();
-    kept.judge(&header(&three)).unwrap();
+    let kept = Checkpoint::read(&bytes).unwrap();
+    kept.validate(&header(&three)).unwrap();
     let before = kept.course.trials().len();
     let mut course = kept.extended(&header(&three)).course;
     let mut model = Model::new(1_234_567.0, 10e6);
@@ -452,7 +456,7 @@ fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
     }
     assert_eq!((course.trials().len() > before, results(&course).sizes[0].rounds.len()), (true, 3));
     let longer = file(&three, &course);
-    let told = Kept::read(&longer).unwrap().judge(&header(&one)).unwrap_err().to_string();
+    let told = Checkpoint::read(&longer).unwrap().validate(&header(&one)).unwrap_err().to_string();
     assert!(told.contains("rounds is 3 there and 1 here"), "{told}");
 }
 
@@ -511,9 +515,9 @@ fn results_of_other_topologies_and_sizes_are_not_compared() {
 
 #[test]
 fn a_plan_is_judged_word_by_word() {
-    let told = |plan: Plan| plan.judge().unwrap_err().to_string();
+    let told = |plan: Plan| plan.validate().unwrap_err().to_string();
     let good = plan(&ALL);
-    good.judge().unwrap();
+    good.validate().unwrap();
     assert!(told(Plan { tests: vec![], ..good.clone() }).starts_with("`tests` is empty"));
     assert!(told(Plan { loss: 1.0, ..good.clone() }).starts_with("`loss` is 1; write"));
     assert!(told(Plan { loads: vec![0.0], ..good.clone() }).starts_with("`loads` is 0; write"));
@@ -544,10 +548,10 @@ proptest! {
 
     #[test]
     fn no_bytes_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = Kept::read(&bytes);
+        let _ = Checkpoint::read(&bytes);
         let mut line = b"{\"kept\":".to_vec();
         line.extend(bytes);
         line.push(b'\n');
-        let _ = Kept::read(&line);
+        let _ = Checkpoint::read(&line);
     }
 }

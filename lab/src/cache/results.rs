@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{Outcome, Tally};
-use super::made::Made;
 use super::model::STEP;
+use super::provenance::Provenance;
 use super::simulated::Profile;
 use super::trial::record::Record;
 
@@ -56,7 +56,7 @@ pub struct Results {
     pub processor: String,
     /// By which build, with which profile or on which machine
     #[serde(default)]
-    pub made: Made,
+    pub provenance: Provenance,
     /// Packets that count in each run
     pub packets: u64,
     /// What made the order of real runs, and the order of the pools' buffers in simulated ones

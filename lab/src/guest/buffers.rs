@@ -11,7 +11,7 @@
 use super::memory::Memory;
 use super::{Descriptors, GuestError};
 use core::sync::atomic::Ordering::Relaxed;
-use mem::{Map, Seg};
+use mem::{GuestMemory, VolatileSlice};
 use ring::Direction;
 use ring::driver::{DriverRing, Post, Table};
 use std::sync::Arc;
@@ -30,10 +30,10 @@ pub(super) struct Buffers {
     base: u64,
     header: u32,
     descriptors: Descriptors,
-    frames: Vec<Seg>,
+    frames: Vec<VolatileSlice>,
     /// To receive by and to send by.
     tables: Vec<[Table; 2]>,
-    _map: Arc<Map>,
+    _map: Arc<GuestMemory>,
 }
 
 impl Buffers {

@@ -126,7 +126,7 @@ struct Pair<R> {
     buffers: Buffers,
     /// Buffers that hold a packet of our own making, not in any ring, and their used bytes. Where packets circulate, one is
     /// kept for when all others are lost.
-    made: Vec<(u16, u32)>,
+    pending: Vec<(u16, u32)>,
     /// Used bytes of each such buffer, for a guest that sends the same ones again.
     lens: Vec<u32>,
 }
@@ -167,7 +167,7 @@ impl<R: DriverRing> Device<R> {
         let vrings = pairs.iter().flat_map(|p| [&p.rx, &p.tx]);
         let setups: Vec<_> = vrings.zip(&layouts).map(|(vring, layout)| vring.setup(layout)).collect();
         front_end.start(&setups)?;
-        let kept: usize = pairs.iter().map(|pair| pair.made.len().saturating_sub(1)).sum();
+        let kept: usize = pairs.iter().map(|pair| pair.pending.len().saturating_sub(1)).sum();
         let to_send = config.packets.min(kept as u32);
         let circulates = matches!(config.mode, Mode::MacSwap | Mode::Io);
         Ok(Self {
@@ -200,11 +200,11 @@ impl<R: DriverRing> Device<R> {
             _ if each == 0 => 0,
             _ => each + 1,
         };
-        let made = (0..kept).map(|id| (id, make(config, &buffers, id))).collect::<Vec<_>>();
+        let pending = (0..kept).map(|id| (id, make(config, &buffers, id))).collect::<Vec<_>>();
         (kept..buffers.len()).for_each(|id| buffers.offer(&mut rx.ring, id));
         rx.ring.publish();
-        let lens = made.iter().map(|m| m.1).collect();
-        Ok(Pair { rx, tx, buffers, made, lens })
+        let lens = pending.iter().map(|m| m.1).collect();
+        Ok(Pair { rx, tx, buffers, pending, lens })
     }
 
     /// Sends packets of our own: a given number into circulation, or without end.
@@ -216,7 +216,7 @@ impl<R: DriverRing> Device<R> {
         } else if self.to_send == 0 || self.lost_at == Some(self.stats.rx_packets) {
             0
         } else {
-            pair.made.len().saturating_sub(1).min(self.to_send as usize).min(BURST)
+            pair.pending.len().saturating_sub(1).min(self.to_send as usize).min(BURST)
         };
         let mut sent = 0;
         while sent < most && pair.send_made() {
@@ -234,7 +234,7 @@ impl<R: DriverRing> Device<R> {
         if self.circulation == 0 {
             return 0;
         }
-        (self.to_send as usize + 1).saturating_sub(self.pairs[at].made.len())
+        (self.to_send as usize + 1).saturating_sub(self.pairs[at].pending.len())
     }
 
     fn step_pair(&mut self, at: usize) -> Result<bool, GuestError> {
@@ -261,7 +261,7 @@ impl<R: DriverRing> Pair<R> {
         if self.buffers.room(&self.tx.ring) == 0 {
             return false;
         }
-        let Some((id, len)) = self.made.pop() else { return false };
+        let Some((id, len)) = self.pending.pop() else { return false };
         self.send(id, len);
         true
     }
@@ -290,9 +290,9 @@ impl<R: DriverRing> Pair<R> {
         let n = self.tx.ring.take(&mut used)?;
         for (i, u) in used[..n].iter().enumerate() {
             if config.mode == Mode::TxOnly {
-                self.made.push((u.id, self.lens[usize::from(u.id)]));
+                self.pending.push((u.id, self.lens[usize::from(u.id)]));
             } else if i < missing {
-                self.made.push((u.id, make(config, &self.buffers, u.id)));
+                self.pending.push((u.id, make(config, &self.buffers, u.id)));
             } else {
                 self.buffers.offer(&mut self.rx.ring, u.id);
             }

@@ -1,7 +1,7 @@
 //! The guest's memory: one memfd with the rings in front and the buffers behind.
 
 use super::GuestError;
-use mem::{Map, Region, RegionSpec};
+use mem::{GuestMemory, Region, RegionSpec};
 use port::virtio_user::SharedRegion;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -15,7 +15,7 @@ const USER: u64 = 0x7000_0000_0000;
 /// Shared memory, mapped here too.
 pub(super) struct Memory {
     file: OwnedFd,
-    pub(super) map: Arc<Map>,
+    pub(super) map: Arc<GuestMemory>,
     spec: RegionSpec,
 }
 
@@ -36,7 +36,7 @@ impl Memory {
         let spec =
             RegionSpec { guest: GUEST + Self::distance(n), user: USER + Self::distance(n), len, offset: 0 };
         let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
-        let map = Map::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
+        let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
         Ok(Self { file, map: Arc::new(map), spec })
     }
 

@@ -100,7 +100,7 @@ fn latency(results: &Results) -> String {
         let mut row = vec![size.size.clone(), number(at.load), number(at.pps / 1e6)];
         row.extend(at.percentiles.map(micro));
         row.extend([at.jitter, at.ipdv].map(micro));
-        row.extend(at.floor.map(|floor| floor.map(micro)).unwrap_or_default());
+        row.extend(at.baseline.map(|baseline| baseline.map(micro)).unwrap_or_default());
         row.push(number(at.loss * 100.0));
         row
     };

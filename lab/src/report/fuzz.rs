@@ -1,18 +1,18 @@
 //! What the fuzz target of the reports plays, and ordinary tests replay: any file as one of results.
 
-use super::{Kept, Report, bench_page, page, plain, summary, usage_page};
-use crate::bench::keep;
+use super::{Report, ResultFile, bench_page, page, plain, summary, usage_page};
+use crate::bench::checkpoint;
 
 /// Reads `file` as every command that draws results would, and draws what it holds.
 ///
 /// # Panics
 /// When something of the file becomes markup, a drawing has a place that is no number, or findings are no JSON.
 pub fn fuzz_report(file: &[u8]) {
-    if let Ok(kept) = keep::Kept::read(file) {
+    if let Ok(kept) = checkpoint::Checkpoint::read(file) {
         sound(&bench_page(&kept.results()));
     }
-    let Ok(kept) = Kept::parse(file) else { return };
-    if let Kept::Usage(results) = &kept {
+    let Ok(kept) = ResultFile::parse(file) else { return };
+    if let ResultFile::Usage(results) = &kept {
         sound(&usage_page(results));
     }
     let report = Report::of([kept]);

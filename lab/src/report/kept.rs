@@ -1,6 +1,6 @@
 //! A file of results, whichever command kept it: told apart by what it says of itself, and judged.
 
-use crate::cache::batch::keep::{self, KeepError};
+use crate::cache::batch::checkpoint::{self, CheckpointError};
 use crate::cache::copystudy;
 use crate::cache::paths::study::PathResults;
 use crate::cache::results::Results;
@@ -8,7 +8,7 @@ use crate::usage;
 
 /// What a file holds.
 #[derive(Debug)]
-pub enum Kept {
+pub enum ResultFile {
     /// Results of the model.
     Model(Box<Results>),
     /// Of the study of copies.
@@ -19,18 +19,18 @@ pub enum Kept {
     Usage(Box<usage::Results>),
 }
 
-impl Kept {
+impl ResultFile {
     /// Reads a file's bytes and judges their numbers.
-    pub fn parse(bytes: &[u8]) -> Result<Kept, KeepError> {
+    pub fn parse(bytes: &[u8]) -> Result<ResultFile, CheckpointError> {
         if let Some(results) = PathResults::parse(bytes) {
-            return Ok(Kept::Paths(Box::new(results)));
+            return Ok(ResultFile::Paths(Box::new(results)));
         }
-        if let Some(results) = usage::keep::parse(bytes)? {
-            return Ok(Kept::Usage(Box::new(results)));
+        if let Some(results) = usage::checkpoint::parse(bytes)? {
+            return Ok(ResultFile::Usage(Box::new(results)));
         }
         match copystudy::Results::parse(bytes)? {
-            Some(results) => Ok(Kept::Copies(Box::new(results))),
-            None => keep::parse(bytes).map(|results| Kept::Model(Box::new(results))),
+            Some(results) => Ok(ResultFile::Copies(Box::new(results))),
+            None => checkpoint::parse(bytes).map(|results| ResultFile::Model(Box::new(results))),
         }
     }
 }

@@ -22,7 +22,7 @@ mod usage;
 pub use bench::bench_page;
 pub use copies::copies_text;
 pub use figures::Figure;
-pub use kept::Kept;
+pub use kept::ResultFile;
 pub use page::page;
 pub use summary::summary;
 pub use text::plain;
@@ -139,14 +139,14 @@ impl Report {
     }
 
     /// Of what files hold, each kind in the order of the files.
-    pub fn of(files: impl IntoIterator<Item = Kept>) -> Report {
+    pub fn of(files: impl IntoIterator<Item = ResultFile>) -> Report {
         let (mut sets, mut copies, mut paths, mut usage) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for kept in files {
             match kept {
-                Kept::Model(results) => sets.push(*results),
-                Kept::Copies(results) => copies.push(*results),
-                Kept::Paths(results) => paths.push(*results),
-                Kept::Usage(results) => usage.push(*results),
+                ResultFile::Model(results) => sets.push(*results),
+                ResultFile::Copies(results) => copies.push(*results),
+                ResultFile::Paths(results) => paths.push(*results),
+                ResultFile::Usage(results) => usage.push(*results),
             }
         }
         Report::new(sets).with_copies(copies).with_paths(paths).with_usage(usage)

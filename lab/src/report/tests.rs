@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::bench::{CpuSet, Environment};
-use crate::cache::batch::keep;
+use crate::cache::batch::checkpoint;
 use crate::cache::copystudy;
 use crate::cache::factors::everything;
-use crate::cache::made::Made;
 use crate::cache::paths::measured::Measured;
 use crate::cache::paths::study;
+use crate::cache::provenance::Provenance;
 use crate::cache::results::{ConstantRow, Estimate, EventRow, Kind, LineRow, Row, Stalls, ThreadRow};
 use crate::cache::simulated::Profile;
 use crate::traffic::meter::Summary;
@@ -55,7 +55,7 @@ fn results(memory: Kind, names: &[&str]) -> Results {
     Results {
         memory,
         processor: "a <processor> & \"more\"".to_owned(),
-        made: Made::default(),
+        provenance: Provenance::default(),
         packets: 60_000,
         seed: 1,
         constants: vec![ConstantRow {
@@ -184,7 +184,7 @@ fn a_set_without_results_is_no_reason_to_fail() {
     assert!(summary(&report).contains("0 configurations"));
 }
 
-/// Made-up results of the second study in which every variant costs its place in the list.
+/// Provenance-up results of the second study in which every variant costs its place in the list.
 fn copies(memory: Kind) -> copystudy::Results {
     let rounds = memory != Kind::Simulated;
     let estimate = |median: f64| Estimate { median, low: median * 0.99, high: median * 1.01 };
@@ -281,7 +281,7 @@ fn our_own_path_is_a_part_of_the_page_with_measured_ratios_in_a_column_of_their_
     assert!(PathResults::parse(b"{}").is_none());
 }
 
-/// Made-up results of the studies of use, with every reading.
+/// Provenance-up results of the studies of use, with every reading.
 fn of_use() -> usage_results::Results {
     let row = |buffer: u16, load: Option<f64>| batching::Row {
         buffer,
@@ -380,9 +380,10 @@ fn the_page_of_use_has_every_figure_and_table_and_says_where_it_was_measured() {
 fn studies_of_use_are_parts_of_the_report_that_say_the_same_as_their_page() {
     let earlier =
         usage_results::Results { kept: None, environment: None, slice_ms: None, budget: None, ..of_use() };
-    let files = [Kept::Usage(Box::new(of_use())), Kept::Usage(Box::new(earlier))];
-    let report =
-        Report::of(std::iter::once(Kept::Model(Box::new(results(Kind::Simulated, &["base"])))).chain(files));
+    let files = [ResultFile::Usage(Box::new(of_use())), ResultFile::Usage(Box::new(earlier))];
+    let report = Report::of(
+        std::iter::once(ResultFile::Model(Box::new(results(Kind::Simulated, &["base"])))).chain(files),
+    );
     let (page, figures) = (page(&report), report.figures());
     for name in OF_USE {
         assert!(page.contains(&format!("id=\"figure-2-measured-{name}\"")), "no {name}");
@@ -547,7 +548,7 @@ proptest! {
         let memory = if simulated { Kind::Simulated } else { Kind::Real };
         let set = Results { processor, rows, ..results(memory, &["base"]) };
         let bytes = serde_json::to_vec(&set).unwrap();
-        if let Ok(read) = keep::parse(&bytes) {
+        if let Ok(read) = checkpoint::parse(&bytes) {
             let report = Report::new([read]);
             let page = page(&report);
             prop_assert!(!page.contains("NaN"));

@@ -1,6 +1,6 @@
 //! Words and numbers as a reader meets them.
 
-use crate::cache::made::Made;
+use crate::cache::provenance::Provenance;
 use crate::cache::results::{Kind, Results};
 
 /// Text as HTML and XML take it, within elements and within quoted attributes.
@@ -77,7 +77,7 @@ pub(in crate::report) fn provenance(results: &Results) -> String {
 
 /// By which build, with which profile or on which machine.
 pub(in crate::report) fn make(results: &Results) -> String {
-    let Made { build, profile, machine } = &results.made;
+    let Provenance { build, profile, machine } = &results.provenance;
     let profile = profile.as_ref().map(|id| format!("; profile {}, fingerprint {}", id.name, id.fingerprint));
     let machine =
         machine.as_ref().map(|at| format!("; {} with {} CPUs, {}", at.processor, at.cpus, at.seats));

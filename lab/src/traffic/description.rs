@@ -219,15 +219,15 @@ pub struct Plan {
 impl Description {
     /// Judges the stream. Nothing is opened but its capture.
     pub fn plan(&self) -> Result<Plan, StreamError> {
-        self.judge()?;
+        self.validate()?;
         if self.pcap.is_some() {
-            self.judge_capture()?;
+            self.validate_capture()?;
         }
         let rate = self.rate.as_deref().map(str::parse).transpose()?;
         let mut notes = Vec::new();
         let (laid, round) = match &self.pcap {
             Some(path) => recorded(&Recording::read(path)?, &mut notes)?,
-            None => self.made()?,
+            None => self.laid_out()?,
         };
         let bytes: usize = round.iter().map(|at| laid[*at as usize].bytes.len()).sum();
         let mean = bytes as f64 / round.len().max(1) as f64;
@@ -236,7 +236,7 @@ impl Description {
         Ok(Plan { name: self.name.clone(), rate, mean, notes, templates, round, values })
     }
 
-    fn judge(&self) -> Result<(), StreamError> {
+    fn validate(&self) -> Result<(), StreamError> {
         let range = |key, value: u64, most: u64, remedy| {
             if value > most { Err(StreamError::Range(key, value, remedy)) } else { Ok(()) }
         };
@@ -265,7 +265,7 @@ impl Description {
     }
 
     /// What a capture decides must not be described as well, since it would be ignored.
-    fn judge_capture(&self) -> Result<(), StreamError> {
+    fn validate_capture(&self) -> Result<(), StreamError> {
         let usual = Self::default();
         let described = [
             ("size", self.size != usual.size),
@@ -288,7 +288,7 @@ impl Description {
     }
 
     /// A frame of each size, and the round of sizes.
-    fn made(&self) -> Result<(Vec<Laid>, Vec<u32>), StreamError> {
+    fn laid_out(&self) -> Result<(Vec<Laid>, Vec<u32>), StreamError> {
         let sizes = self.size.round()?;
         let mut different = sizes.clone();
         different.sort_unstable();

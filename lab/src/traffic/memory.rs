@@ -6,7 +6,7 @@
 
 use super::tag::TAG;
 use mem::copy::Kernel;
-use mem::{Map, MapError, Region, RegionError, Seg};
+use mem::{GuestMemory, GuestMemoryError, Region, RegionError, VolatileSlice};
 use port::BURST;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const TAG_ROOM: usize = 64;
 /// Bodies one behind another, then the tags.
 #[derive(Debug)]
 pub(super) struct Memory {
-    map: Arc<Map>,
+    map: Arc<GuestMemory>,
     tags: usize,
 }
 
@@ -28,7 +28,7 @@ pub enum NoMemory {
     Region(#[from] RegionError),
     /// It could not be arranged.
     #[error("no memory for the frames of the streams: {0}")]
-    Map(#[from] MapError),
+    Map(#[from] GuestMemoryError),
 }
 
 impl Memory {
@@ -37,24 +37,24 @@ impl Memory {
         let tags = bodies.len().next_multiple_of(TAG_ROOM);
         bodies.resize(tags + BURST * TAG_ROOM, 0);
         let region = Region::of_bytes(bodies.into_boxed_slice())?;
-        Ok(Self { map: Arc::new(Map::new(vec![Arc::new(region)])?), tags })
+        Ok(Self { map: Arc::new(GuestMemory::new(vec![Arc::new(region)])?), tags })
     }
 
     /// What a burst pins.
-    pub(super) fn map(&self) -> &Arc<Map> {
+    pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
     /// `len` bytes from `at`; nothing where they are not all inside.
     #[inline]
-    pub(super) fn seg(&self, at: usize, len: usize) -> Seg {
+    pub(super) fn seg(&self, at: usize, len: usize) -> VolatileSlice {
         let region = self.map.regions().first();
-        region.and_then(|region| region.seg(at as u64, len as u32)).unwrap_or(Seg::EMPTY)
+        region.and_then(|region| region.seg(at as u64, len as u32)).unwrap_or(VolatileSlice::EMPTY)
     }
 
     /// The tag behind the frame at place `i` of a burst.
     #[inline]
-    pub(super) fn tag(&self, i: usize) -> Seg {
+    pub(super) fn tag(&self, i: usize) -> VolatileSlice {
         self.seg(self.tags + i % BURST * TAG_ROOM, TAG)
     }
 

@@ -10,7 +10,7 @@ use super::schedule::{Pace, Pacing, Schedule};
 use super::tag::{TAG, Tag};
 use super::template::Template;
 use super::vary::Values;
-use mem::Seg;
+use mem::VolatileSlice;
 use mem::copy::Kernel;
 use port::{BURST, Burst, HEAD};
 
@@ -146,7 +146,7 @@ impl Source {
             memory.write_tag::<K>(burst.len() - 1, &bytes);
             place
         } else {
-            burst.push_made(template.head(), std::iter::empty::<Seg>())
+            burst.push_made(template.head(), std::iter::empty::<VolatileSlice>())
         };
         let Some(i) = place else { return };
         template.write(burst.head_mut(i), &mut own.values, &bytes);

@@ -2,7 +2,7 @@
 //!
 //! Receiving brings packets in bursts as it is. A second batch before sending saves nothing where the first is large, and
 //! where it is small, which is when there is little to do, every packet waits for others. Our buffer copies what it keeps
-//! (`docs/decisions/0067-buffered-transmit-as-a-wrapper.md`), so the fair neighbour of a buffer of N is a buffer of one.
+//! (`docs/decisions/0067-buffered-tx_coalesce-as-a-wrapper.md`), so the fair neighbour of a buffer of N is a buffer of one.
 
 use super::budget::BudgetError;
 use super::journal::Journal;
@@ -11,7 +11,7 @@ use crate::cache::real::seats::pin;
 use crate::traffic::meter::Summary;
 use crate::traffic::rate::Rate;
 use crate::traffic::rig::Outcome;
-use port::wrap::Transmit;
+use port::wrap::TxCoalesce;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -70,8 +70,8 @@ fn run(
     rate: Rate,
     duration: Duration,
 ) -> Result<Row, BudgetError> {
-    let transmit = (buffer > 0).then_some(Transmit { packets: buffer, within: None });
-    let bench = Bench::start(cpu, transmit)?;
+    let tx_coalesce = (buffer > 0).then_some(TxCoalesce { packets: buffer, within: None });
+    let bench = Bench::start(cpu, tx_coalesce)?;
     let outcome = bench.loaded(rate, duration, KEY)?;
     bench.stop()?;
     Ok(row(buffer, load, &outcome))

@@ -4,17 +4,17 @@
 //! project notes of a router on DPDK took them: each call between two readings of the counter, and of that the cost of
 //! reading it. What a rate is predicted from are the same costs where packets come from another CPU and go to one.
 
+use super::checkpoint::any_number;
 use super::delay::{Delay, Reading, readings};
 use super::journal::Journal;
-use super::keep::any_number;
 use super::queues::{Frames, Wire, discard};
 use crate::cache::real::seats::pin;
 use crate::cache::real::{Clock, Processor, SeatsError};
 use crate::cache::trial::statistics::median;
 use crate::traffic::rig::RigError;
 use mem::copy::chosen;
-use port::wrap::Transmit;
-use port::{BURST, Burst, PLACES, PortFault, RxQueue, Tally, TxQueue};
+use port::wrap::TxCoalesce;
+use port::{BURST, Burst, BurstStats, PLACES, PortFault, RxQueue, TxQueue};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -210,8 +210,8 @@ fn reading(clock: Clock) -> f64 {
 
 fn cost_of_calls(clock: Clock, packets: usize, length: Duration) -> Result<Calls, BudgetError> {
     let (rx_ns, tx_ns) = calls_over(clock, packets, length, None)?;
-    let transmit = Transmit { packets: BUFFERED, within: None };
-    let (_, buffered_ns) = calls_over(clock, packets, length, Some(transmit))?;
+    let tx_coalesce = TxCoalesce { packets: BUFFERED, within: None };
+    let (_, buffered_ns) = calls_over(clock, packets, length, Some(tx_coalesce))?;
     Ok(Calls { burst: packets, rx_ns, tx_ns, buffered_ns })
 }
 
@@ -220,14 +220,14 @@ fn calls_over(
     clock: Clock,
     packets: usize,
     length: Duration,
-    transmit: Option<Transmit>,
+    tx_coalesce: Option<TxCoalesce>,
 ) -> Result<(f64, f64), BudgetError> {
-    let (mut wire, frames) = (Wire::new(RING, transmit)?, Frames::new(packets, SIZE));
+    let (mut wire, frames) = (Wire::new(RING, tx_coalesce)?, Frames::new(packets, SIZE));
     let (mut rx, mut tx, mut burst) = (Sum::default(), Sum::default(), Burst::new());
     let (mut sent, mut came, began) = (0, 0, Instant::now());
     while began.elapsed() < length {
         for _ in 0..256 {
-            sent += tx.add(clock, || frames.send(wire.tx.as_mut(), &mut Tally::default()))? as u64;
+            sent += tx.add(clock, || frames.send(wire.tx.as_mut(), &mut BurstStats::default()))? as u64;
             let mut counted = rx;
             let got = counted.add(clock, || discard(wire.rx.as_mut(), &mut burst))?;
             if got > 0 {
@@ -300,7 +300,7 @@ fn serve(
     let (frames, mut burst) = (Frames::new(BURST, SIZE), Burst::new());
     while !over.load(Ordering::Relaxed) {
         while discard(sink, &mut burst)? > 0 {}
-        frames.send(source, &mut Tally::default())?;
+        frames.send(source, &mut BurstStats::default())?;
     }
     Ok(())
 }
@@ -339,14 +339,14 @@ fn timed<const COUNTED: bool, T>(sum: &mut Sum, clock: Clock, act: impl FnOnce()
 
 fn take(rx: &mut dyn RxQueue, burst: &mut Burst) -> Result<(), PortFault> {
     burst.begin(0);
-    rx.rx(burst, &mut Tally::default())?;
+    rx.rx(burst, &mut BurstStats::default())?;
     mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
     Ok(())
 }
 
 /// Sends as far as there is room, and gives the buffers back.
 fn give(rx: &mut dyn RxQueue, tx: &mut dyn TxQueue, burst: &Burst) -> Result<(), PortFault> {
-    tx.tx(burst, &PLACES[..burst.len()], &mut Tally::default())?;
-    rx.complete(burst.tokens());
+    tx.tx(burst, &PLACES[..burst.len()], &mut BurstStats::default())?;
+    rx.complete(burst.buf_ids());
     Ok(())
 }

@@ -46,13 +46,13 @@ pub struct Delay {
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Reading {
     /// What was asked for, in nanoseconds.
-    #[serde(deserialize_with = "crate::usage::keep::any_number")]
+    #[serde(deserialize_with = "crate::usage::checkpoint::any_number")]
     pub asked_ns: f64,
     /// What it took, in nanoseconds: the mean of many behind one another.
-    #[serde(deserialize_with = "crate::usage::keep::any_number")]
+    #[serde(deserialize_with = "crate::usage::checkpoint::any_number")]
     pub took_ns: f64,
     /// The difference in per cent of what was asked for.
-    #[serde(deserialize_with = "crate::usage::keep::any_number")]
+    #[serde(deserialize_with = "crate::usage::checkpoint::any_number")]
     pub error_percent: f64,
 }
 

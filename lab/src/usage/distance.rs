@@ -4,7 +4,7 @@
 //! of them then takes several times as long. So whoever sets rounds side by side has to know this of each.
 //!
 //! Protocol: the leader stores an odd number, the follower the even one behind it, each into the same line when it has seen the
-//! other's. `OVER` ends both, whoever stores it. Neither waits longer than the patience says.
+//! other's. `OVER` ends both, whoever stores it. Neither waits longer than the timeout says.
 
 use crate::cache::real::seats::pin;
 use std::hint::spin_loop;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// spoils some of them.
 const TURNS: u64 = 200;
 const READINGS: usize = 41;
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Looks at the line between two looks at the clock.
 const LOOKS: u32 = 1 << 12;
 const OVER: u64 = u64::MAX;
@@ -26,7 +26,7 @@ const OVER: u64 = u64::MAX;
 struct Line(AtomicU64);
 
 impl Line {
-    /// Whether the other side's number came before the patience was over.
+    /// Whether the other side's number came before the timeout was over.
     fn holds(&self, number: u64, until: Instant) -> bool {
         let mut looks = 0_u32;
         loop {
@@ -54,7 +54,7 @@ pub fn between([leader, follower]: [usize; 2]) -> Option<f64> {
     if leader == follower {
         return None;
     }
-    let (line, until) = (Line(AtomicU64::new(0)), Instant::now() + PATIENCE);
+    let (line, until) = (Line(AtomicU64::new(0)), Instant::now() + TIMEOUT);
     thread::scope(|scope| {
         scope.spawn(|| {
             if pin(follower).is_ok() {

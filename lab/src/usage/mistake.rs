@@ -7,7 +7,7 @@
 
 use super::budget::BudgetError;
 use super::queues::{Frames, Wire, discard};
-use port::{BURST, Burst, DropReason, PLACES, PortFault, RxQueue, Tally, TxQueue};
+use port::{BURST, Burst, BurstStats, DropReason, PLACES, PortFault, RxQueue, TxQueue};
 use ring::spsc::{Consumer, Producer, ring};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -57,8 +57,8 @@ struct AtMost<'a> {
 }
 
 impl AtMost<'_> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        self.inner.tx(burst, &picks[..picks.len().min(self.most)], tally)
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        self.inner.tx(burst, &indices[..indices.len().min(self.most)], stats)
     }
 }
 
@@ -79,20 +79,20 @@ fn run(unit: usize, most: Option<usize>, rest: Rest, packets: u64) -> Result<Sta
     let (mut before, mut behind) = ring::<u64>(usize::from(RING));
     let mut wire = Wire::new(RING, None)?;
     let frames = Frames::new(BURST, SIZE);
-    let (mut tally, mut taken, mut came, mut given) = (Tally::default(), 0, 0, 0);
+    let (mut stats, mut taken, mut came, mut given) = (BurstStats::default(), 0, 0, 0);
     let (mut burst, began) = (Burst::new(), Instant::now());
     while taken < packets {
         given = give(&mut before, given, packets);
         let mut port = AtMost { inner: wire.tx.as_mut(), most: most.unwrap_or(usize::MAX) };
         let n = take(&mut behind, unit.min((packets - taken) as usize));
         taken += n as u64;
-        send(&mut port, &frames.burst, (n, rest), &mut tally, wire.rx.as_mut(), &mut came)?;
+        send(&mut port, &frames.burst, (n, rest), &mut stats, wire.rx.as_mut(), &mut came)?;
         came += discard(wire.rx.as_mut(), &mut burst)? as u64;
     }
     came += drain(wire.rx.as_mut())?;
     let mpps = came as f64 / began.elapsed().as_secs_f64() / 1e6;
-    let lost = tally.drops[DropReason::QueueFull as usize];
-    Ok(Stage { unit, most, rest, taken, sent: tally.packets, lost, came, mpps })
+    let lost = stats.drops[DropReason::QueueFull as usize];
+    Ok(Stage { unit, most, rest, taken, sent: stats.packets, lost, came, mpps })
 }
 
 /// The stage before: numbers for as many packets as there is room. The number of the next one.
@@ -109,19 +109,19 @@ fn send(
     port: &mut AtMost<'_>,
     frames: &Burst,
     (n, rest): (usize, Rest),
-    tally: &mut Tally,
+    stats: &mut BurstStats,
     sink: &mut dyn RxQueue,
     came: &mut u64,
 ) -> Result<(), PortFault> {
     if rest == Rest::ThrownAway {
         // One call for the whole unit, as it was.
-        let done = port.tx(frames, &PLACES[..n.min(BURST)], tally)?;
-        tally.drop(DropReason::QueueFull, (n - done) as u64);
+        let done = port.tx(frames, &PLACES[..n.min(BURST)], stats)?;
+        stats.drop(DropReason::QueueFull, (n - done) as u64);
         return Ok(());
     }
     let mut left = n;
     while left > 0 {
-        let done = port.tx(frames, &PLACES[..left.min(BURST)], tally)?;
+        let done = port.tx(frames, &PLACES[..left.min(BURST)], stats)?;
         left -= done;
         if done == 0 {
             *came += drain(sink)?;

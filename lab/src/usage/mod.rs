@@ -7,11 +7,11 @@
 pub mod batching;
 pub mod budget;
 pub mod chain;
+pub mod checkpoint;
+pub mod comparison;
 pub mod delay;
 pub mod distance;
-pub mod field;
 mod journal;
-pub mod keep;
 pub mod mistake;
 pub mod models;
 pub mod placement;
@@ -21,7 +21,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
-pub use switch::merged;
+pub use switch::inline;
 
 pub use journal::{Journal, Watch};
 
@@ -49,8 +49,8 @@ pub enum Study {
     Models,
     /// [`budget`].
     Budget,
-    /// [`field`].
-    Field,
+    /// [`comparison`].
+    Comparison,
 }
 
 impl Study {
@@ -62,7 +62,7 @@ impl Study {
         Study::Scaling,
         Study::Models,
         Study::Budget,
-        Study::Field,
+        Study::Comparison,
     ];
 
     /// What it is called.
@@ -74,7 +74,7 @@ impl Study {
             Study::Scaling => "scaling",
             Study::Budget => "budget",
             Study::Models => "models",
-            Study::Field => "field",
+            Study::Comparison => "comparison",
         }
     }
 
@@ -87,7 +87,7 @@ impl Study {
             Study::Scaling => "queues and workers",
             Study::Budget => "the budget of a packet",
             Study::Models => "execution models by the work on each packet",
-            Study::Field => "linerate beside other switches",
+            Study::Comparison => "linerate beside other switches",
         }
     }
 }
@@ -102,7 +102,7 @@ impl Study {
             Study::Mistake => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
             Study::Models => models::READINGS,
-            Study::Field => field::steps(),
+            Study::Comparison => comparison::steps(),
         }
     }
 }
@@ -110,7 +110,7 @@ impl Study {
 /// What came out; an experiment that was not run is not there.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// What kept it: [`keep::KIND`]. Files from before that was told have none.
+    /// What kept it: [`checkpoint::KIND`]. Files from before that was told have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
     /// The processor, as it calls itself.
@@ -150,7 +150,7 @@ pub struct Results {
     pub models: Option<models::Models>,
     /// linerate and other switches, measured from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub field: Vec<field::Entry>,
+    pub comparison: Vec<comparison::Entry>,
 }
 
 impl Results {
@@ -175,7 +175,7 @@ impl Plan {
     /// Results made like this, without any so far.
     pub fn empty(&self, environment: Environment) -> Results {
         Results {
-            kept: Some(keep::KIND.to_owned()),
+            kept: Some(checkpoint::KIND.to_owned()),
             processor: environment.processor.clone(),
             slice_ms: u64::try_from(self.length.as_millis()).ok(),
             environment: Some(environment),
@@ -189,7 +189,7 @@ impl Plan {
     }
 
     /// Finds CPUs that this process may not run on. Nothing is measured.
-    pub fn judge(&self) -> Result<(), BudgetError> {
+    pub fn validate(&self) -> Result<(), BudgetError> {
         alone(|| self.cpus.iter().try_for_each(|&cpu| Ok(pin(cpu)?)))
     }
 }
@@ -203,7 +203,7 @@ pub fn measure(
     plan: &Plan,
     results: &mut Results,
     watch: &mut dyn Watch,
-    benches: &mut dyn field::Benches,
+    benches: &mut dyn comparison::Benches,
 ) -> Result<(), BudgetError> {
     // A thread that is pinned sees no CPU but its own.
     let machine = Machine::here();
@@ -234,7 +234,7 @@ fn one(
     plan: &Plan,
     machine: &Machine,
     journal: &mut Journal<'_>,
-    benches: &mut dyn field::Benches,
+    benches: &mut dyn comparison::Benches,
 ) -> Result<(), BudgetError> {
     match study {
         Study::Batching => batching::measure(plan.cpus, plan.length, journal)?,
@@ -263,7 +263,7 @@ fn one(
             let told = &mut |next: &str| journal.next(next);
             journal.results.models = Some(models::measure(plan.cpus, plan.length, told)?);
         }
-        Study::Field => field::measure(benches, journal)?,
+        Study::Comparison => comparison::measure(benches, journal)?,
     }
     Ok(())
 }

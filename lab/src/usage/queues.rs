@@ -2,9 +2,9 @@
 
 use crate::traffic::rig::{Desk, RigError};
 use port::memif::Options;
-use port::pair::{Exchange, Pair};
-use port::wrap::{Transmit, Wrappers, wrap};
-use port::{Burst, PLACES, PortControl, PortFault, RxQueue, Tally, TxQueue};
+use port::patch::{Exchange, Patch};
+use port::wrap::{TxCoalesce, Wrappers, wrap};
+use port::{Burst, BurstStats, PLACES, PortControl, PortFault, RxQueue, TxQueue};
 use std::time::Instant;
 
 /// One direction of a wire.
@@ -17,16 +17,16 @@ pub(super) struct Wire {
 
 impl Wire {
     /// A wire with rings of so many entries, and a buffer in front of it where one is wanted.
-    pub(super) fn new(ring_size: u16, transmit: Option<Transmit>) -> Result<Self, RigError> {
+    pub(super) fn new(ring_size: u16, tx_coalesce: Option<TxCoalesce>) -> Result<Self, RigError> {
         let (exchange, now) = (Exchange::default(), Instant::now());
         let options = Options { ring_size, ..Options::default() };
         let wire = |error: &dyn std::fmt::Display| RigError::Wire(error.to_string());
-        let end = |name: &str, peer: &str, transmit| {
-            let pair = Pair::new(name, peer, options, &exchange).map_err(|error| wire(&error))?;
-            let wrappers = Wrappers { transmit, ..Wrappers::default() };
+        let end = |name: &str, peer: &str, tx_coalesce| {
+            let pair = Patch::new(name, peer, options, &exchange).map_err(|error| wire(&error))?;
+            let wrappers = Wrappers { tx_coalesce, ..Wrappers::default() };
             wrap(Box::new(pair), name, &wrappers).map_err(|error| wire(&error))
         };
-        let mut ends = [end("a", "b", transmit)?, end("b", "a", None)?];
+        let mut ends = [end("a", "b", tx_coalesce)?, end("b", "a", None)?];
         let mut desks = [Desk::default(), Desk::default()];
         // Whoever sits down first hears of the other the second time.
         for _ in 0..2 {
@@ -57,17 +57,17 @@ impl Frames {
     }
 
     /// Offers them once. How many were taken.
-    pub(super) fn send(&self, to: &mut dyn TxQueue, tally: &mut Tally) -> Result<usize, PortFault> {
-        to.tx(&self.burst, &PLACES[..self.burst.len()], tally)
+    pub(super) fn send(&self, to: &mut dyn TxQueue, stats: &mut BurstStats) -> Result<usize, PortFault> {
+        to.tx(&self.burst, &PLACES[..self.burst.len()], stats)
     }
 }
 
 /// Takes one burst and forgets it. How many packets.
 pub(super) fn discard(from: &mut dyn RxQueue, burst: &mut Burst) -> Result<usize, PortFault> {
     burst.begin(0);
-    from.rx(burst, &mut Tally::default())?;
+    from.rx(burst, &mut BurstStats::default())?;
     if !burst.is_untouched() {
-        from.complete(burst.tokens());
+        from.complete(burst.buf_ids());
     }
     Ok(burst.len())
 }

@@ -9,9 +9,9 @@ use engine::{Engine, EngineConfig, Model, Polling, QueueFull, Snapshot, WorkerCo
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::memif::Options;
-use port::pair::{Exchange, Pair};
-use port::wrap::{Transmit, Wrappers, wrap};
-use port::{PortControl, Spread};
+use port::patch::{Exchange, Patch};
+use port::wrap::{TxCoalesce, Wrappers, wrap};
+use port::{PortControl, Rss};
 use std::time::Duration;
 
 /// Names of the switch's ports, and of the generator's ends of the same cables.
@@ -21,7 +21,7 @@ const NAMES: [(&str, &str); 2] = [("red", "generator-red"), ("blue", "generator-
 const SIZE: u16 = 64;
 const WARM_UP: Duration = Duration::from_millis(50);
 /// How long its ports may take until they carry packets.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running switch.
 pub(super) struct Bench {
@@ -41,52 +41,52 @@ fn bridge() -> Result<Switch, BudgetError> {
 }
 
 fn config(workers: Vec<WorkerConfig>) -> EngineConfig {
-    EngineConfig { workers, max_ports: NAMES.len(), spread: Spread::default() }
+    EngineConfig { workers, max_ports: NAMES.len(), rss: Rss::default() }
 }
 
 /// The generator's ends of a switch that runs within the generator's own thread, in each of its turns: merged, with no other
 /// core involved. It ends with them.
-pub fn merged() -> Result<Ends, BudgetError> {
+pub fn inline() -> Result<Ends, BudgetError> {
     let switch = bridge()?;
     let workers = vec![WorkerConfig::default()];
-    let (engine, mut merged) = Engine::start_merged(config(workers), &switch).map_err(failed)?;
+    let (engine, mut inline) = Engine::start_inline(config(workers), &switch).map_err(failed)?;
     let bench = Bench::around(engine, &switch, None)?;
     let ends = bench.ends()?;
     let beside = Beside::new(move || {
-        // The engine lives as long as somebody forwards.
+        // The engine lives as long as a worker forwards.
         let _ = &bench;
-        for merged in &mut merged {
-            merged.forward();
+        for inline in &mut inline {
+            inline.forward();
         }
     });
     Ok(Ends { beside: Some(beside), ..ends })
 }
 
 impl Bench {
-    /// Starts it on this CPU, which it polls always; `transmit` is how its ports send.
-    pub(super) fn start(cpu: usize, transmit: Option<Transmit>) -> Result<Self, BudgetError> {
+    /// Starts it on this CPU, which it polls always; `tx_coalesce` is how its ports send.
+    pub(super) fn start(cpu: usize, tx_coalesce: Option<TxCoalesce>) -> Result<Self, BudgetError> {
         let worker = WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, queue_full: QueueFull::Drop };
-        Self::start_as(vec![worker], Model::RunToCompletion, transmit)
+        Self::start_as(vec![worker], Model::RunToCompletion, tx_coalesce)
     }
 
     /// Starts it with these threads, which divide the work so.
     pub(super) fn start_as(
         workers: Vec<WorkerConfig>,
         model: Model,
-        transmit: Option<Transmit>,
+        tx_coalesce: Option<TxCoalesce>,
     ) -> Result<Self, BudgetError> {
         let switch = bridge()?;
         let engine = Engine::start_as(config(workers), model, &switch).map_err(failed)?;
-        Self::around(engine, &switch, transmit)
+        Self::around(engine, &switch, tx_coalesce)
     }
 
     /// Gives this engine the two ports of this switch's bridge.
-    fn around(engine: Engine, switch: &Switch, transmit: Option<Transmit>) -> Result<Self, BudgetError> {
+    fn around(engine: Engine, switch: &Switch, tx_coalesce: Option<TxCoalesce>) -> Result<Self, BudgetError> {
         let bench = Self { engine, exchange: Exchange::default() };
         for (name, peer) in NAMES {
             let id = bench.engine.reserve(name).map_err(failed)?;
             switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
-            let wrappers = Wrappers { transmit, ..Wrappers::default() };
+            let wrappers = Wrappers { tx_coalesce, ..Wrappers::default() };
             let port = wrap(bench.end(name, peer)?, name, &wrappers).map_err(failed)?;
             bench.engine.add_reserved(id, port).map_err(failed)?;
         }
@@ -94,7 +94,7 @@ impl Bench {
     }
 
     fn end(&self, name: &str, peer: &str) -> Result<Box<dyn PortControl>, BudgetError> {
-        let pair = Pair::new(name, peer, Options::default(), &self.exchange).map_err(failed)?;
+        let pair = Patch::new(name, peer, Options::default(), &self.exchange).map_err(failed)?;
         Ok(Box::new(pair))
     }
 
@@ -113,7 +113,7 @@ impl Bench {
             duration,
             warm_up: WARM_UP,
             catch_up: None,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             announce: true,
         };
         let stream = Description { size: Sizes::Fixed(SIZE), ..Description::default() };
@@ -143,11 +143,11 @@ mod tests {
             duration: Duration::from_millis(100),
             warm_up: Duration::from_millis(20),
             catch_up: None,
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             announce: true,
         };
         let stream = Description { size: Sizes::Fixed(128), ..Description::default() };
-        let rig = Rig::new(merged().unwrap(), &[stream], timing, 5).unwrap();
+        let rig = Rig::new(inline().unwrap(), &[stream], timing, 5).unwrap();
         let outcome = rig.run(&mut |_| true).unwrap();
         assert!(outcome.sent > 0 && outcome.sent == outcome.received, "{outcome:?}");
         assert_eq!((outcome.lost, outcome.returned, outcome.faults), (0, 0, 0));

@@ -1,9 +1,9 @@
 //! Experiments that are ended and gone on with.
 
-use super::keep::{KIND, Keeper, parse};
+use super::checkpoint::{CheckpointWriter, KIND, parse};
 use super::*;
 use crate::bench::CpuSet;
-use crate::cache::batch::keep::KeepError;
+use crate::cache::batch::checkpoint::CheckpointError;
 use crate::cache::real::Seats;
 use std::ops::ControlFlow;
 
@@ -39,8 +39,8 @@ impl Watch for Few {
 /// None of these experiments runs other switches.
 struct Nobody;
 
-impl field::Benches for Nobody {
-    fn bench(&mut self, subject: field::Subject, _: u32) -> Option<field::Entry> {
+impl comparison::Benches for Nobody {
+    fn bench(&mut self, subject: comparison::Subject, _: u32) -> Option<comparison::Entry> {
         unreachable!("{subject:?} is not asked for")
     }
 
@@ -101,14 +101,14 @@ fn batching_goes_on_cell_by_cell() {
 
 #[test]
 fn a_cpu_that_is_not_there_is_found_before_anything_is_measured() {
-    assert!(matches!(plan(&Study::ALL, [0, 1023]).judge(), Err(BudgetError::Cpu(_))));
+    assert!(matches!(plan(&Study::ALL, [0, 1023]).validate(), Err(BudgetError::Cpu(_))));
 }
 
 #[test]
 fn a_file_is_gone_on_with_by_whoever_measures_alike() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("u.json");
-    let open = |made: Results| Keeper::open(Some(path.clone()), made);
+    let open = |results: Results| CheckpointWriter::open(Some(path.clone()), results);
     let plan = plan(&[Study::Batching, Study::Mistake, Study::Budget], [0, 1]);
     let (keeper, mut results) = open(plan.empty(environment())).unwrap();
     results.mistake = mistake::measure(1).unwrap();
@@ -151,7 +151,8 @@ fn a_file_from_before_settings_were_told_is_read_and_not_gone_on_with() {
     assert!(results.budget.as_ref().unwrap().predictions[0].predicted_pps.is_nan());
     assert!(!results.is_partial(Study::Budget) && results.kept.is_none());
     std::fs::write(&path, earlier).unwrap();
-    let said = Keeper::open(Some(path), plan(&[], [0, 1]).empty(environment())).unwrap_err().to_string();
+    let said =
+        CheckpointWriter::open(Some(path), plan(&[], [0, 1]).empty(environment())).unwrap_err().to_string();
     assert!(said.contains("a length not told there") && said.contains("not told there"), "{said}");
 }
 
@@ -166,5 +167,5 @@ fn what_is_something_else_is_told_apart_and_impossible_numbers_are_refused() {
     results.mistake = mistake::measure(1).unwrap();
     results.mistake[0].mpps = -1.0;
     let refused = parse(&serde_json::to_vec(&results).unwrap());
-    assert!(matches!(refused, Err(KeepError::Impossible { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CheckpointError::Impossible { .. })), "{refused:?}");
 }

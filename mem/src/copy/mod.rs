@@ -17,7 +17,7 @@ mod small;
 mod x86;
 
 use crate::line::LINE;
-use crate::{MARGIN, Seg};
+use crate::{MARGIN, VolatileSlice};
 pub use choice::{Choice, UnknownKernel, choose, supported};
 pub use portable::Portable;
 pub use process::{chosen, settle};
@@ -42,7 +42,7 @@ pub trait Kernel: Copy + Default + Send + Sync + 'static {
     /// # Safety
     /// As [`Kernel::heads`].
     #[inline(always)]
-    unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+    unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
         for i in 0..n {
             // SAFETY: by contract.
             unsafe { Self::copy(dst.add(i * stride), (*from.add(i)).as_ptr(), LINES * LINE) };
@@ -55,7 +55,7 @@ pub trait Kernel: Copy + Default + Send + Sync + 'static {
     /// # Safety
     /// As [`Kernel::copy`], for `n` sources that have [`MARGIN`] bytes behind them and `n` destinations of 128 bytes.
     #[inline(always)]
-    unsafe fn heads(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+    unsafe fn heads(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
         for i in 0..n {
             // SAFETY: by contract.
             unsafe {
@@ -86,7 +86,12 @@ const _: () = assert!(MARGIN >= 2 * LINE);
 /// # Safety
 /// The maps that made the segments are alive, and each segment comes from a [`crate::Wide`] one.
 #[inline(always)]
-pub unsafe fn heads<K: Kernel, const N: usize>(to: &mut [[u8; N]], at: usize, from: &[Seg], lines: Lines) {
+pub unsafe fn heads<K: Kernel, const N: usize>(
+    to: &mut [[u8; N]],
+    at: usize,
+    from: &[VolatileSlice],
+    lines: Lines,
+) {
     assert!(at + 2 * LINE <= N && from.len() <= to.len());
     // SAFETY: the sources by contract, the destinations because 128 bytes from `at` on are inside each array.
     unsafe {

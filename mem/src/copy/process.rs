@@ -10,7 +10,7 @@ pub fn settle(choice: Choice) -> Choice {
     *CHOSEN.get_or_init(|| choice)
 }
 
-/// The settled kernel, or the last that [`super::supported`] lists where nobody measured.
+/// The settled kernel, or the last that [`super::supported`] lists if none was measured.
 pub fn chosen() -> Choice {
     CHOSEN
         .get()

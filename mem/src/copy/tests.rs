@@ -50,7 +50,8 @@ fn every_kernel_copies_the_first_lines_of_all_segments() {
 }
 
 fn copies_the_first_lines(memory: &[u8], region: &crate::Region, lens: [u32; 6]) {
-    let segs: Vec<Seg> = lens.iter().map(|&len| region.seg(u64::from(len) % 50, len).unwrap()).collect();
+    let segs: Vec<VolatileSlice> =
+        lens.iter().map(|&len| region.seg(u64::from(len) % 50, len).unwrap()).collect();
     for choice in supported() {
         let cases = [
             (Lines::Own, true),

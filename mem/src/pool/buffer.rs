@@ -1,6 +1,6 @@
 //! The handle of one buffer: where it is and what lies in it, in sixteen bytes.
 
-use crate::{Seg, Wide};
+use crate::{VolatileSlice, Wide};
 use core::ptr::NonNull;
 
 /// One buffer of a pool, with its only owner. Give it back to a [`super::Cache`] of its pool; dropping it loses it.
@@ -124,18 +124,18 @@ impl Buffer {
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().add(self.headroom()), self.len()) }
     }
 
-    /// The data as a segment, of use for as long as this handle exists and is not given back: whoever reads through it
+    /// The data as a segment, valid for as long as this handle exists and is not given back: whatever reads through it
     /// keeps the handle.
     #[inline]
-    pub fn seg(&self) -> Seg {
+    pub fn seg(&self) -> VolatileSlice {
         // SAFETY: the offset never exceeds the capacity, so this stays inside the buffer or one past its end.
-        Seg::new(unsafe { self.start.add(self.headroom()) }, self.about.len.into())
+        VolatileSlice::new(unsafe { self.start.add(self.headroom()) }, self.about.len.into())
     }
 
     /// The same where the buffer has the margin behind its data.
     #[inline(always)]
     pub fn wide(&self) -> Option<Wide> {
-        Wide::slice(Seg::new(self.start, self.about.capacity.into()), self.headroom(), self.len())
+        Wide::slice(VolatileSlice::new(self.start, self.about.capacity.into()), self.headroom(), self.len())
     }
 
     /// Empties the buffer and starts its data `headroom` bytes in, or at the end if there are not so many.

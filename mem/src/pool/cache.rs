@@ -220,7 +220,7 @@ impl Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         for magazine in self.starts.0[..self.count].chunks(MAGAZINE) {
-            // Nobody can ask this cache any more how often it had to try.
+            // The cache's own count of retries is lost with it.
             let _ = self.pool.give_back(magazine);
         }
     }

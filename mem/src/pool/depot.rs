@@ -109,7 +109,7 @@ impl Depot {
         core::iter::successors(Some(first), next)
     }
 
-    /// Buffers in the depot, when nobody else uses it.
+    /// Buffers in the depot, while no other thread uses it.
     pub(super) fn count(&mut self) -> u32 {
         let (mut first, mut count) = (first_of(self.top.load(Ordering::Acquire)), 0);
         while first != NONE {

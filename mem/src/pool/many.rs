@@ -1,7 +1,7 @@
 //! Handles by the burst: made of the addresses in a cache's stack, and taken apart into it again.
 //!
 //! A handle is two words, and a burst of them is what wide registers are good for, so processors that have them get the same loops
-//! compiled for them. Nothing here knows who owns a buffer; whoever calls has seen to that, or is told that somebody else does.
+//! compiled for them. Ownership of a buffer is checked by the caller, or reported to it if another thread has the buffer.
 
 use super::Home;
 use super::buffer::{About, Buffer};
@@ -35,7 +35,7 @@ pub(super) fn part(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bo
     part_here(buffers, home, to)
 }
 
-/// The loop of [`make`], compiled for whoever calls.
+/// The loop of [`make`], compiled into its caller.
 ///
 /// # Safety
 /// As for [`make`].

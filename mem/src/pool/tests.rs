@@ -185,7 +185,7 @@ fn a_pool_knows_its_own_among_any_addresses() {
     }
 }
 
-/// Handles of buffers that nobody may look into.
+/// Handles of buffers that must not be accessed.
 fn made(starts: &[NonNull<u8>]) -> Vec<Buffer> {
     let mut buffers = Vec::with_capacity(starts.len());
     // SAFETY: buffers without a byte of room, for which every address will do.

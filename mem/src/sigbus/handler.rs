@@ -59,7 +59,7 @@ fn replace(address: usize) -> bool {
     slot.trip();
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the thread at fault is using this range, so its watch lives, and whoever made the watch agreed
+    // SAFETY: the thread at fault is using this range, so its watch lives, and its maker agreed
     // that the range may turn into zeros.
     unsafe { rustix::mm::mmap_anonymous(start as *mut c_void, len, prot, flags) }.is_ok()
 }

@@ -3,7 +3,7 @@
 //! Touching a page of a mapping whose file has been truncated raises SIGBUS, and by default that ends the
 //! process. A [`Watch`] names a mapping for which it must not: the handler puts zero pages of our own in the
 //! place of the whole mapping, remembers that it did, and returns, so that the access is repeated and succeeds.
-//! Whoever uses the mapping compares [`trips`] after each burst, asks [`Watch::tripped`] when it has moved, and
+//! The user of the mapping compares [`trips`] after each burst, asks [`Watch::tripped`] when it has moved, and
 //! stops the port that the mapping belongs to.
 //!
 //! Protocol: registering and unregistering take a lock; the handler takes none, allocates nothing and reads
@@ -13,7 +13,7 @@
 //! slot of a living watch does not change. A slot is withdrawn before its mapping goes, so a later mapping at
 //! the same address is never taken for the old one.
 //!
-//! The trip mark is set before the pages change: who reads zeros that stem from the handler finds the mark.
+//! The trip mark is set before the pages change: a reader of zeros that stem from the handler finds the mark.
 //! Several threads may fault on one mapping at once; each replaces it, which costs time and changes nothing.
 //! A system call that is handed such memory fails with EFAULT instead and never comes here.
 //!
@@ -56,7 +56,7 @@ impl Drop for Watch {
 }
 
 /// How many losses there were in this process, of any mapping: one load of a line that is hardly ever written.
-/// Who finds a number other than the last time asks each of its own mappings whether it is the one.
+/// A user that finds a changed number checks each of its own mappings.
 #[inline(always)]
 pub fn trips() -> u64 {
     // Acquire pairs with the Release addition in `trip`, so that the mark of the mapping is seen too.

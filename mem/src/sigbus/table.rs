@@ -47,7 +47,7 @@ impl Slot {
     pub(super) fn trip(&self) {
         // Release pairs with the Acquire load in `tripped`.
         self.tripped.store(true, Ordering::Release);
-        // Release orders the mark before the count: who sees the count move and then asks every slot finds it.
+        // Release orders the mark before the count: a reader that sees the count move and then checks every slot finds it.
         TRIPS.0.fetch_add(1, Ordering::Release);
     }
 
@@ -65,7 +65,7 @@ impl Slot {
     fn set(&self, start: usize, len: usize) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
-        // Pairs with the fence in `range`: who reads a new value below also reads the odd version.
+        // Pairs with the fence in `range`: a reader of a new value below also reads the odd version.
         fence(Ordering::Release);
         self.start.store(start, Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);

@@ -64,7 +64,7 @@ fn a_file_cut_during_copies_costs_its_own_region_and_no_other() {
 fn a_loss_moves_the_count_and_a_translator_finds_its_own_only() {
     let (cut, whole) = (memfd(LEN), memfd(LEN));
     let translator =
-        |fd| crate::Translator::new(crate::Map::new(vec![region(fd, LEN).into()]).unwrap().into());
+        |fd| crate::Translator::new(crate::GuestMemory::new(vec![region(fd, LEN).into()]).unwrap().into());
     let (mut lost, mut kept) = (translator(&cut), translator(&whole));
     assert!(!lost.is_lost() && !kept.is_lost());
     let before = trips();

@@ -1,6 +1,6 @@
 //! Sums of 16-bit words over foreign memory: the part of the Internet checksum that touches every byte.
 //!
-//! The bytes are read once, with volatile accesses or assembly, and never become a slice; whoever changes them while
+//! The bytes are read once, with volatile accesses or assembly, and never become a slice; a writer that changes them while
 //! they are read gets a sum of his own making. The wide variant hides behind [`words`]; the portable body is what Miri
 //! and other processors run. What a sum means is not known here.
 
@@ -8,7 +8,7 @@ mod portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 
-use crate::Seg;
+use crate::VolatileSlice;
 
 /// From here on the wide registers pay for being asked for.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -20,7 +20,7 @@ const WIDE: usize = 64;
 /// # Safety
 /// The map that made the segment is alive.
 #[inline]
-pub unsafe fn words(seg: Seg) -> u64 {
+pub unsafe fn words(seg: VolatileSlice) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if seg.len() >= WIDE && std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the segment's bytes are readable by contract, and the processor has the registers.
@@ -34,7 +34,7 @@ pub unsafe fn words(seg: Seg) -> u64 {
 ///
 /// # Safety
 /// The map that made the segment is alive.
-pub unsafe fn portable_words(seg: Seg) -> u64 {
+pub unsafe fn portable_words(seg: VolatileSlice) -> u64 {
     // SAFETY: the segment's bytes are readable by contract.
     unsafe { portable::words(seg.as_ptr(), seg.len()) }
 }
@@ -61,7 +61,7 @@ mod tests {
         total as u16
     }
 
-    /// Bytes that end with a page that nobody may touch would be better; the copy kernels' tests have one.
+    /// Bytes that end at a guard page would be better; the copy kernels' tests have one.
     fn check(bytes: &[u8]) {
         let region = Region::heap(0, 0, bytes.len().max(1) as u64 + 64);
         for shift in [0, 1, 3, 31] {

@@ -1,6 +1,6 @@
 //! One cache line of the station table: four stations under one version.
 //!
-//! Protocol (a sequence lock per line). There is one writer at a time, who holds the table's lock. It makes the
+//! Protocol (a sequence lock per line). There is one writer at a time, the holder of the table's lock. It makes the
 //! version odd, changes the line, and makes the version even again. A reader notes an even version, reads the
 //! line, and believes what it read only if the version is still the same. All fields are atomics, so a torn
 //! read is a stale value and never undefined.
@@ -66,7 +66,7 @@ impl Bucket {
     /// Whether everything read since `begin` belongs together.
     #[inline(always)]
     pub(super) fn unchanged(&self, since: Version) -> bool {
-        // Pairs with the Release fence at the start of `change`: who read any of its stores sees its odd version.
+        // Pairs with the Release fence at the start of `change`: a reader of any of its stores sees its odd version.
         fence(Ordering::Acquire);
         self.version.load(Ordering::Relaxed) == since.0
     }
@@ -167,7 +167,7 @@ mod tests {
         let bucket = Bucket::new();
         let before = bucket.begin().unwrap();
         bucket.refresh(0, 4);
-        assert!(bucket.unchanged(before), "a refresh disturbs nobody");
+        assert!(bucket.unchanged(before), "a refresh disturbs no reader");
         bucket.put(0, entry(1, 0, 3));
         assert!(!bucket.unchanged(before));
         assert!(bucket.unchanged(bucket.begin().unwrap()));

@@ -12,7 +12,7 @@
 //!
 //! One port's stations never push out another's: each port has a limit, and at its limit, or when the whole table
 //! is full, nothing is learned. Beyond the capacity there is a reserve for the first few stations of every port,
-//! so that ports which fill the table together keep nobody from being learned at all.
+//! so that ports which fill the table together cannot keep a station from being learned.
 
 mod control;
 

@@ -1,4 +1,4 @@
-//! Where a station's two buckets are: a keyed hash, so that nobody who can choose addresses can choose buckets.
+//! Where a station's two buckets are: a keyed hash, so that a sender that chooses addresses cannot choose buckets.
 //!
 //! Two rounds of a folded 64 x 64 -> 128 bit multiplication with secret operands, drawn anew for each table. Both
 //! 32-bit halves of the result are reduced to a bucket by multiplication, so a table need not be a power of two.

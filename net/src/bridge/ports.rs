@@ -1,7 +1,7 @@
 //! Which port belongs to which bridge: a table that changes rarely and is read for every burst.
 //!
 //! A table is never changed once it is published. The control side publishes a new one and then bumps the
-//! generation; each worker compares generations at its burst boundaries and takes the new table if nobody is
+//! generation; each worker compares generations at its burst boundaries and takes the new table if no thread is
 //! publishing at that moment, otherwise at its next burst. So neither waits for the other.
 
 use super::config::{BridgeConfig, PortConfig, Vlan};
@@ -144,12 +144,12 @@ impl Published {
             let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, table)
         };
-        // Pairs with the Acquire in `newer`: who sees the new number finds at least this table.
+        // Pairs with the Acquire in `newer`: a reader of the new number finds at least this table.
         self.generation.fetch_add(1, Ordering::Release);
         drop(old);
     }
 
-    /// The table, and its number, if it is newer than number `than` and nobody is publishing. Never waits.
+    /// The table, and its number, if it is newer than number `than` and no thread is publishing. Never waits.
     #[inline(always)]
     pub(super) fn newer(&self, than: u64) -> Option<(u64, Arc<PortTable>)> {
         // Pairs with the Release in `publish`.
@@ -157,7 +157,7 @@ impl Published {
         if generation == than { None } else { self.take(generation) }
     }
 
-    /// The table and a number that is not newer than it. Waits for whoever copies or replaces it just now.
+    /// The table and a number that is not newer than it. Waits for a thread that is copying or replacing it.
     pub(super) fn latest(&self) -> (u64, Arc<PortTable>) {
         // Pairs with the Release in `publish`; read first, so that the table is at least as new.
         let generation = self.generation.load(Ordering::Acquire);

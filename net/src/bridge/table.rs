@@ -1,6 +1,6 @@
 //! The cuckoo table: each station is in one of two buckets of four.
 //!
-//! Readers take no lock and find a station in two cache lines at most. Writers hold the lock of whoever owns the
+//! Readers take no lock and find a station in two cache lines at most. Writers hold the lock of the owner of the
 //! table (`fdb`), one at a time. To make room a writer moves stations to their other bucket, always copying a
 //! station to its new place before the old one is overwritten, so a station is never in neither. A reader that
 //! finds nothing believes it only if neither bucket changed between the reading of the first and the end.

@@ -60,7 +60,7 @@ impl Worker {
         }
     }
 
-    /// A port is published before its first packet comes in, so who does not find it has an old table, and another
+    /// A port is published before its first packet comes in, so a worker that does not find it has an old table, and another
     /// worker was taking the new one just when this one looked. It is waited for: as long as a pointer is copied.
     #[cold]
     fn catch_up(&mut self) {

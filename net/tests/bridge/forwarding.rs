@@ -150,7 +150,7 @@ fn a_pinned_station_is_refused_elsewhere_and_reached_at_its_port() {
     assert_eq!(lab.ports(1, frame(2, 1, None)), [0]);
     lab.switch.add_static("br0", mac(1), None, PortId(2)).unwrap();
     assert_eq!(lab.ports(1, frame(2, 1, None)), [2]);
-    assert_eq!(lab.loss(0, frame(1, 2, None)), Some("static-elsewhere"));
+    assert_eq!(lab.loss(0, frame(1, 2, None)), Some("static-mac-violation"));
     assert_eq!(lab.ports(2, frame(1, 2, None)), [1]);
     lab.now = 1_000_000 * SECOND;
     assert_eq!(lab.ports(1, frame(2, 1, None)), [2]);

@@ -2,7 +2,7 @@
 
 use engine::{Context, Now, Pipeline, Pipelines, Verdicts};
 use mem::copy::Portable;
-use mem::{Map, Region};
+use mem::{GuestMemory, Region};
 use net::Switch;
 use net::bridge::{BridgeConfig, MacMoves, PortConfig, Vlan};
 use port::{Batch, Burst, DropReason, HEAD, PortId};
@@ -160,7 +160,7 @@ impl Lab {
             return;
         }
         let region = Arc::new(Region::of_bytes(frames.concat().into()).expect("memory for a burst"));
-        self.burst.pin(&Arc::new(Map::new(vec![region.clone()]).expect("one region")));
+        self.burst.pin(&Arc::new(GuestMemory::new(vec![region.clone()]).expect("one region")));
         let mut at = 0;
         for frame in frames {
             let seg = region.seg(at, frame.len() as u32).expect("frames lie behind each other");

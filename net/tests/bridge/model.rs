@@ -110,7 +110,7 @@ impl Model {
 
     fn learn(&mut self, key: (usize, u16, u64), from: u16, announced: bool) -> Result<(), &'static str> {
         match self.table.get(&key) {
-            Some((port, _, true)) if *port != from => return Err("static-elsewhere"),
+            Some((port, _, true)) if *port != from => return Err("static-mac-violation"),
             Some((_, _, true)) => return Ok(()),
             Some((port, ..)) if *port == from => {}
             Some((port, seen, _)) if !announced && !self.may_move(*port, *seen, from) => {

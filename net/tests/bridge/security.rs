@@ -26,7 +26,7 @@ fn a_port_with_addresses_sends_from_those_only_and_nobody_else_does() {
     // It has not spoken from address 2 yet.
     assert_eq!(lab.ports(0, frame(9, 2, None)), [1]);
     lab.now = 1_000_000 * SECOND;
-    assert_eq!(lab.loss(2, frame(2, BROADCAST, None)), Some("static-elsewhere"));
+    assert_eq!(lab.loss(2, frame(2, BROADCAST, None)), Some("static-mac-violation"));
     assert_eq!(lab.ports(0, frame(9, 2, None)), [1]);
 }
 
@@ -48,7 +48,7 @@ fn an_owner_that_comes_later_takes_its_address_back_and_gives_it_up_when_it_goes
     lab.send(1, &[frame(5, BROADCAST, None)]);
     lab.switch.add_port(PortId(3), "br0", &owner(&[5])).unwrap();
     assert_eq!(lab.ports(0, frame(1, 5, None)), [3]);
-    assert_eq!(lab.loss(1, frame(5, BROADCAST, None)), Some("static-elsewhere"));
+    assert_eq!(lab.loss(1, frame(5, BROADCAST, None)), Some("static-mac-violation"));
     lab.switch.remove_port(PortId(3)).unwrap();
     assert_eq!(lab.ports(1, frame(5, 1, None)), [0]);
 }

@@ -154,7 +154,7 @@ fn a_trusted_ports_announcement_moves_and_its_other_frames_do_not() {
 fn an_announcement_does_not_move_a_static_entry() {
     let mut lab = lab();
     lab.switch.add_static("br0", mac(VICTIM), None, PortId(1)).unwrap();
-    assert_eq!(lab.inject(0, 2, rarp(VICTIM)).lost.get("static-elsewhere"), Some(&1));
+    assert_eq!(lab.inject(0, 2, rarp(VICTIM)).lost.get("static-mac-violation"), Some(&1));
     reached(&mut lab, 1);
 }
 

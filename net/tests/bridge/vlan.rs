@@ -125,7 +125,7 @@ fn a_static_entry_is_in_the_vlan_of_its_port_unless_it_says_otherwise() {
     assert!(matches!(pin(&lab, None, 2), Err(StaticError::VlanMissing { .. })));
     pin(&lab, Some(20), 2).unwrap();
     assert_eq!(lab.ports(1, frame(3, 7, None)), [2]);
-    assert_eq!(lab.loss(1, frame(7, BROADCAST, None)), Some("static-elsewhere"));
+    assert_eq!(lab.loss(1, frame(7, BROADCAST, None)), Some("static-mac-violation"));
     assert!(matches!(pin(&Lab::plain(2), Some(20), 0), Err(StaticError::VlanDenied { .. })));
 }
 

@@ -279,36 +279,36 @@ fn misstep<R: DriverRing>(stage: &Stage<'_>, (name, say, end): Misstep<R>) {
     stage.recover::<R>();
 }
 
-fn story<R: DriverRing>(packed: bool, missteps: Vec<Misstep<R>>) {
+fn scenario<R: DriverRing>(packed: bool, missteps: Vec<Misstep<R>>) {
     play::<R>(packed, |stage| missteps.into_iter().for_each(|one| misstep(stage, one)));
 }
 
 #[test]
 fn messages_about_running_split_rings() {
-    story::<Split>(false, rings());
+    scenario::<Split>(false, rings());
 }
 
 #[test]
 fn messages_about_running_packed_rings() {
-    story::<Packed>(true, rings());
+    scenario::<Packed>(true, rings());
 }
 
 #[test]
 fn messages_about_memory_in_use_by_split_rings() {
-    story::<Split>(false, memories());
+    scenario::<Split>(false, memories());
 }
 
 #[test]
 fn messages_about_memory_in_use_by_packed_rings() {
-    story::<Packed>(true, memories());
+    scenario::<Packed>(true, memories());
 }
 
 #[test]
 fn messages_out_of_place_beside_split_rings() {
-    story::<Split>(false, others());
+    scenario::<Split>(false, others());
 }
 
 #[test]
 fn messages_out_of_place_beside_packed_rings() {
-    story::<Packed>(true, others());
+    scenario::<Packed>(true, others());
 }

@@ -1,7 +1,7 @@
 //! What the switch promises whatever a front end says: its own port ends with a named reason or goes on, the next
-//! guest is welcome there, and those who exchange frames meanwhile notice nothing.
+//! guest is served there, and guests that exchange frames meanwhile notice nothing.
 //!
-//! A binary of its own, because it counts what the whole process has open and mapped; its stories run one at a time.
+//! A binary of its own, because it counts what the whole process has open and mapped; its scenarios run one at a time.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 #![allow(
     dead_code,

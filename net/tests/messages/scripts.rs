@@ -1,7 +1,7 @@
-//! Any messages in any order, from somebody who has just come and from a guest in the middle of its frames.
+//! Any messages in any order, from a new connection and from a guest in the middle of its frames.
 //!
 //! The scripts are those of the fuzz target (`port/src/vhost_user/fuzz`), out of a generator of numbers whose seed is
-//! told when a story fails; `SEED` in the environment plays another one.
+//! told when a scenario fails; `SEED` in the environment plays another one.
 
 use crate::stage::{Stage, play};
 use mem::RegionSpec;
@@ -14,14 +14,14 @@ use rustix::fd::AsFd;
 use rustix::net::RecvFlags;
 use std::cell::Cell;
 
-/// Scripts of those who have just come.
+/// Scripts for new connections.
 const COLD: u64 = 1_500;
 /// Scripts of guests whose frames flow, for each kind of ring.
 const WARM: u64 = 250;
 /// After so many scripts a guest that behaves has a turn.
 const TURN: u64 = 50;
 
-/// What memory may grow by over a story, in bytes: far less than if every script left a queue behind.
+/// What memory may grow by over a scenario, in bytes: far less than if every script left a queue behind.
 const GROWTH: u64 = 8 << 20;
 
 /// What a named reason begins with.
@@ -58,7 +58,7 @@ fn heap() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Says which script it was, when a story fails.
+/// Says which script it was, when a scenario fails.
 struct Told(u64);
 
 impl Drop for Told {
@@ -98,7 +98,7 @@ fn speak(front: &impl AsFd, script: &[u8], ground: Ground<'_>, mut meanwhile: im
     check_answers(&heard);
 }
 
-/// Waits until the port `bad` is done with who was there. A port that would rest before the next one is made anew.
+/// Waits until the port `bad` is done with its last peer. A port that would rest before the next one is made anew.
 fn part(stage: &Stage<'_>, port: &mut PortId, connects: u64) {
     let Some(fault) = stage.parted(connects) else { return };
     let named = REASONS.iter().any(|reason| fault.starts_with(reason)) || fault.ends_with(OUTSIDE);
@@ -116,7 +116,7 @@ fn ground(front: &FrontEnd, region: RegionSpec) -> Ground<'static> {
     Ground { region, file: None, features: agreed.features.0, protocol: agreed.protocol.0 }
 }
 
-/// Somebody comes, says anything and goes.
+/// A peer connects, sends anything and leaves.
 fn cold(stage: &Stage<'_>, ground: Ground<'_>, port: &mut PortId, script: &[u8]) {
     let connects = stage.connects() + 1;
     let front = stage.connection();
@@ -144,7 +144,12 @@ fn warm<R: DriverRing>(stage: &Stage<'_>, port: &mut PortId, script: &[u8]) {
 }
 
 /// Plays `scripts` scripts of up to `most` bytes.
-fn story<R: DriverRing>(packed: bool, scripts: u64, most: u64, say: impl Fn(&Stage<'_>, &mut PortId, &[u8])) {
+fn scenario<R: DriverRing>(
+    packed: bool,
+    scripts: u64,
+    most: u64,
+    say: impl Fn(&Stage<'_>, &mut PortId, &[u8]),
+) {
     play::<R>(packed, |stage| {
         let mut port = PortId(stage.calm.rig.port("bad").unwrap().id);
         let mut before = 0;
@@ -168,7 +173,7 @@ fn story<R: DriverRing>(packed: bool, scripts: u64, most: u64, say: impl Fn(&Sta
 fn any_messages_of_somebody_who_has_just_come() {
     let region = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
     let agreed = Cell::new(None);
-    story::<Split>(false, COLD, 400, |stage, port, script| {
+    scenario::<Split>(false, COLD, 400, |stage, port, script| {
         let learned = || {
             let guest = stage.guest::<Split>();
             let (ground, connects) = (ground(&guest.front, region), stage.connects());
@@ -184,10 +189,10 @@ fn any_messages_of_somebody_who_has_just_come() {
 
 #[test]
 fn any_messages_of_a_guest_with_split_rings() {
-    story::<Split>(false, WARM, 150, warm::<Split>);
+    scenario::<Split>(false, WARM, 150, warm::<Split>);
 }
 
 #[test]
 fn any_messages_of_a_guest_with_packed_rings() {
-    story::<Packed>(true, WARM, 150, warm::<Packed>);
+    scenario::<Packed>(true, WARM, 150, warm::<Packed>);
 }

@@ -1,4 +1,4 @@
-//! Where the stories take place: two guests that behave, and a port where somebody speaks who does not.
+//! Where the scenarios take place: two guests that behave, and a port with a misbehaving peer.
 
 use crate::calm::{self, BAD, Calm};
 use crate::guest::{Guest, Limit, Manners, PATIENCE};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Frames that must pass each way before it counts as traffic.
 pub(crate) const ENOUGH: u64 = 100;
 
-/// One story at a time: what is counted is the whole process's.
+/// One scenario at a time: what is counted is the whole process's.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Plays `act` with the port `bad`, beside guests that behave. Nothing is left of it, neither then nor at the end.
@@ -39,7 +39,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// A guest at the port `bad` whose frames flow, and who is about to misbehave.
+    /// A guest at the port `bad` whose frames flow and which is about to misbehave.
     pub(crate) fn guest<R: DriverRing>(&self) -> Guest<R> {
         let careless = Manners { careless: true, ..Manners::default() };
         let mut guest = self.plug_in::<R>().with(careless);
@@ -56,33 +56,33 @@ impl Stage<'_> {
         FrontEnd::connect(self.calm.rig.socket("bad"), PATIENCE).unwrap()
     }
 
-    /// Waits until the port `bad` has let go of who was there: the fault, if that was the reason.
+    /// Waits until the port `bad` has released its last peer: the fault, if that was the reason.
     pub(crate) fn parted(&self, connects: u64) -> Option<String> {
         let rig = self.calm.rig;
         let port = rig.wait("bad", "the end of the connection", |port| {
             port.connects == connects && port.state != "connected"
         });
         let nothing = (port.memory_regions, port.memory_bytes);
-        assert_eq!(nothing, (0, 0), "memory of somebody who has gone");
+        assert_eq!(nothing, (0, 0), "memory of a peer that has left");
         assert!(port.queues.iter().all(|queue| !queue.rx_running && !queue.tx_running));
         (port.state == "faulted").then(|| port.fault.unwrap())
     }
 
-    /// How often somebody connected to the port `bad`.
+    /// How many connections the port `bad` has had.
     pub(crate) fn connects(&self) -> u64 {
         self.calm.rig.port("bad").map_or(0, |port| port.connects)
     }
 
-    /// After all that: the others' frames flow, nothing is left of who was there, and the next guest is served.
+    /// After all that: the others' frames flow, nothing is left of its peers, and the next guest is served.
     pub(crate) fn recover<R: DriverRing>(&self) {
         self.calm.go_on(ENOUGH);
-        assert_eq!(footprint().unwrap(), self.footprint, "descriptors and mappings of somebody who has gone");
+        assert_eq!(footprint().unwrap(), self.footprint, "descriptors and mappings of a peer that has left");
         let mut fresh = self.plug_in::<R>();
         flow(&mut fresh);
         let connects = self.connects();
         drop(fresh);
         assert_eq!(self.parted(connects), None);
-        assert_eq!(footprint().unwrap(), self.footprint, "descriptors and mappings of a guest who has gone");
+        assert_eq!(footprint().unwrap(), self.footprint, "descriptors and mappings of a guest that has left");
     }
 }
 

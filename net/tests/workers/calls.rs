@@ -37,7 +37,7 @@ fn a_front_end_that_never_reads_its_calls_keeps_no_worker() {
             });
             for _ in 0..ROUNDS {
                 calls.iter().for_each(fill);
-                // Nobody reads meanwhile; a worker that waits would hold up its other ports.
+                // There is no reader meanwhile; a worker that waits would hold up its other ports.
                 calm.go_on(100);
             }
             rig.wait_for_traffic(&["bad"], 200);

@@ -14,7 +14,7 @@ const COMING: [u8; 6] = [10, 11, 12, 13, 14, 15];
 const ENOUGH: u64 = 2_000;
 
 /// What was counted at the end.
-pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
+pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
     let done = AtomicBool::new(false);
     let calm: Vec<_> = CALM.iter().map(|name| rig.add(name)).collect();
     let mut guests = std::thread::scope(|s| {
@@ -78,10 +78,10 @@ fn comes_and_goes<R: DriverRing>(mut guest: Guest<R>, gone: &AtomicBool) {
 
 #[test]
 fn the_sums_agree_while_ports_with_split_rings_come_and_go() {
-    story::<Split>(Rig::new(), false);
+    scenario::<Split>(Rig::new(), false);
 }
 
 #[test]
 fn the_sums_agree_while_ports_with_packed_rings_come_and_go() {
-    story::<Packed>(Rig::new(), true);
+    scenario::<Packed>(Rig::new(), true);
 }

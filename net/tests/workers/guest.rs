@@ -1,7 +1,7 @@
 //! A guest with queue pairs over a real socket, which knows of every frame what must arrive and in which order.
 //!
-//! Each pair is a station of its own. A frame says who sent it, by which pair, and its number; so a receiver sees
-//! whether frames of one sender come in order and whole. Frames may be lost: who lost them is the switch's to say.
+//! Each pair is a station of its own. A frame carries its sender, queue pair and number; so a receiver sees
+//! whether frames of one sender come in order and whole. Frames may be lost; the switch's counters say where.
 
 use crate::memory::{Memory, ROOM, event};
 use port::vhost::Features;
@@ -98,7 +98,7 @@ fn mac(guest: u8, pair: u8) -> [u8; 6] {
     [0x02, 0, 0, 0, guest, pair]
 }
 
-/// Frame `number` of a pair. Its length and every byte follow from who sent it.
+/// Frame `number` of a pair. Its length and every byte follow from its sender.
 fn frame(to: [u8; 6], guest: u8, pair: u8, number: u64) -> Vec<u8> {
     let mut frame = vec![(number * 7) as u8 ^ guest; 60 + (number as usize * 97) % 1400];
     frame[..6].copy_from_slice(&to);

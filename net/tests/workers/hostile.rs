@@ -1,11 +1,11 @@
-//! A guest that breaks its ring loses its own port, with a reason, and nobody else notices.
+//! A guest that breaks its ring loses its own port, with a reason, and no other port notices.
 
 use crate::calm::{self, BAD};
 use crate::guest::{Guest, Limit, Manners};
 use ring::driver::{DriverRing, Packed, Split};
 
 /// Ring `spoiled` of the third guest is broken while all send to all.
-fn story<R: DriverRing>(packed: bool, spoiled: u64) {
+fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
     calm::beside::<R>(packed, Manners::default(), |calm| {
         let rig = calm.rig;
         let mut bad = Guest::<R>::plug_in(&rig.socket("bad"), BAD, packed);
@@ -28,10 +28,10 @@ fn story<R: DriverRing>(packed: bool, spoiled: u64) {
 
 #[test]
 fn a_broken_split_ring_stops_its_own_port_only() {
-    (0..4).for_each(|ring| story::<Split>(false, ring));
+    (0..4).for_each(|ring| scenario::<Split>(false, ring));
 }
 
 #[test]
 fn a_broken_packed_ring_stops_its_own_port_only() {
-    (0..4).for_each(|ring| story::<Packed>(true, ring));
+    (0..4).for_each(|ring| scenario::<Packed>(true, ring));
 }

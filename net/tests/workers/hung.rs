@@ -3,8 +3,8 @@
 use crate::guest::{Ending, Guest, Limit};
 use crate::rig::{Rig, assert_sums_agree, config};
 use engine::{
-    Context, Engine, EngineConfig, EngineError, HopConfig, Model, Pipeline, PipelineConfig, Pipelines, Role,
-    Roles, Verdicts, WorkerConfig,
+    Context, Engine, EngineConfig, EngineError, HandoffConfig, Model, Pipeline, PipelineConfig, Pipelines,
+    Role, Roles, Verdicts, WorkerConfig,
 };
 use port::{Burst, PortId};
 use ring::driver::Split;
@@ -76,7 +76,7 @@ fn gated(roles: &[Role]) -> (Rig, Arc<Gate>) {
         }
         let workers = vec![WorkerConfig::default(); roles.len()];
         let roles = roles.iter().map(|role| Roles::only(*role)).collect();
-        let model = Model::Pipeline(PipelineConfig { roles, hops: HopConfig::default() });
+        let model = Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() });
         Engine::start_as(EngineConfig { workers, ..config() }, model, &pipelines).unwrap()
     });
     (rig, gate)
@@ -127,7 +127,7 @@ fn held(roles: &[Role]) {
         let again = rig.engine.remove_port(ids[0]);
         assert!(matches!(again, Err(EngineError::NoSuchPort(_))), "{again:?}");
         assert_ne!(rig.add("new"), ids[0], "its number is not, because the worker still uses it");
-        // Who changes its memory now would be told a lie; it is told nothing and its port says why.
+        // An acknowledgement of a memory change would be false now; none is sent, and the port reports why.
         assert!(other.front.share_table(&other.memory.whole()).is_err());
         let fault = rig.wait("other", "a fault", |port| port.fault.is_some()).fault.unwrap();
         assert!(fault.contains("does not answer"), "{fault}");

@@ -1,7 +1,7 @@
 //! A guest's memory: one file with the rings in front and the buffers behind. The ring drivers map it; frames are
 //! written and read through the file, so that nothing here needs an address of its own.
 
-use mem::{Map, Region, RegionSpec};
+use mem::{GuestMemory, Region, RegionSpec};
 use port::virtio_user::SharedRegion;
 use ring::Layout;
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,7 +22,7 @@ pub(crate) const ROOM: u32 = 1600;
 /// Rings and buffers of some queue pairs, two rings each.
 pub(crate) struct Memory {
     file: File,
-    pub(crate) map: Arc<Map>,
+    pub(crate) map: Arc<GuestMemory>,
     size: u16,
     packed: bool,
     pub(crate) event_idx: bool,
@@ -38,7 +38,7 @@ impl Memory {
         let file = memfd_create("workers", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, len).unwrap();
         let region = Region::map(file.as_fd(), spec(0, len)).unwrap();
-        let map = Arc::new(Map::new(vec![Arc::new(region)]).unwrap());
+        let map = Arc::new(GuestMemory::new(vec![Arc::new(region)]).unwrap());
         Self { file: File::from(file), map, size, packed, event_idx: false, rings, len }
     }
 

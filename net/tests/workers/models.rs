@@ -1,10 +1,10 @@
-//! The same stories where stages on several threads share the work, in every division of it: who has which role changes how fast packets
+//! The same scenarios where stages on several threads share the work, in every division of it: the division of roles changes how fast packets
 //! pass, and nothing else.
 
 use crate::guest::{Ending, Guest};
 use crate::rig::{Rig, assert_sums_agree};
 use crate::{churn, sleep, swap};
-use engine::{HopConfig, Model, Order, PipelineConfig, QueueFull, Role, Roles, Snapshot};
+use engine::{HandoffConfig, Model, Order, PipelineConfig, QueueFull, Role, Roles, Snapshot};
 use port::virtio_user::RingKind;
 use ring::driver::{Packed, Split};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,27 +26,34 @@ fn divisions() -> Vec<Vec<Roles>> {
     ]
 }
 
-fn pipeline(roles: &[Roles], hops: HopConfig) -> Rig {
-    Rig::in_model(&Model::Pipeline(PipelineConfig { roles: roles.to_vec(), hops }), roles.len())
+fn pipeline(roles: &[Roles], handoffs: HandoffConfig) -> Rig {
+    Rig::in_model(&Model::Pipeline(PipelineConfig { roles: roles.to_vec(), handoffs }), roles.len())
 }
 
 #[test]
 fn ports_come_and_go_whoever_has_which_role() {
-    let drops = HopConfig { full: QueueFull::Drop, ..HopConfig::default() };
+    let drops = HandoffConfig { full: QueueFull::Drop, ..HandoffConfig::default() };
     for roles in divisions() {
-        churn::story::<Split>(pipeline(&roles, drops), false);
+        churn::scenario::<Split>(pipeline(&roles, drops), false);
     }
 }
 
 #[test]
 fn ports_come_and_go_whatever_the_rings_and_units_are() {
-    let small =
-        HopConfig { ring: 256, write_unit: 7, read_unit: 5, full: QueueFull::Drop, ..HopConfig::default() };
-    let large = HopConfig { write_unit: 200, read_unit: 256, full: QueueFull::Wait, ..HopConfig::default() };
-    let by_port = HopConfig { ring: 256, order: Order::Port, full: QueueFull::Wait, ..HopConfig::default() };
-    for hops in [small, large, by_port] {
+    let small = HandoffConfig {
+        ring: 256,
+        write_unit: 7,
+        read_unit: 5,
+        full: QueueFull::Drop,
+        ..HandoffConfig::default()
+    };
+    let large =
+        HandoffConfig { write_unit: 200, read_unit: 256, full: QueueFull::Wait, ..HandoffConfig::default() };
+    let by_port =
+        HandoffConfig { ring: 256, order: Order::Port, full: QueueFull::Wait, ..HandoffConfig::default() };
+    for handoffs in [small, large, by_port] {
         for roles in [&divisions()[1], &divisions()[3]] {
-            churn::story::<Packed>(pipeline(roles, hops), true);
+            churn::scenario::<Packed>(pipeline(roles, handoffs), true);
         }
     }
 }
@@ -54,33 +61,33 @@ fn ports_come_and_go_whatever_the_rings_and_units_are() {
 #[test]
 fn a_changed_map_loses_nothing_that_is_in_hops() {
     for roles in [&divisions()[0], &divisions()[2]] {
-        swap::story::<Split>(pipeline(roles, HopConfig::default()), false);
+        swap::scenario::<Split>(pipeline(roles, HandoffConfig::default()), false);
     }
 }
 
 #[test]
 fn a_frame_wakes_one_stage_after_the_other() {
     for roles in divisions() {
-        let rig = || pipeline(&roles, HopConfig::default());
-        sleep::story::<Split>(rig(), rig(), RingKind::Split, true);
-        sleep::story::<Packed>(rig(), rig(), RingKind::Packed, false);
+        let rig = || pipeline(&roles, HandoffConfig::default());
+        sleep::scenario::<Split>(rig(), rig(), RingKind::Split, true);
+        sleep::scenario::<Packed>(rig(), rig(), RingKind::Packed, false);
     }
 }
 
 #[test]
 fn workers_that_run_to_completion_hand_flows_to_each_other() {
     for full in [QueueFull::Drop, QueueFull::Wait] {
-        let hops = HopConfig { full, ..HopConfig::default() };
-        let rig = || Rig::in_model(&Model::Spreading(hops), 2);
-        churn::story::<Split>(rig(), false);
-        sleep::story::<Split>(rig(), rig(), RingKind::Split, true);
+        let handoffs = HandoffConfig { full, ..HandoffConfig::default() };
+        let rig = || Rig::in_model(&Model::Spreading(handoffs), 2);
+        churn::scenario::<Split>(rig(), false);
+        sleep::scenario::<Split>(rig(), rig(), RingKind::Split, true);
     }
 }
 
 /// Stages of each kind are added while guests check the order of what they get. Returns the sums' state at the end.
-fn growing(hops: HopConfig) {
+fn growing(handoffs: HandoffConfig) {
     let [rx, work, tx] = [Role::Rx, Role::Work, Role::Tx].map(Roles::only);
-    let rig = pipeline(&[rx, work, tx], hops);
+    let rig = pipeline(&[rx, work, tx], handoffs);
     let names = ["a", "b", "c", "d"];
     for name in &names[..3] {
         rig.add(name);
@@ -116,29 +123,31 @@ fn growing(hops: HopConfig) {
 
 #[test]
 fn stages_are_added_while_packets_flow_and_no_flow_overtakes_itself() {
-    growing(HopConfig { full: QueueFull::Drop, ..HopConfig::default() });
-    growing(HopConfig { full: QueueFull::Wait, ring: 256, ..HopConfig::default() });
+    growing(HandoffConfig { full: QueueFull::Drop, ..HandoffConfig::default() });
+    growing(HandoffConfig { full: QueueFull::Wait, ring: 256, ..HandoffConfig::default() });
 }
 
 /// Packets that stages lost on their way to each other.
 fn lost_between(now: &Snapshot) -> u64 {
     let ports = now.ports.iter().map(|port| &port.drops);
-    ports.chain([&now.removed.drops]).filter_map(|drops| drops.get("stage-full")).sum()
+    ports.chain([&now.removed.drops]).filter_map(|drops| drops.get("handoff-full")).sum()
 }
 
 #[test]
 fn where_stages_wait_ports_come_and_go_without_loss_even_on_one_thread() {
-    let hops = HopConfig { full: QueueFull::Wait, ..HopConfig::default() };
+    let handoffs = HandoffConfig { full: QueueFull::Wait, ..HandoffConfig::default() };
     for roles in [&divisions()[2], &divisions()[0]] {
-        let now = churn::story::<Split>(pipeline(roles, hops), false);
+        let now = churn::scenario::<Split>(pipeline(roles, handoffs), false);
         assert_eq!(lost_between(&now), 0, "{:#?}", now.removed);
     }
 }
 
 #[test]
 fn where_stages_wait_for_each_other_no_packet_is_lost_between_them() {
-    let rig =
-        pipeline(&divisions()[1], HopConfig { full: QueueFull::Wait, ring: 256, ..HopConfig::default() });
+    let rig = pipeline(
+        &divisions()[1],
+        HandoffConfig { full: QueueFull::Wait, ring: 256, ..HandoffConfig::default() },
+    );
     let done = AtomicBool::new(false);
     for name in ["a", "b"] {
         rig.add(name);

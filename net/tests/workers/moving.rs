@@ -2,7 +2,7 @@
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
-use engine::placement::{QueueName, Seats};
+use engine::placement::{QueueAffinity, QueueName};
 use port::PortId;
 use ring::driver::{DriverRing, Packed, Split};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ fn workers(rig: &Rig) -> Vec<(String, u16, usize)> {
     queues.into_iter().map(|queue| (queue.port, queue.pair, queue.worker)).collect()
 }
 
-pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
+pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) {
     let (ids, talk) = talking::<R>(&rig, packed);
     let done = AtomicBool::new(false);
     let talk = std::thread::scope(|s| {
@@ -104,12 +104,12 @@ pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
 
 #[test]
 fn queues_that_move_lose_and_reorder_nothing_over_split_rings() {
-    story::<Split>(Rig::new(), false);
+    scenario::<Split>(Rig::new(), false);
 }
 
 #[test]
 fn queues_that_move_lose_and_reorder_nothing_over_packed_rings() {
-    story::<Packed>(Rig::new(), true);
+    scenario::<Packed>(Rig::new(), true);
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn load_is_measured_and_a_worker_with_too_much_of_it_is_relieved() {
 fn rules_say_where_queues_start_and_they_stay_there() {
     let rig = Rig::new();
     let name = |text: &str| QueueName::parse(text, |name| NAMES.contains(&name)).unwrap();
-    let seats = Seats::arrange(2, &[(name("left.0"), 0)], &[name("right.1")]).unwrap();
-    rig.engine.seat_queues(seats).unwrap();
+    let affinity = QueueAffinity::arrange(2, &[(name("left.0"), 0)], &[name("right.1")]).unwrap();
+    rig.engine.set_queue_affinity(affinity).unwrap();
     for name in NAMES {
         rig.add(name);
     }

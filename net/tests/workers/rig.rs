@@ -1,7 +1,7 @@
 //! A switch with two workers and vhost-user ports in a folder of their own.
 
 use crate::guest::{PAIRS, PATIENCE};
-use engine::{Engine, EngineConfig, Model, PortSnapshot, Role, Snapshot, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, Model, PortSnapshot, Role, Rss, Snapshot, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::PortId;
@@ -139,7 +139,7 @@ impl Rig {
 
 /// Two workers that go where the kernel puts them.
 pub(crate) fn config() -> EngineConfig {
-    EngineConfig { workers: vec![WorkerConfig::default(); 2], max_ports: PORTS, spread: Spread::default() }
+    EngineConfig { workers: vec![WorkerConfig::default(); 2], max_ports: PORTS, rss: Rss::default() }
 }
 
 /// What came in and the copies of it, what left, and what was lost to a reason, removed ports among them.

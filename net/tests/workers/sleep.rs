@@ -1,5 +1,5 @@
-//! Two switches, joined by a virtio-user port, with nothing to do: every worker sleeps. One frame wakes whoever it
-//! passes, and no one is left asleep, whether places (`EVENT_IDX`) or flags say who wants to be woken.
+//! Two switches, joined by a virtio-user port, with nothing to do: every worker sleeps. One frame wakes every worker it
+//! passes, and none is left asleep, whether notifications are controlled by `EVENT_IDX` or by flags.
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
@@ -37,7 +37,7 @@ fn pass<R: DriverRing>(from: &mut Guest<R>, to: &mut Guest<R>, known: bool) {
     }
 }
 
-pub(crate) fn story<R: DriverRing>(near: Rig, far: Rig, ring: RingKind, event_idx: bool) {
+pub(crate) fn scenario<R: DriverRing>(near: Rig, far: Rig, ring: RingKind, event_idx: bool) {
     let done = AtomicBool::new(false);
     let _ending = Ending(&done);
     near.add("guest");
@@ -76,7 +76,7 @@ pub(crate) fn story<R: DriverRing>(near: Rig, far: Rig, ring: RingKind, event_id
 fn sleeping_switches_are_woken_over_split_rings() {
     for ring in [RingKind::Split, RingKind::SplitInOrder] {
         for event_idx in [false, true] {
-            story::<Split>(Rig::new(), Rig::new(), ring, event_idx);
+            scenario::<Split>(Rig::new(), Rig::new(), ring, event_idx);
         }
     }
 }
@@ -85,7 +85,7 @@ fn sleeping_switches_are_woken_over_split_rings() {
 fn sleeping_switches_are_woken_over_packed_rings() {
     for ring in [RingKind::Packed, RingKind::PackedInOrder] {
         for event_idx in [false, true] {
-            story::<Packed>(Rig::new(), Rig::new(), ring, event_idx);
+            scenario::<Packed>(Rig::new(), Rig::new(), ring, event_idx);
         }
     }
 }

@@ -14,29 +14,29 @@ fn rig() -> Rig {
 
 #[test]
 fn ports_come_and_go_whoever_serves_their_queues() {
-    churn::story::<Split>(rig(), false);
-    churn::story::<Packed>(Rig::in_model(&Model::Stealing, 3), true);
+    churn::scenario::<Split>(rig(), false);
+    churn::scenario::<Packed>(Rig::in_model(&Model::Stealing, 3), true);
 }
 
 #[test]
 fn a_changed_map_loses_nothing_that_anybody_took() {
-    swap::story::<Split>(rig(), false);
-    swap::story::<Packed>(rig(), true);
+    swap::scenario::<Split>(rig(), false);
+    swap::scenario::<Packed>(rig(), true);
 }
 
 #[test]
 fn sleeping_workers_are_woken() {
-    sleep::story::<Split>(rig(), rig(), RingKind::Split, true);
-    sleep::story::<Packed>(rig(), rig(), RingKind::Packed, false);
+    sleep::scenario::<Split>(rig(), rig(), RingKind::Split, true);
+    sleep::scenario::<Packed>(rig(), rig(), RingKind::Packed, false);
 }
 
 #[test]
 fn queues_that_move_lose_and_reorder_nothing_while_others_serve_them() {
-    moving::story::<Split>(rig(), false);
+    moving::scenario::<Split>(rig(), false);
 }
 
 /// All queues are one worker's, and the other one has nothing but what it steals.
-fn story<R: DriverRing>(packed: bool) {
+fn scenario<R: DriverRing>(packed: bool) {
     let (rig, names) = (rig(), ["left", "right"]);
     let ids = names.map(|name| rig.add(name));
     let done = AtomicBool::new(false);
@@ -76,10 +76,10 @@ fn story<R: DriverRing>(packed: bool) {
 
 #[test]
 fn an_idle_worker_takes_bursts_from_a_busy_one_over_split_rings() {
-    story::<Split>(false);
+    scenario::<Split>(false);
 }
 
 #[test]
 fn an_idle_worker_takes_bursts_from_a_busy_one_over_packed_rings() {
-    story::<Packed>(true);
+    scenario::<Packed>(true);
 }

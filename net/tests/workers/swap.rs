@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SENDERS: [&str; 2] = ["left", "right"];
 const SWAPS: u64 = 60;
 
-/// One change of the memory: the same bytes cut elsewhere or whole again, or memory that nobody uses yet.
+/// One change of the memory: the same bytes cut elsewhere or whole again, or memory that is not in use yet.
 fn swap<R: DriverRing>(guest: &mut Guest<R>, more: &Memory, n: u64) {
     let spec = RegionSpec { guest: 1 << 40, user: 1 << 44, len: 4096, offset: 0 };
     let extra = SharedRegion { spec, ..more.whole()[0] };
@@ -24,7 +24,7 @@ fn swap<R: DriverRing>(guest: &mut Guest<R>, more: &Memory, n: u64) {
     }
 }
 
-pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
+pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) {
     let done = AtomicBool::new(false);
     SENDERS.iter().chain(&["swapper"]).for_each(|name| {
         rig.add(name);
@@ -64,10 +64,10 @@ pub(crate) fn story<R: DriverRing>(rig: Rig, packed: bool) {
 
 #[test]
 fn a_changed_map_loses_nothing_that_two_workers_send_by_split_rings() {
-    story::<Split>(Rig::new(), false);
+    scenario::<Split>(Rig::new(), false);
 }
 
 #[test]
 fn a_changed_map_loses_nothing_that_two_workers_send_by_packed_rings() {
-    story::<Packed>(Rig::new(), true);
+    scenario::<Packed>(Rig::new(), true);
 }

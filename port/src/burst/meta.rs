@@ -150,9 +150,9 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HEAD, LONGEST_HEAD, Spread, Token};
+    use crate::{BufId, HEAD, LONGEST_HEAD, Rss};
     use mem::copy::Portable;
-    use mem::{Map, Region, Seg};
+    use mem::{GuestMemory, Region, VolatileSlice};
     use std::sync::Arc;
 
     fn udp(source: u8) -> Vec<u8> {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn offsets_and_hashes_are_those_of_the_packet_and_notes_last_as_long_as_the_burst() {
-        let (mut burst, steering) = (Burst::new(), Steering::new(Spread::Symmetric));
+        let (mut burst, steering) = (Burst::new(), Steering::new(Rss::Symmetric));
         for source in [1, 2] {
             burst.begin(0);
             assert!(burst.push_own(&udp(source)) && burst.push_own(&[1; 60]));
@@ -185,21 +185,21 @@ mod tests {
     fn a_head_is_pulled_to_any_length_that_packet_and_slot_have() {
         let bytes: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
-        let map = Arc::new(Map::new(vec![region.clone()]).unwrap());
+        let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
         for pieces in [&[400][..], &[130, 20, 250], &[10, 10, 380]] {
             for len in [1, HEAD, HEAD + 1, 150, 151, LONGEST_HEAD, LONGEST_HEAD + 1, 401] {
                 let mut burst = Burst::new();
                 burst.begin(0);
                 burst.pin(&map);
                 let mut at = 0;
-                let segs: Vec<Seg> = pieces
+                let segs: Vec<VolatileSlice> = pieces
                     .iter()
                     .map(|&n| {
                         at += n;
                         region.seg(u64::from(at - n), n).unwrap()
                     })
                     .collect();
-                burst.push_chain(Token::default(), &segs);
+                burst.push_chain(BufId::default(), &segs);
                 burst.load_heads::<Portable>();
                 assert_eq!(burst.pull_head::<Portable>(0, len), len <= LONGEST_HEAD, "{len}");
                 let wanted = if len <= LONGEST_HEAD { len.max(HEAD) } else { HEAD };

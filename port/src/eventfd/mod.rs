@@ -35,7 +35,7 @@ pub(crate) fn clear(fd: &impl AsFd) {
 }
 
 /// Makes sure that `fd` is an event descriptor and that using it does not block. A pipe or a socket could make a
-/// worker wait for whoever holds the other end.
+/// worker wait for the other end.
 pub(crate) fn check(fd: &OwnedFd) -> Result<(), String> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let target = std::fs::read_link(link).map_err(|e| format!("its kind is unknown, because {e}"))?;

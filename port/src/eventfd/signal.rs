@@ -1,7 +1,7 @@
-//! Adding one to an event descriptor that somebody else holds too, so that they cannot make the caller wait.
+//! Adding one to an event descriptor that another process holds too, so that it cannot make the caller wait.
 //!
 //! write(2) waits while the counter of an eventfd is full, unless the description says `O_NONBLOCK`; and that flag
-//! belongs to everybody who holds the description. A write takes no flag of its own (`RWF_NOWAIT` is refused on
+//! belongs to every holder of the description. A write takes no flag of its own (`RWF_NOWAIT` is refused on
 //! eventfds). What never waits is the kernel's own signal, and asynchronous I/O gives it with a completion
 //! (`io_submit(2)`, `IOCB_FLAG_RESFD`): so a call is a read of no bytes from the null device, which is complete at
 //! once and whose completion signals the guest. A full counter stays full: then a signal is pending anyway.
@@ -53,11 +53,11 @@ thread_local! {
 
 /// Makes this thread's context, so that its first signal does not have to.
 pub(crate) fn prepare() {
-    // A thread that ends signals nobody any more.
+    // A thread that ends signals no more.
     let _ = CONTEXT.try_with(|_| ());
 }
 
-/// Adds one to an event descriptor, unless its counter is full: then whoever reads it is awake anyway.
+/// Adds one to an event descriptor, unless its counter is full: then its reader is awake anyway.
 pub(crate) fn signal(event: BorrowedFd<'_>) {
     let signalled = CONTEXT.try_with(|context| context.as_ref().is_some_and(|c| c.signal(event)));
     if signalled != Ok(true) {
@@ -115,7 +115,7 @@ impl Context {
         submitted == 1
     }
 
-    /// Makes room in the context, which holds what was completed until somebody takes it.
+    /// Makes room in the context, which holds completions until they are reaped.
     #[cold]
     fn take_completions(&self) {
         let mut taken = [Completion::default(); TAKEN as usize];
@@ -154,7 +154,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     const FULL: u64 = u64::MAX - 1;
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn take(event: &OwnedFd) -> u64 {
         let mut count = [0; 8];
@@ -218,9 +218,9 @@ mod tests {
             });
             for round in 0..ROUNDS {
                 fill(&event);
-                // Nobody reads now; signals go on all the same.
+                // There is no reader now; signals go on all the same.
                 let (before, began) = (signals.load(Ordering::Relaxed), Instant::now());
-                while signals.load(Ordering::Relaxed) < before + 3 && began.elapsed() < PATIENCE {
+                while signals.load(Ordering::Relaxed) < before + 3 && began.elapsed() < TIMEOUT {
                     std::thread::yield_now();
                 }
                 let stuck = signals.load(Ordering::Relaxed) < before + 3;

@@ -1,13 +1,13 @@
 //! The life of a port over an interface: opened, running, lost, and opened again after a pause.
 //!
-//! The first time it is opened by whoever makes the port, so that a name mistyped is refused there and then. Later
+//! It is first opened while the port is made, so that a mistyped name is refused at once. Later
 //! losses (the interface is deleted, a queue breaks) stop the port with a named reason, and it tries again, at first
 //! soon and then after longer pauses, until the interface is back. Never blocks beyond the system calls of opening,
 //! never reads a clock.
 
 use super::{InterfaceError, Place, Watch};
+use crate::backoff::Backoff;
 use crate::netns::{Identity, Namespace};
-use crate::pause::Pause;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::fmt::Debug;
@@ -73,7 +73,7 @@ pub(crate) struct Life<K> {
     kind: K,
     running: Option<Running>,
     state: PortState,
-    pause: Pause,
+    backoff: Backoff,
     /// When to try again, or to look again.
     due: Option<Instant>,
     last_fault: Option<PortFault>,
@@ -90,8 +90,8 @@ impl<K: Kind> Life<K> {
     /// Opens the port. Its queues go to the engine with the first call of [`PortControl::handle`].
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
-        let (state, pause) = (PortState::Connected, Pause::default());
-        Ok(Self { kind, running, state, pause, due: None, last_fault: None, connects: 1 })
+        let (state, backoff) = (PortState::Connected, Backoff::default());
+        Ok(Self { kind, running, state, backoff, due: None, last_fault: None, connects: 1 })
     }
 
     /// Tries again, once the pause is over.
@@ -142,13 +142,13 @@ impl<K: Kind> Life<K> {
 
     fn lose(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         let since = self.running.as_ref().and_then(|running| running.since);
-        self.pause.ended(since, now);
+        self.backoff.ended(since, now);
         self.stop(engine);
         self.rest(fault, now);
     }
 
     fn rest(&mut self, fault: PortFault, now: Instant) {
-        self.due = Some(self.pause.begin(now));
+        self.due = Some(self.backoff.begin(now));
         self.state = PortState::Faulted(fault.clone());
         self.last_fault = Some(fault);
     }

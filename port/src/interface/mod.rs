@@ -1,13 +1,13 @@
 //! What ports over Linux interfaces have in common: a name in a namespace, facts about it, and a life.
 //!
-//! `sys` asks the kernel, `bell` is what a worker sleeps on, `Watch` notices when the interface goes, `life` opens a port, runs it and tries again when
+//! `sys` asks the kernel, `doorbell` is what a worker sleeps on, `Watch` notices when the interface goes, `life` opens a port, runs it and tries again when
 //! it was lost. What a kind of port puts on the interface is its own: it implements `Kind`.
 
-mod bell;
+mod doorbell;
 mod life;
 pub(crate) mod sys;
 
-pub(crate) use bell::Bell;
+pub(crate) use doorbell::Doorbell;
 pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
 
 use crate::PortFault;
@@ -60,7 +60,7 @@ pub enum InterfaceError {
     /// A number out of range, with its remedy.
     #[error("{0}")]
     Options(String),
-    /// Somebody else has it.
+    /// It is in use.
     #[error("{0} {1}")]
     Taken(Place, String),
     /// The kernel or the driver cannot.

@@ -1,4 +1,4 @@
-//! System calls about interfaces that nobody wraps: three requests of ioctl and plain socket options.
+//! System calls about interfaces that no crate wraps: three requests of ioctl and plain socket options.
 //!
 //! Every request passes the address of a value of our own that outlives the call and has the size that the kernel's
 //! header gives it.
@@ -25,7 +25,7 @@ struct Channels {
 /// `ETHTOOL_GDRVINFO`
 const GET_DRIVER: u32 = 3;
 
-/// `struct ethtool_drvinfo`, of which nobody wants to know the rest.
+/// `struct ethtool_drvinfo`, without its unused fields.
 #[repr(C)]
 struct DriverInformation {
     command: u32,

@@ -9,8 +9,8 @@ use super::RingFault;
 use super::ring::{Client, End, Ring, Server, Word};
 use crate::retain::Lender;
 use crate::{BURST, Burst};
-use mem::{Map, Seg, Translator};
-use ring::Token;
+use mem::{GuestMemory, Translator, VolatileSlice};
+use ring::BufId;
 use std::sync::Arc;
 
 /// Addresses of a map that each region has for itself: offsets have 32 bits.
@@ -28,12 +28,12 @@ pub(super) const REACH: u64 = (1 << 32) + (1 << 16);
 /// A buffer to send in: its room, and the first word of its descriptor but for length and flags.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    pub(super) room: Seg,
+    pub(super) room: VolatileSlice,
     pub(super) region: u16,
 }
 
 impl Place {
-    pub(super) const EMPTY: Place = Place { room: Seg::EMPTY, region: 0 };
+    pub(super) const EMPTY: Place = Place { room: VolatileSlice::EMPTY, region: 0 };
 
     /// The word that says that `len` bytes are there.
     #[inline(always)]
@@ -57,20 +57,20 @@ pub(super) trait Buffers: Send + 'static {
     fn is_lost(&mut self) -> bool;
 
     /// What the peer has put into the buffer of entry `at`.
-    fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, Seg), RingFault>;
+    fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, VolatileSlice), RingFault>;
 
     /// The buffer of entry `at`, to be filled.
     fn to_fill(&mut self, ring: &Ring, at: u16) -> Result<Place, RingFault>;
 
     /// What gives back the buffer of entry `at`.
-    fn token(&self, ring: &Ring, at: u16) -> Token;
+    fn buf_id(&self, ring: &Ring, at: u16) -> BufId;
 
-    /// The same for the buffers of a frame in `slots` entries, which `burst` has room for; those that a token cannot name
+    /// The same for the buffers of a frame in `slots` entries, which `burst` has room for; those that a buffer id cannot name
     /// are `burst`'s already.
-    fn chain_token(&self, ring: &Ring, at: u16, slots: u16, burst: &mut Burst) -> Token;
+    fn chain_id(&self, ring: &Ring, at: u16, slots: u16, burst: &mut Burst) -> BufId;
 
     /// Makes entries from `done` on ready with buffers that came back. Returns the first entry that is not.
-    fn give_back(&mut self, ring: &Ring, done: u16, buffers: &[Token]) -> u16;
+    fn give_back(&mut self, ring: &Ring, done: u16, buffers: &[BufId]) -> u16;
 
     /// Says what is in entry `at`.
     fn describe(ring: &Ring, at: u16, word: Word);
@@ -81,12 +81,12 @@ pub(super) trait Buffers: Send + 'static {
 pub(crate) struct Borrowed(Translator);
 
 impl Borrowed {
-    pub(super) fn new(map: &Arc<Map>) -> Self {
+    pub(super) fn new(map: &Arc<GuestMemory>) -> Self {
         Self(Translator::new(map.clone()))
     }
 
     #[inline(always)]
-    fn find(&mut self, ring: &Ring, at: u16) -> Result<(Word, Seg), RingFault> {
+    fn find(&mut self, ring: &Ring, at: u16) -> Result<(Word, VolatileSlice), RingFault> {
         let (word, offset) = (ring.word(at), ring.offset(at));
         let seg = self.0.translate(address(word.region(), offset), word.len());
         let outside = || RingFault::Outside { region: word.region(), offset, len: word.len() };
@@ -110,7 +110,7 @@ impl Buffers for Borrowed {
     }
 
     #[inline(always)]
-    fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, Seg), RingFault> {
+    fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, VolatileSlice), RingFault> {
         self.find(ring, at)
     }
 
@@ -122,18 +122,18 @@ impl Buffers for Borrowed {
 
     /// Buffers go back in order, so their number is all that counts.
     #[inline(always)]
-    fn token(&self, _: &Ring, _: u16) -> Token {
-        Token { id: 0, slots: 1 }
+    fn buf_id(&self, _: &Ring, _: u16) -> BufId {
+        BufId { id: 0, slots: 1 }
     }
 
-    fn chain_token(&self, _: &Ring, _: u16, slots: u16, _: &mut Burst) -> Token {
-        Token { id: 0, slots }
+    fn chain_id(&self, _: &Ring, _: u16, slots: u16, _: &mut Burst) -> BufId {
+        BufId { id: 0, slots }
     }
 
     /// The client says where its next frame is.
     #[inline(always)]
-    fn give_back(&mut self, _: &Ring, done: u16, buffers: &[Token]) -> u16 {
-        buffers.iter().fold(done, |done, token| done.wrapping_add(token.slots))
+    fn give_back(&mut self, _: &Ring, done: u16, buffers: &[BufId]) -> u16 {
+        buffers.iter().fold(done, |done, buf_id| done.wrapping_add(buf_id.slots))
     }
 
     /// The client wrote the room into this word, so it never says already what it must.
@@ -174,9 +174,9 @@ impl Row {
 /// Buffers of our own, in a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
-    whole: Seg,
+    whole: VolatileSlice,
     row: Row,
-    map: Arc<Map>,
+    map: Arc<GuestMemory>,
     /// By entry, the buffer that is in it. Private: the peer can write descriptors.
     held: Box<[u16]>,
     lender: Lender,
@@ -191,9 +191,9 @@ impl Own {
     /// As many buffers as `whole` has room for, up to one for each of `ring`'s entries. `whole` begins at byte `first` of its
     /// region.
     pub(super) fn new(
-        map: &Arc<Map>,
+        map: &Arc<GuestMemory>,
         ring: &Ring,
-        (whole, first): (Option<Seg>, u32),
+        (whole, first): (Option<VolatileSlice>, u32),
         room: u32,
     ) -> Result<Self, RingFault> {
         let (whole, row) = (whole.ok_or(RingFault::Place)?, Row { first, stride: Self::stride(room), room });
@@ -213,23 +213,23 @@ impl Own {
     }
 
     /// All of the buffer of entry `at`.
-    pub(super) fn whole(&self, ring: &Ring, at: u16) -> Seg {
+    pub(super) fn whole(&self, ring: &Ring, at: u16) -> VolatileSlice {
         self.part(self.held(ring, at), self.row.room)
     }
 
     /// The first `len` bytes of buffer `id`; nothing where they lie outside, which our buffers and lengths up to the room never
     /// do.
     #[inline(always)]
-    fn part(&self, id: u16, len: u32) -> Seg {
+    fn part(&self, id: u16, len: u32) -> VolatileSlice {
         let at = usize::from(id) * self.row.stride as usize;
-        self.whole.slice(at, len as usize).unwrap_or(Seg::EMPTY)
+        self.whole.slice(at, len as usize).unwrap_or(VolatileSlice::EMPTY)
     }
 }
 
 impl Buffers for Own {
     type End = Client;
 
-    /// Each buffer has a token.
+    /// Each buffer has a buffer id.
     const MOST_PIECES: usize = BURST;
 
     #[inline(always)]
@@ -237,14 +237,14 @@ impl Buffers for Own {
         burst.pin_own(&self.map, &self.lender);
     }
 
-    /// Nobody can cut a sealed file.
+    /// A sealed file cannot be truncated.
     #[inline(always)]
     fn is_lost(&mut self) -> bool {
         false
     }
 
     #[inline(always)]
-    fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, Seg), RingFault> {
+    fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, VolatileSlice), RingFault> {
         let word = ring.word(at);
         if word.len() > self.row.room {
             return Err(RingFault::Length { len: word.len(), room: self.row.room });
@@ -258,30 +258,30 @@ impl Buffers for Own {
     }
 
     #[inline(always)]
-    fn token(&self, ring: &Ring, at: u16) -> Token {
-        Token { id: self.held(ring, at), slots: 1 }
+    fn buf_id(&self, ring: &Ring, at: u16) -> BufId {
+        BufId { id: self.held(ring, at), slots: 1 }
     }
 
-    fn chain_token(&self, ring: &Ring, at: u16, slots: u16, burst: &mut Burst) -> Token {
-        (1..slots).for_each(|k| burst.give_back(self.token(ring, at.wrapping_add(k))));
-        self.token(ring, at)
+    fn chain_id(&self, ring: &Ring, at: u16, slots: u16, burst: &mut Burst) -> BufId {
+        (1..slots).for_each(|k| burst.give_back(self.buf_id(ring, at.wrapping_add(k))));
+        self.buf_id(ring, at)
     }
 
     #[inline(always)]
-    fn give_back(&mut self, ring: &Ring, mut done: u16, buffers: &[Token]) -> u16 {
+    fn give_back(&mut self, ring: &Ring, mut done: u16, buffers: &[BufId]) -> u16 {
         let Self { row, held, lender, .. } = self;
         let mut lend = |id| {
             row.lend(held, ring, done, id);
             done = done.wrapping_add(1);
         };
-        for token in buffers {
-            lend(token.id);
+        for buf_id in buffers {
+            lend(buf_id.id);
         }
         lender.collect(lend);
         done
     }
 
-    /// Nobody but us writes these descriptors, so one that says already what it must stays where it is, in both caches.
+    /// These descriptors have no other writer, so one that says already what it must stays where it is, in both caches.
     #[inline(always)]
     fn describe(ring: &Ring, at: u16, word: Word) {
         if ring.word(at) != word {

@@ -5,11 +5,11 @@
 //! a ring, or that would not have this port, leaves a named fault behind, and is told the reason. Whatever ended a
 //! connection, the port waits a moment before the next one. Never blocks, never reads a clock.
 
-use super::link::{Link, PATIENCE};
+use super::link::{Link, TIMEOUT};
 use super::options::{MemifError, Options};
 use super::queue::Rings;
 use super::session::{ClientSession, End, ServerSession, Session};
-use crate::socket::{Door, Site};
+use crate::socket::{Connector, Site};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -25,7 +25,7 @@ enum Role {
 /// A memif interface: a port that shares memory with one other process.
 #[derive(Debug)]
 pub struct Memif {
-    door: Door,
+    connector: Connector,
     role: Role,
     options: Options,
     link: Option<Link>,
@@ -41,26 +41,26 @@ pub struct Memif {
 }
 
 impl Memif {
-    /// A server: clients connect to a socket at `path` and bring their memory. A socket file that nobody listens on any
+    /// A server: clients connect to a socket at `path` and bring their memory. A socket file without a listener any
     /// more is replaced. The file is removed when the port is closed or dropped. Once a client has gone, the next one is
     /// let in after 100 ms to 2 s. A path that begins with `@` is a name of the abstract namespace ([`super::is_abstract`]).
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, MemifError> {
         options.check()?;
-        let door = Door::listen(Site::Packets(path.as_ref().into()))?;
-        Ok(Self::behind(door, Role::Server, options))
+        let connector = Connector::listen(Site::Packets(path.as_ref().into()))?;
+        Ok(Self::behind(connector, Role::Server, options))
     }
 
     /// A client: it connects to a server that listens at `path`, at `now` and then again and again whenever there is no
     /// connection, after 100 ms to 2 s, with fresh memory each time.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, MemifError> {
         options.check()?;
-        let door = Door::connect(Site::Packets(path.as_ref().into()), now)?;
-        Ok(Self::behind(door, Role::Client, options))
+        let connector = Connector::connect(Site::Packets(path.as_ref().into()), now)?;
+        Ok(Self::behind(connector, Role::Client, options))
     }
 
-    fn behind(door: Door, role: Role, options: Options) -> Self {
+    fn behind(connector: Connector, role: Role, options: Options) -> Self {
         Self {
-            door,
+            connector,
             role,
             options,
             link: None,
@@ -78,15 +78,15 @@ impl Memif {
             Role::Server => Session::Server(ServerSession::new(self.options)),
             Role::Client => Session::Client(ClientSession::new(self.options)),
         };
-        let watched = self.door.watch(socket.as_fd()).is_ok();
+        let watched = self.connector.watch(socket.as_fd()).is_ok();
         match Link::new(socket, session) {
             Ok(link) if watched => {
                 self.link = Some(link);
-                self.until = Some(now + PATIENCE);
+                self.until = Some(now + TIMEOUT);
                 self.state = PortState::Connected;
                 self.connects += 1;
             }
-            _ => self.door.rest(now),
+            _ => self.connector.rest(now),
         }
     }
 
@@ -109,7 +109,7 @@ impl Memif {
     ///
     /// # Errors
     /// A worker may still use what this port had before. Then the engine took nothing more, and the peer must not be
-    /// left with rings that nobody serves.
+    /// left with rings that are not served.
     fn start(&mut self, rings: Rings, now: Instant, engine: &mut dyn Attach) -> Result<(), End> {
         let (rx, tx) = rings.start();
         for (pair, queue) in (0..).zip(tx) {
@@ -136,7 +136,7 @@ impl Memif {
         if let Some(fault) = &fault {
             link.part(&fault.to_string());
         }
-        self.door.part(since, now);
+        self.connector.part(since, now);
         self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
         self.last_fault = fault.or(self.last_fault.take());
     }
@@ -159,24 +159,24 @@ impl Memif {
 
 impl PortControl for Memif {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.state != PortState::Closed).then(|| self.door.as_fd())
+        (self.state != PortState::Closed).then(|| self.connector.as_fd())
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.door.deadline().into_iter().chain(self.until).min()
+        self.connector.deadline().into_iter().chain(self.until).min()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.state == PortState::Closed {
             return;
         }
-        if let Some(socket) = self.door.knock(now) {
+        if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now);
         }
         // The link first: if its peer has gone, the one that waits may be the same one again, and it is let in after the
         // pause instead of being turned away.
         self.serve(now, engine);
-        if let Some(socket) = self.door.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);
             self.serve(now, engine);
         }
@@ -192,7 +192,7 @@ impl PortControl for Memif {
             link.part("the port was closed");
         }
         (self.started, self.until) = (None, None);
-        self.door.close();
+        self.connector.close();
         self.state = PortState::Closed;
     }
 
@@ -200,7 +200,7 @@ impl PortControl for Memif {
         PortStatus {
             state: self.state.clone(),
             kind: "memif",
-            place: self.door.place(),
+            place: self.connector.place(),
             features: vec![match self.role {
                 Role::Server => "server",
                 Role::Client => "client",

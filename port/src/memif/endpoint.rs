@@ -11,7 +11,7 @@ use super::session::{ClientSession, End, Session};
 use super::{rx, tx};
 use crate::socket::rights;
 use crate::socket::sys as socket;
-use crate::{BURST, Burst, Offload, PortFault, RxQueue, Slots, Tally, TxQueue};
+use crate::{BURST, Burst, BurstStats, Offload, PortFault, RxQueue, Slots, TxQueue};
 use mem::copy::chosen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -31,7 +31,7 @@ pub enum AttachError {
     /// The options contradict themselves.
     #[error(transparent)]
     Options(#[from] MemifError),
-    /// Nobody listens there.
+    /// There is no listener.
     #[error("{0}: no switch listens on this socket: {1}; start it first, or try again")]
     NoServer(PathBuf, Errno),
     /// It said nothing in time.
@@ -95,7 +95,7 @@ impl Endpoint {
     /// Connects as a client to the server that listens at `path`. `timeout` bounds each of its answers.
     ///
     /// # Errors
-    /// Nobody listens, the server says nothing in time, or it does not want this client.
+    /// There is no listener, the server does not answer in time, or it rejects this client.
     pub fn attach(path: impl AsRef<Path>, options: Options, timeout: Duration) -> Result<Self, AttachError> {
         let (link, rings) = attach(path.as_ref(), options, timeout)?;
         Self::over(link, rings)
@@ -123,9 +123,9 @@ impl Endpoint {
     pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> Result<usize, AttachError> {
         let mut received = 0;
         for (source, queue) in self.rx.iter_mut().enumerate() {
-            let (burst, mut tally) = (&mut self.burst, Tally::default());
+            let (burst, mut stats) = (&mut self.burst, BurstStats::default());
             burst.begin(source);
-            let taken = queue.rx(burst, &mut tally);
+            let taken = queue.rx(burst, &mut stats);
             mem::with_kernel!(chosen(), K => {
                 burst.load_heads::<K>();
                 for i in 0..burst.len() {
@@ -139,8 +139,8 @@ impl Endpoint {
                 }
             });
             received += burst.len();
-            if !burst.tokens().is_empty() {
-                queue.complete(burst.tokens());
+            if !burst.buf_ids().is_empty() {
+                queue.complete(burst.buf_ids());
             }
             taken?;
         }
@@ -179,14 +179,14 @@ impl Endpoint {
                 break;
             }
             let lengths = few.map(|frame| frame.len() as u32);
-            let mut tally = Tally::default();
-            is_full = tx.reserve(&lengths[..n], &mut self.slots, &mut tally)? < n;
+            let mut stats = BurstStats::default();
+            is_full = tx.reserve(&lengths[..n], &mut self.slots, &mut stats)? < n;
             mem::with_kernel!(chosen(), K => for k in 0..self.slots.len() {
                 let frame = few[self.slots.number(k)];
                 self.slots.write::<K>(k, Offload::NONE, &[frame]);
             });
-            tx.commit(&mut self.slots, &mut tally)?;
-            sent += tally.packets as usize;
+            tx.commit(&mut self.slots, &mut stats)?;
+            sent += stats.packets as usize;
         }
         // Orders our index before our look at the receiver's flags.
         fence(Ordering::SeqCst);
@@ -209,10 +209,10 @@ impl Endpoint {
     pub fn wait(&mut self, timeout: Duration) -> Result<bool, AttachError> {
         let mut ready = false;
         for queue in &mut self.rx {
-            ready |= queue.arm()?;
+            ready |= queue.enable_notification()?;
         }
         let woken = if ready { Ok(true) } else { self.sleep(timeout) };
-        self.rx.iter_mut().for_each(|queue| queue.disarm());
+        self.rx.iter_mut().for_each(|queue| queue.disable_notification());
         self.is_there()?;
         woken
     }

@@ -8,7 +8,7 @@ use super::queue::Rings;
 use super::ring::{COOKIE, Ring};
 use super::session::{ClientSession, ServerSession, Session};
 use crate::socket::rights;
-use crate::{BURST, Burst, RxQueue, Tally, TxQueue};
+use crate::{BURST, Burst, BurstStats, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -55,13 +55,13 @@ pub fn fuzz_messages(script: &[u8]) {
     }
 }
 
-/// A burst each way over rings of which nobody knows what is in them.
+/// A burst each way over rings with arbitrary contents.
 fn use_once(rings: Rings) {
     let (mut rx, mut tx) = rings.start();
     let mut bench = Bench::new();
     for queue in &mut rx {
-        let _ = queue.arm();
-        queue.disarm();
+        let _ = queue.enable_notification();
+        queue.disable_notification();
         bench.receive(queue.as_mut());
     }
     for queue in &mut tx {
@@ -98,7 +98,7 @@ pub fn fuzz_rings(script: &[u8]) {
 struct Bench {
     burst: Burst,
     own: Burst,
-    picks: [u8; BURST],
+    indices: [u8; BURST],
 }
 
 impl Bench {
@@ -107,29 +107,29 @@ impl Bench {
         own.begin(0);
         own.push_own(&[2; 60]);
         own.push_own(&[3; 128]);
-        Self { burst: Burst::new(), own, picks: std::array::from_fn(|i| (i % 2) as u8) }
+        Self { burst: Burst::new(), own, indices: std::array::from_fn(|i| (i % 2) as u8) }
     }
 
     fn receive(&mut self, queue: &mut dyn RxQueue) -> bool {
-        let mut tally = Tally::default();
+        let mut stats = BurstStats::default();
         self.burst.begin(0);
-        let taken = queue.rx(&mut self.burst, &mut tally);
-        assert_eq!(tally.packets, self.burst.len() as u64 + tally.lost);
-        assert!(self.burst.tokens().len() <= BURST);
+        let taken = queue.rx(&mut self.burst, &mut stats);
+        assert_eq!(stats.packets, self.burst.len() as u64 + stats.lost);
+        assert!(self.burst.buf_ids().len() <= BURST);
         self.burst.load_heads::<mem::copy::Portable>();
         let mut copy = vec![0; 65_550];
         for i in 0..self.burst.len() {
             let len = self.burst.frame(i).copy_to::<mem::copy::Portable>(&mut copy);
             assert_eq!(len, self.burst.frame_len(i));
         }
-        queue.complete(self.burst.tokens());
+        queue.complete(self.burst.buf_ids());
         taken.is_ok()
     }
 
     fn send(&mut self, queue: &mut dyn TxQueue, n: usize) -> bool {
-        let mut tally = Tally::default();
-        let Ok(done) = queue.tx(&self.own, &self.picks[..n], &mut tally) else { return false };
-        assert_eq!(tally.packets + tally.lost, done as u64);
+        let mut stats = BurstStats::default();
+        let Ok(done) = queue.tx(&self.own, &self.indices[..n], &mut stats) else { return false };
+        assert_eq!(stats.packets + stats.lost, done as u64);
         assert!(done <= n);
         queue.notify();
         true

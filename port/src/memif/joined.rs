@@ -6,7 +6,7 @@ use super::options::Options;
 use super::queue::{Queue, Rings};
 use super::ring::Ring;
 use crate::PortFault;
-use mem::{Map, Region, RegionSpec};
+use mem::{GuestMemory, Region, RegionSpec};
 use std::sync::Arc;
 
 /// A connection without a socket.
@@ -31,7 +31,7 @@ impl Joined {
         let spec = RegionSpec { guest: at, user: at, len: device.bytes(), offset: 0 };
         let no_memory = |why: &dyn std::fmt::Display| PortFault::NoMemory(why.to_string());
         let region = Region::map(device.file(), spec).map_err(|e| no_memory(&e))?;
-        let map = Arc::new(Map::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?);
+        let map = Arc::new(GuestMemory::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?);
         let server = Rings::Server(there(&device, &map, true)?, there(&device, &map, false)?);
         Ok((Self { device, size: options.ring_size }, [client, server]))
     }
@@ -48,7 +48,11 @@ impl Joined {
 }
 
 /// The rings of one direction, as the end sees them that did not make them.
-fn there(device: &Device, map: &Arc<Map>, to_server: bool) -> Result<Vec<Queue<Borrowed>>, PortFault> {
+fn there(
+    device: &Device,
+    map: &Arc<GuestMemory>,
+    to_server: bool,
+) -> Result<Vec<Queue<Borrowed>>, PortFault> {
     let rings = (0..).map_while(|number| device.ring(number)).map(|(ring, _)| ring);
     let wakes = device.queues(to_server).map(|queue| queue.wake);
     let rings = rings.filter(|ring| ring.to_server == to_server).zip(wakes);

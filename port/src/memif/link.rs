@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::time::Duration;
 
 /// How long the whole conversation may take. A peer maps and populates memory in it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages carried out before other ports have their turn.
 const MESSAGES_AT_ONCE: usize = 64;
 
@@ -54,9 +54,9 @@ impl Link {
         Ok(None)
     }
 
-    /// The conversation took longer than [`PATIENCE`].
+    /// The conversation took longer than [`TIMEOUT`].
     pub(super) fn overdue(&self) -> Option<End> {
-        let (awaited, limit) = (self.session.awaits()?, PATIENCE.as_secs());
+        let (awaited, limit) = (self.session.awaits()?, TIMEOUT.as_secs());
         Some(End::Fault(PortFault::Peer(format!("it did not say {awaited} within {limit} s"))))
     }
 

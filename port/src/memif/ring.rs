@@ -7,8 +7,8 @@
 //!
 //! Protocol. The client advances `head` and the server `tail`, on the rings of both directions. On a ring to the
 //! server, entries from `tail` to `head` are frames. On a ring to the client, entries from `tail` to `head` are empty
-//! buffers, and what the server has filled is behind `tail`. Whoever advances an index does so with a release store
-//! after everything that it says is there; whoever reads it, with an acquire load before. The receiver's end of a ring
+//! buffers, and what the server has filled is behind `tail`. An index is advanced with a release store
+//! after everything that it covers is written, and read with an acquire load. The receiver's end of a ring
 //! writes the flags: 1 means that it does not want to be interrupted. A sender publishes, fences, and looks at them; a
 //! receiver that is going to sleep clears them, fences, and looks at the index again.
 
@@ -16,7 +16,7 @@ use super::RingFault;
 use crate::Frame;
 use core::sync::atomic::{Ordering, fence};
 use mem::copy::Kernel;
-use mem::{Map, Seg};
+use mem::{GuestMemory, VolatileSlice};
 use std::sync::Arc;
 
 /// `MEMIF_COOKIE`
@@ -101,9 +101,9 @@ impl Word {
 /// A ring with checked bounds. It holds the map that it lies in.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
-    whole: Seg,
+    whole: VolatileSlice,
     mask: u16,
-    map: Arc<Map>,
+    map: Arc<GuestMemory>,
 }
 
 impl Ring {
@@ -113,7 +113,11 @@ impl Ring {
     }
 
     /// The ring of `2^log2` entries, 14 at most, in `place`, which must have its bytes and lie on a multiple of 16.
-    pub(super) fn new(map: &Arc<Map>, place: Option<Seg>, log2: u8) -> Result<Self, RingFault> {
+    pub(super) fn new(
+        map: &Arc<GuestMemory>,
+        place: Option<VolatileSlice>,
+        log2: u8,
+    ) -> Result<Self, RingFault> {
         let whole = place.filter(|seg| seg.len() == Self::bytes(log2) as usize);
         let whole = whole.filter(|seg| seg.addr().is_multiple_of(DESCRIPTOR)).ok_or(RingFault::Place)?;
         Ok(Self { whole, mask: (1u16 << log2) - 1, map: map.clone() })
@@ -121,7 +125,7 @@ impl Ring {
 
     /// The map that the ring lies in.
     #[inline(always)]
-    pub(super) fn map(&self) -> &Arc<Map> {
+    pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
@@ -213,13 +217,13 @@ impl Ring {
     }
 
     /// Asks the sender for no interrupts.
-    pub(super) fn disarm(&self) {
+    pub(super) fn disable_notification(&self) {
         // SAFETY: as in `has_cookie`.
         unsafe { self.whole.store_u16(FLAGS, MASK_INT, Ordering::Relaxed) }
     }
 
     /// Asks the sender for interrupts. Whether its index is not `seen` any more, so that sleeping would lose frames.
-    pub(super) fn arm<E: End>(&self, seen: u16) -> bool {
+    pub(super) fn enable_notification<E: End>(&self, seen: u16) -> bool {
         // SAFETY: as in `has_cookie`.
         unsafe { self.whole.store_u16(FLAGS, 0, Ordering::Relaxed) };
         // Pairs with the fence that a sender executes between publishing and looking at the flags.
@@ -242,7 +246,7 @@ impl Ring {
 /// Writes a frame of `len` bytes to the front of a buffer that has room for it. `_map` is the witness that the
 /// buffer's memory is mapped.
 #[inline(always)]
-pub(super) fn fill<K: Kernel>(_map: &Map, buffer: Seg, frame: &Frame<'_>, len: usize) {
+pub(super) fn fill<K: Kernel>(_map: &GuestMemory, buffer: VolatileSlice, frame: &Frame<'_>, len: usize) {
     let to = buffer.split_at(len).0;
     debug_assert_eq!(to.len(), len);
     // SAFETY: the buffer was found in the map that the caller holds, and its caller compared the lengths.
@@ -250,7 +254,7 @@ pub(super) fn fill<K: Kernel>(_map: &Map, buffer: Seg, frame: &Frame<'_>, len: u
 }
 
 /// Writes private bytes to the front of a buffer that has room for them.
-pub(super) fn copy_in<K: Kernel>(_map: &Map, buffer: Seg, bytes: &[u8]) {
+pub(super) fn copy_in<K: Kernel>(_map: &GuestMemory, buffer: VolatileSlice, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(buffer.len())];
     // SAFETY: as in `fill`; the length was cut to the buffer's.
     unsafe { buffer.copy_in::<K>(bytes) }
@@ -264,7 +268,7 @@ mod tests {
     fn ring(log2: u8, offset: u64) -> Result<Ring, RingFault> {
         let region = Arc::new(Region::heap(0, 0, 1 << 16));
         let place = region.seg(offset, Ring::bytes(log2));
-        Ring::new(&Arc::new(Map::new(vec![region]).unwrap()), place, log2)
+        Ring::new(&Arc::new(GuestMemory::new(vec![region]).unwrap()), place, log2)
     }
 
     #[test]
@@ -299,11 +303,11 @@ mod tests {
         let ring = ring(2, 0).unwrap();
         ring.lay_out();
         assert!(!ring.wants_interrupt());
-        assert!(!ring.arm::<Server>(0));
+        assert!(!ring.enable_notification::<Server>(0));
         assert!(ring.wants_interrupt());
         ring.publish::<Client>(1);
-        assert!(ring.arm::<Server>(0));
-        ring.disarm();
+        assert!(ring.enable_notification::<Server>(0));
+        ring.disable_notification();
         assert!(!ring.wants_interrupt());
     }
 }

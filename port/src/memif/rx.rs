@@ -3,16 +3,16 @@
 //! A frame stays in the buffer in which it came until its burst is completed; then one store of our index gives all of
 //! the burst's buffers back. Of a client's own buffers those of retained packets stay out longer: the others go into the entries
 //! that are next, so fewer entries are lent meanwhile. Descriptors are read once, judged, and found to lie inside the memory. Only the sender is
-//! ever woken for frames; nobody is told of buffers that came back, because the protocol has no way to.
+//! ever woken for frames; returned buffers are not announced, because the protocol has no way to.
 
 use super::RingFault;
 use super::buffers::{Borrowed, Buffers};
 use super::queue::Queue;
 use super::ring::{End, Ring};
 use crate::eventfd;
-use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally, work};
-use mem::Seg;
-use ring::Token;
+use crate::{BURST, Burst, BurstStats, DropReason, PortFault, RxQueue, work};
+use mem::VolatileSlice;
+use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const LINE: u16 = 4;
 /// A queue over a ring that was just connected. A client lends its buffers from here on.
 pub(super) fn start<B: Buffers>(queue: Queue<B>) -> Box<dyn RxQueue> {
     let rx = Rx { ring: queue.ring, buffers: queue.buffers, wake: queue.wake, at: 0, done: 0, seen: 0 };
-    rx.ring.disarm();
+    rx.ring.disable_notification();
     rx.publish();
     Box::new(rx)
 }
@@ -69,7 +69,7 @@ impl<B: Buffers> Rx<B> {
     }
 
     #[inline]
-    fn take(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+    fn take(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), RingFault> {
         let waiting = self.waiting()?;
         if waiting == 0 {
             return Ok(());
@@ -83,17 +83,17 @@ impl<B: Buffers> Rx<B> {
                 Err(fault) => return self.stop(at, fault),
             };
             if word.has_next() {
-                return self.take_chain(at, burst, tally);
+                return self.take_chain(at, burst, stats);
             }
             frame.prefetch_read(0);
-            let (token, len) = (self.buffers.token(&self.ring, at), frame.len());
+            let (buf_id, len) = (self.buffers.buf_id(&self.ring, at), frame.len());
             at = at.wrapping_add(1);
-            tally.packets += 1;
-            tally.bytes += len as u64;
+            stats.packets += 1;
+            stats.bytes += len as u64;
             if (SHORTEST..=LONGEST).contains(&len) {
-                burst.push(token, frame);
+                burst.push(buf_id, frame);
             } else {
-                lose(len, token, burst, tally);
+                lose(len, buf_id, burst, stats);
             }
         }
         self.at = at;
@@ -109,12 +109,12 @@ impl<B: Buffers> Rx<B> {
 
     /// A frame in several buffers, from entry `at`. The burst ends with it.
     #[cold]
-    fn take_chain(&mut self, at: u16, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+    fn take_chain(&mut self, at: u16, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), RingFault> {
         self.at = at;
         if !burst.has_chain_room() {
             return Ok(());
         }
-        let (mut pieces, mut n, mut len) = ([Seg::EMPTY; Borrowed::MOST_PIECES], 0, 0);
+        let (mut pieces, mut n, mut len) = ([VolatileSlice::EMPTY; Borrowed::MOST_PIECES], 0, 0);
         let mut slots = 0;
         loop {
             if at.wrapping_add(slots) == self.seen {
@@ -138,14 +138,14 @@ impl<B: Buffers> Rx<B> {
             return Ok(());
         }
         self.at = at.wrapping_add(slots);
-        let token = self.buffers.chain_token(&self.ring, at, slots, burst);
-        tally.work += u64::from(slots) * work::DESCRIPTOR;
-        tally.packets += 1;
-        tally.bytes += len as u64;
+        let buf_id = self.buffers.chain_id(&self.ring, at, slots, burst);
+        stats.work += u64::from(slots) * work::DESCRIPTOR;
+        stats.packets += 1;
+        stats.bytes += len as u64;
         if (SHORTEST..=LONGEST).contains(&len) {
-            burst.push_chain(token, &pieces[..n]);
+            burst.push_chain(buf_id, &pieces[..n]);
         } else {
-            lose(len, token, burst, tally);
+            lose(len, buf_id, burst, stats);
         }
         Ok(())
     }
@@ -153,14 +153,14 @@ impl<B: Buffers> Rx<B> {
 
 /// Counts a frame that cannot be carried; its buffers go back with the burst.
 #[cold]
-fn lose(len: usize, token: Token, burst: &mut Burst, tally: &mut Tally) {
-    tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
-    burst.give_back(token);
+fn lose(len: usize, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
+    stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    burst.give_back(buf_id);
 }
 
 impl<B: Buffers> RxQueue for Rx<B> {
     fn prefetch(&self) {
-        // Descriptors that are not announced are just being written: whoever fetches them takes them out of the
+        // Descriptors that are not announced are just being written: fetching them takes them out of the
         // sender's hands.
         let known = self.seen.wrapping_sub(self.at);
         if known < BURST as u16 {
@@ -172,15 +172,15 @@ impl<B: Buffers> RxQueue for Rx<B> {
         }
     }
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        let taken = self.take(burst, tally);
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
+        let taken = self.take(burst, stats);
         if self.buffers.is_lost() {
             return Err(PortFault::MemoryLost);
         }
         taken.map_err(PortFault::PeerRing)
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
+    fn complete(&mut self, buffers: &[BufId]) {
         self.done = self.buffers.give_back(&self.ring, self.done, buffers);
         self.publish();
     }
@@ -188,12 +188,12 @@ impl<B: Buffers> RxQueue for Rx<B> {
     /// A sender that waits for buffers looks for them itself.
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
-        Ok(self.ring.arm::<B::End>(self.at))
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
+        Ok(self.ring.enable_notification::<B::End>(self.at))
     }
 
-    fn disarm(&mut self) {
-        self.ring.disarm();
+    fn disable_notification(&mut self) {
+        self.ring.disable_notification();
         eventfd::clear(&self.wake);
     }
 

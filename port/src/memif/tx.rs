@@ -1,6 +1,6 @@
 //! A memif port's transmit ring, as the switch sends to it.
 //!
-//! Buffers that come next stand in a private stock: read, judged, found and fetched for writing while the burst before
+//! Buffers that come next stand in a private avail cache: read, judged, found and fetched for writing while the burst before
 //! is on its way, so the peer may change their descriptors afterwards without effect. A frame is written into the
 //! buffer in front, or over as many as it needs, and all frames of one call become visible with one store.
 //!
@@ -11,13 +11,13 @@ use super::buffers::{Buffers, Place};
 use super::queue::Queue;
 use super::ring::{self, End, Ring, Word};
 use crate::transmit::{Filled, Form, RingTx, Slots, Taken, TxRing};
-use crate::{BURST, Burst, Capabilities, PortFault, QueueState, Tally, TxQueue, work};
-use mem::Map;
+use crate::{BURST, Burst, BurstStats, Capabilities, PortFault, QueueState, TxQueue, work};
+use mem::GuestMemory;
 use mem::copy::Kernel;
 use std::sync::Arc;
 
-/// Places of the stock, a power of two: a burst, and the most that one frame may take.
-const STOCK: usize = 128;
+/// Places of the avail cache, a power of two: a burst, and the most that one frame may take.
+const CACHED: usize = 128;
 /// Buffers kept found and fetched ahead of need.
 const AHEAD: u16 = BURST as u16;
 /// Most buffers of one frame.
@@ -31,15 +31,15 @@ pub(super) fn start<B: Buffers>(queue: Queue<B>) -> Box<dyn TxQueue> {
     })
 }
 
-/// A ring with its stock.
+/// A ring with its avail cache.
 pub(super) struct Core<B> {
     ring: Ring,
     buffers: B,
-    stock: Box<[Place; STOCK]>,
+    cache: Box<[Place; CACHED]>,
     /// The next entry to give out.
     at: u16,
-    /// The stock ends before this entry.
-    stocked: u16,
+    /// The avail cache ends before this entry.
+    cached_end: u16,
     /// Free entries end before this one, as last seen.
     limit: u16,
     /// Everything before this entry is described.
@@ -53,35 +53,35 @@ pub(super) struct Core<B> {
 impl<B: Buffers> Core<B> {
     fn new(Queue { ring, buffers, wake: _ }: Queue<B>) -> Self {
         let limit = if B::End::LENDS { ring.size() } else { 0 };
-        let stock = Box::new([Place::EMPTY; STOCK]);
-        Self { ring, buffers, stock, at: 0, stocked: 0, limit, described: 0, posted: 0, walked: 0 }
+        let cache = Box::new([Place::EMPTY; CACHED]);
+        Self { ring, buffers, cache, at: 0, cached_end: 0, limit, described: 0, posted: 0, walked: 0 }
     }
 
-    /// The place of entry `at`, which is in the stock.
+    /// The place of entry `at`, which is in the avail cache.
     #[inline(always)]
     fn place(&self, at: u16) -> Place {
-        self.stock[usize::from(at) % STOCK]
+        self.cache[usize::from(at) % CACHED]
     }
 
-    /// Sees to it that `n` places, [`STOCK`] at most, are in the stock, if the peer has offered as many.
+    /// Sees to it that `n` places, [`CACHED`] at most, are in the avail cache, if the peer has offered as many.
     #[inline]
-    fn stock_up(&mut self, n: u16) -> Result<(), RingFault> {
+    fn fill_cache(&mut self, n: u16) -> Result<(), RingFault> {
         let target = self.at.wrapping_add(n);
-        let short = n.saturating_sub(self.stocked.wrapping_sub(self.at));
+        let short = n.saturating_sub(self.cached_end.wrapping_sub(self.at));
         if short == 0 {
             return Ok(());
         }
-        if self.limit.wrapping_sub(self.stocked) < short {
+        if self.limit.wrapping_sub(self.cached_end) < short {
             self.look()?;
         }
-        let short = short.min(self.limit.wrapping_sub(self.stocked));
-        let end = self.stocked.wrapping_add(short);
+        let short = short.min(self.limit.wrapping_sub(self.cached_end));
+        let end = self.cached_end.wrapping_add(short);
         debug_assert!(end.wrapping_sub(self.at) <= target.wrapping_sub(self.at));
-        while self.stocked != end {
-            let place = self.buffers.to_fill(&self.ring, self.stocked)?;
+        while self.cached_end != end {
+            let place = self.buffers.to_fill(&self.ring, self.cached_end)?;
             place.room.prefetch_write(0);
-            self.stock[usize::from(self.stocked) % STOCK] = place;
-            self.stocked = self.stocked.wrapping_add(1);
+            self.cache[usize::from(self.cached_end) % CACHED] = place;
+            self.cached_end = self.cached_end.wrapping_add(1);
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ impl<B: Buffers> Core<B> {
     /// Buffers in front for a frame of `len` bytes: how many, or why there are none.
     #[inline(always)]
     fn count(&mut self, len: usize) -> Result<Result<u16, Taken>, RingFault> {
-        if self.at != self.stocked && len <= self.place(self.at).room.len() {
+        if self.at != self.cached_end && len <= self.place(self.at).room.len() {
             return Ok(Ok(1));
         }
         self.count_several(len)
@@ -121,10 +121,10 @@ impl<B: Buffers> Core<B> {
             if n == most {
                 break Err(Taken::TooSmall);
             }
-            if self.stocked.wrapping_sub(self.at) == n {
-                self.stock_up(n + 1)?;
+            if self.cached_end.wrapping_sub(self.at) == n {
+                self.fill_cache(n + 1)?;
             }
-            if self.stocked.wrapping_sub(self.at) == n {
+            if self.cached_end.wrapping_sub(self.at) == n {
                 break Err(Taken::Full);
             }
             room += self.place(self.at.wrapping_add(n)).room.len();
@@ -154,22 +154,22 @@ impl<B: Buffers> TxRing for Core<B> {
         Form::default()
     }
 
-    fn map(&self) -> &Arc<Map> {
+    fn map(&self) -> &Arc<GuestMemory> {
         self.ring.map()
     }
 
     #[inline(always)]
     fn prepare(&mut self, n: usize) -> Result<(), PortFault> {
-        Ok(self.stock_up(n.min(BURST) as u16)?)
+        Ok(self.fill_cache(n.min(BURST) as u16)?)
     }
 
     #[inline(always)]
-    fn send_plain<K: Kernel>(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> usize {
+    fn send_plain<K: Kernel>(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize {
         let (mut done, mut bytes) = (0, 0);
-        for &pick in picks {
+        for &pick in indices {
             let (i, at) = (usize::from(pick), self.at);
             let (len, place) = (burst.frame_len(i), self.place(at));
-            if at == self.stocked || len > place.room.len() {
+            if at == self.cached_end || len > place.room.len() {
                 break;
             }
             ring::fill::<K>(self.ring.map(), place.room, &burst.frame(i), len);
@@ -179,8 +179,8 @@ impl<B: Buffers> TxRing for Core<B> {
             bytes += len as u64;
         }
         self.described = self.at;
-        tally.packets += done as u64;
-        tally.bytes += bytes;
+        stats.packets += done as u64;
+        stats.bytes += bytes;
         done
     }
 
@@ -203,18 +203,18 @@ impl<B: Buffers> TxRing for Core<B> {
     }
 
     #[inline(always)]
-    fn restock(&mut self) -> Result<(), PortFault> {
-        Ok(self.stock_up(AHEAD)?)
+    fn refill(&mut self) -> Result<(), PortFault> {
+        Ok(self.fill_cache(AHEAD)?)
     }
 
     /// Buffers of whatever size. A fault is found again, and reported, by the next call that sends.
     fn room(&mut self, len: usize) -> usize {
-        if self.stock_up(AHEAD).is_err() {
+        if self.fill_cache(AHEAD).is_err() {
             // A fault is found again, and reported, by the next call that sends.
             return 1;
         }
         let (mut frames, mut room) = (0, 0);
-        for k in 0..self.stocked.wrapping_sub(self.at) {
+        for k in 0..self.cached_end.wrapping_sub(self.at) {
             room += self.place(self.at.wrapping_add(k)).room.len();
             if room >= len {
                 (frames, room) = (frames + 1, 0);

@@ -73,7 +73,7 @@ impl PortControl for Null {
 mod tests {
     use super::*;
     use crate::vhost_user::fake::FakeEngine;
-    use crate::{Burst, Tally};
+    use crate::{Burst, BurstStats};
 
     #[test]
     fn what_is_sent_to_nowhere_is_counted_and_nothing_comes_from_there() {
@@ -84,11 +84,11 @@ mod tests {
         let mut burst = Burst::new();
         burst.begin(0);
         assert!(burst.push_own(&[7; 60]) && burst.push_own(&[7; 100]));
-        let mut tally = Tally::default();
+        let mut stats = BurstStats::default();
         let queue = engine.tx.get_mut(&0).unwrap();
-        assert_eq!(queue.tx(&burst, &[0, 1, 1], &mut tally), Ok(3));
-        assert_eq!(queue.fork().tx(&burst, &[0], &mut tally), Ok(1));
-        assert_eq!(tally, Tally { packets: 4, bytes: 60 + 100 + 100 + 60, ..Tally::default() });
+        assert_eq!(queue.tx(&burst, &[0, 1, 1], &mut stats), Ok(3));
+        assert_eq!(queue.fork().tx(&burst, &[0], &mut stats), Ok(1));
+        assert_eq!(stats, BurstStats { packets: 4, bytes: 60 + 100 + 100 + 60, ..BurstStats::default() });
         port.close(&mut engine);
         assert_eq!((port.status().state, engine.tx.len()), (PortState::Closed, 0));
     }

@@ -1,6 +1,6 @@
 //! The port that leads nowhere: nothing comes in, and what goes out is counted as sent and is gone.
 //!
-//! For measuring a pipeline without a destination's price, and as a drain for traffic that nobody wants.
+//! For measuring a pipeline without a destination's price, and as a sink for unwanted traffic.
 
 mod control;
 mod tx;

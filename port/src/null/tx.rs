@@ -1,16 +1,16 @@
 //! The queue to nowhere. Whatever a source left to be done never needs to be.
 
-use crate::{Burst, Capabilities, PortFault, Tally, TxQueue};
+use crate::{Burst, BurstStats, Capabilities, PortFault, TxQueue};
 
 /// Any number of handles are the same, because there is nothing behind them.
 #[derive(Debug)]
 pub(super) struct Tx;
 
 impl TxQueue for Tx {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        tally.packets += picks.len() as u64;
-        tally.bytes += picks.iter().map(|&pick| burst.frame_len(pick.into()) as u64).sum::<u64>();
-        Ok(picks.len())
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        stats.packets += indices.len() as u64;
+        stats.bytes += indices.iter().map(|&pick| burst.frame_len(pick.into()) as u64).sum::<u64>();
+        Ok(indices.len())
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -24,7 +24,7 @@ pub struct Pcap {
     progress: Arc<Progress>,
     spool: Option<Spool>,
     written_to: Option<PathBuf>,
-    bell: Arc<OwnedFd>,
+    doorbell: Arc<OwnedFd>,
     state: PortState,
     last_fault: Option<PortFault>,
     /// When something is to be said of the playing.
@@ -38,16 +38,16 @@ impl Pcap {
             path: options.write.as_ref().map(|output| output.path.clone()).unwrap_or_default(),
             reason: reason.into(),
         };
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(no_bell)?;
-        let bell = Arc::new(bell);
-        let create = |output| Spool::create(output, Format::Pcapng, &options.name, None, bell.clone());
+        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(no_bell)?;
+        let doorbell = Arc::new(doorbell);
+        let create = |output| Spool::create(output, Format::Pcapng, &options.name, None, doorbell.clone());
         let spool = options.write.as_ref().map(create).transpose()?;
         Ok(Self {
             playing: options.read,
             progress: Arc::default(),
             spool,
             written_to: options.write.map(|output| output.path),
-            bell,
+            doorbell,
             state: PortState::Waiting,
             last_fault: None,
             news: None,
@@ -60,7 +60,7 @@ impl Pcap {
             engine.start_tx(0, tx::start(spool.feed()));
         }
         if let Some(playing) = self.playing.clone() {
-            engine.start_rx(0, Box::new(Player::new(playing, self.progress.clone(), self.bell.clone())?));
+            engine.start_rx(0, Box::new(Player::new(playing, self.progress.clone(), self.doorbell.clone())?));
             self.news = Some(now + NEWS);
         }
         engine.failure().map_or(Ok(()), Err)
@@ -105,7 +105,7 @@ impl Pcap {
 
 impl PortControl for Pcap {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.state != PortState::Closed).then(|| self.bell.as_fd())
+        (self.state != PortState::Closed).then(|| self.doorbell.as_fd())
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -113,7 +113,7 @@ impl PortControl for Pcap {
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
-        eventfd::clear(&self.bell);
+        eventfd::clear(&self.doorbell);
         match self.state {
             PortState::Waiting => {
                 self.state = PortState::Connected;

@@ -1,6 +1,6 @@
 //! Any file is judged without harm: what the fuzz target runs, and stable tests replay.
 
-use super::recording::{Found, Limits, Recording, judge};
+use super::recording::{Found, Limits, Recording, validate};
 use super::window::{CHUNK, Window};
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const LIMITS: Limits = Limits { packets: 100, short: 20 };
 /// # Panics
 /// When one does not.
 pub fn fuzz_recording(file: &[u8]) {
-    let (found, judged) = judged(file, CHUNK);
+    let (found, validated) = validated(file, CHUNK);
     let mut last = 0;
     for packet in &found.packets {
         assert!(
@@ -26,9 +26,9 @@ pub fn fuzz_recording(file: &[u8]) {
     assert!(found.bytes.len() <= file.len(), "more is kept than the file has");
     assert!(found.packets.len() <= LIMITS.packets);
     assert!(found.cut.is_none_or(|at| at < file.len()));
-    in_pieces(file, &found, &judged);
+    in_pieces(file, &found, &validated);
     let made = Recording::of(Path::new("any"), file, LIMITS);
-    assert_eq!(made.is_ok(), judged.is_empty() && !found.bytes.is_empty());
+    assert_eq!(made.is_ok(), validated.is_empty() && !found.bytes.is_empty());
     if let Ok(recording) = made {
         let region = &recording.map.regions()[0];
         assert!(recording.packets.iter().all(|packet| region.seg(packet.offset, packet.len).is_some()));
@@ -36,16 +36,16 @@ pub fn fuzz_recording(file: &[u8]) {
 }
 
 /// What is found, and what is wrong; empty if nothing is.
-fn judged(file: &[u8], chunk: usize) -> (Found, String) {
+fn validated(file: &[u8], chunk: usize) -> (Found, String) {
     let mut found = Found::within(LIMITS);
-    let judged = judge(&mut Window::new(file, chunk), &mut found);
-    (found, judged.err().map(|fault| format!("{fault:?}")).unwrap_or_default())
+    let validated = validate(&mut Window::new(file, chunk), &mut found);
+    (found, validated.err().map(|fault| format!("{fault:?}")).unwrap_or_default())
 }
 
 fn in_pieces(file: &[u8], whole: &Found, said: &str) {
     for chunk in [1, 13] {
-        let (found, judged) = judged(file, chunk);
-        assert_eq!(judged, said, "read {chunk} bytes at a time");
+        let (found, validated) = validated(file, chunk);
+        assert_eq!(validated, said, "read {chunk} bytes at a time");
         assert_eq!(
             (&found.packets, &found.bytes, found.cut, found.snapped),
             (&whole.packets, &whole.bytes, whole.cut, whole.snapped)

@@ -18,7 +18,7 @@ const MOST: u32 = 1 << 18;
 const LONGEST: usize = 24 + MOST as usize;
 
 /// Finds the packets.
-pub(super) fn judge<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     let header = header(window)?;
     let link = header.network.0 & LINK_TYPE;
     let unit = if header.is_nanosecond_precision() { 1 } else { 1_000 };

@@ -1,7 +1,7 @@
 //! A port that is files: packets of a capture enter by it, and what leaves by it is a capture.
 //!
 //! `recording` is a file that was read and judged to its end before the port was made, on the caller's thread: from then on
-//! its packets are memory of our own, and nobody's disk makes a worker wait. `rx` plays it, with the times between its
+//! its packets are memory of our own, and no disk makes a worker wait. `rx` plays it, with the times between its
 //! packets, at a factor, or as fast as it goes. `tx` spools what is sent to the control thread, which writes it
 //! (`crate::spool`); a worker never touches a file. `control` is the port's life.
 

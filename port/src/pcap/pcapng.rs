@@ -64,7 +64,7 @@ struct Section {
 }
 
 /// Finds the packets.
-pub(super) fn judge<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     let mut section = Section { big_endian: false, interfaces: Vec::new() };
     loop {
         window.want(SHORTEST)?;
@@ -193,7 +193,7 @@ mod tests {
             let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(word).concat();
             for len in [0, 4, 8, 11] {
                 let file = [&header, &[word(0x1234_5678), word(len)].concat()[..], &[0; 24]].concat();
-                let refused = judge(&mut Window::new(&*file, 1), &mut Found::default());
+                let refused = validate(&mut Window::new(&*file, 1), &mut Found::default());
                 let Err(Fault::Broken { offset, reason }) = refused else { panic!("{len}: {refused:?}") };
                 assert_eq!((offset, reason), (28, "a block that is shorter than an empty one"));
             }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn refused(file: &[u8]) -> (usize, &'static str) {
-        match judge(&mut Window::new(file, 1 << 20), &mut Found::default()) {
+        match validate(&mut Window::new(file, 1 << 20), &mut Found::default()) {
             Err(Fault::Broken { offset, reason }) => (offset, reason),
             other => panic!("{other:?}"),
         }
@@ -216,7 +216,7 @@ mod tests {
         let claims = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
         assert_eq!(refused(&claims(LONGEST as u32 + 4)), (28, "a block of more than 16 MiB"));
         let mut found = Found::default();
-        judge(&mut Window::new(&*claims(LONGEST as u32), 1 << 20), &mut found).unwrap();
+        validate(&mut Window::new(&*claims(LONGEST as u32), 1 << 20), &mut found).unwrap();
         assert_eq!(found.cut, Some(28));
     }
 
@@ -224,7 +224,7 @@ mod tests {
     fn interfaces_of_a_section_are_counted() {
         let interface = [1_u32, 20, 1, 0, 20].map(u32::to_le_bytes).concat();
         let file = |n: usize| [section(), interface.repeat(n)].concat();
-        judge(&mut Window::new(&*file(MOST_INTERFACES), 1 << 20), &mut Found::default()).unwrap();
+        validate(&mut Window::new(&*file(MOST_INTERFACES), 1 << 20), &mut Found::default()).unwrap();
         let (offset, reason) = refused(&file(MOST_INTERFACES + 1));
         assert_eq!(
             (offset, reason),

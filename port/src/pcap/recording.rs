@@ -9,7 +9,7 @@ use super::window::{CHUNK, Window};
 use super::{MOST_BYTES, MOST_PACKETS, MOST_SHORT, SHORTEST, legacy, pcapng};
 use crate::Burst;
 use mem::copy::chosen;
-use mem::{Map, Region};
+use mem::{GuestMemory, Region};
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -101,7 +101,7 @@ impl Found {
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,
-    pub(super) map: Arc<Map>,
+    pub(super) map: Arc<GuestMemory>,
     pub(super) packets: Vec<Packet>,
     snapped: usize,
     cut: Option<usize>,
@@ -130,14 +130,14 @@ impl Recording {
     pub(super) fn of(path: &Path, file: impl Read, limits: Limits) -> Result<Self, PcapError> {
         let mut found = Found::within(limits);
         let mut window = Window::new(file, CHUNK);
-        judge(&mut window, &mut found).map_err(|fault| fault.of(path, found.packets.len()))?;
+        validate(&mut window, &mut found).map_err(|fault| fault.of(path, found.packets.len()))?;
         drop(window);
         let Found { bytes, mut packets, snapped, cut, .. } = found;
         packets.shrink_to_fit();
         // Without a byte of a packet there is no region; one region overlaps with none.
         let empty = || PcapError::Empty(path.to_owned());
         let region = Region::of_bytes(bytes.into()).map_err(|_| empty())?;
-        let map = Map::new(vec![Arc::new(region)]).map_err(|_| empty())?;
+        let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|_| empty())?;
         Ok(Self { path: path.to_owned(), map: Arc::new(map), packets, snapped, cut })
     }
 
@@ -176,7 +176,7 @@ impl Recording {
         self.packets.last().map_or(0, |packet| packet.time)
     }
 
-    /// What whoever plays it should know: packets that are shorter than they were, an end that is missing.
+    /// Notes for the user: packets that are shorter than they were, an end that is missing.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.snapped > 0 {
@@ -190,15 +190,15 @@ impl Recording {
 }
 
 /// Finds the packets of a file, whatever its format.
-pub(super) fn judge<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     window.want(4)?;
     match window.rest().first_chunk() {
-        Some(&pcapng::SECTION) => pcapng::judge(window, found),
+        Some(&pcapng::SECTION) => pcapng::validate(window, found),
         // gzip, zstd, xz, bzip2
         Some(
             [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd] | [0xfd, b'7', b'z', b'X'] | [b'B', b'Z', b'h', _],
         ) => Err(Fault::Unknown("it is compressed: decompress it first")),
-        _ => legacy::judge(window, found),
+        _ => legacy::validate(window, found),
     }
 }
 

@@ -1,14 +1,14 @@
 //! Playing: packets of a recording enter when they are due.
 //!
 //! They lie in memory of the recording, and stay there: a burst pins the recording's map, nothing has to be given back,
-//! and the copy into the destination is the only one. A queue that is early returns nothing; who wants to sleep is woken
+//! and the copy into the destination is the only one. A queue that is early returns nothing; a worker that sleeps is woken
 //! by a timer. Never reads a clock: when it is, the burst says.
 
 use super::SHORTEST;
 use super::options::{Pace, Playing, Repeat};
 use super::recording::Packet;
-use crate::{Burst, DropReason, PortFault, RxQueue, Tally, Token};
-use mem::Seg;
+use crate::{BufId, Burst, BurstStats, DropReason, PortFault, RxQueue};
+use mem::VolatileSlice;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,15 +43,15 @@ pub(super) struct Player {
     timer: Timer,
     progress: Arc<Progress>,
     played: u64,
-    bell: Arc<OwnedFd>,
+    doorbell: Arc<OwnedFd>,
 }
 
 impl Player {
-    /// From the beginning. `bell` is rung when nothing comes any more.
+    /// From the beginning. `doorbell` is rung when nothing comes any more.
     pub(super) fn new(
         playing: Playing,
         progress: Arc<Progress>,
-        bell: Arc<OwnedFd>,
+        doorbell: Arc<OwnedFd>,
     ) -> Result<Self, PortFault> {
         let passes_left = match playing.repeat {
             Repeat::Times(times) => Some(times.saturating_sub(1)),
@@ -59,7 +59,7 @@ impl Player {
         };
         let at = if playing.repeat == Repeat::Times(0) { playing.recording.packets() } else { 0 };
         let timer = Timer::new()?;
-        Ok(Self { playing, at, passes_left, began: None, now: 0, timer, progress, played: 0, bell })
+        Ok(Self { playing, at, passes_left, began: None, now: 0, timer, progress, played: 0, doorbell })
     }
 
     fn next(&self) -> Option<Packet> {
@@ -96,31 +96,31 @@ impl Player {
         self.began = self.began.map(|began| began.saturating_add(pass));
     }
 
-    fn play(&mut self, packet: Packet, burst: &mut Burst, tally: &mut Tally) {
+    fn play(&mut self, packet: Packet, burst: &mut Burst, stats: &mut BurstStats) {
         let len = packet.len as usize;
-        tally.packets += 1;
-        tally.bytes += len as u64;
+        stats.packets += 1;
+        stats.bytes += len as u64;
         if (SHORTEST..=LONGEST).contains(&len) {
             let frame = self.frame(packet);
             frame.prefetch_read(0);
-            burst.push(Token::default(), frame);
+            burst.push(BufId::default(), frame);
         } else {
-            tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
-            burst.give_back(Token::default());
+            stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+            burst.give_back(BufId::default());
         }
     }
 
-    fn frame(&self, packet: Packet) -> Seg {
+    fn frame(&self, packet: Packet) -> VolatileSlice {
         let region = self.playing.recording.map.regions().first();
         // The file that says where its packets are is the file that was read.
-        region.and_then(|region| region.seg(packet.offset, packet.len)).unwrap_or(Seg::EMPTY)
+        region.and_then(|region| region.seg(packet.offset, packet.len)).unwrap_or(VolatileSlice::EMPTY)
     }
 
     #[cold]
     fn end(&self) {
         self.progress.ended.store(true, Ordering::Relaxed);
         // A full counter is a wake-up that is already pending; the descriptor is our own and never blocks.
-        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.doorbell, &1u64.to_ne_bytes());
     }
 }
 
@@ -128,22 +128,22 @@ impl RxQueue for Player {
     /// The next packets are read in a row, which processors see for themselves.
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.now = burst.now().0;
         if self.began.is_none() {
             self.began = Some(self.now.saturating_add(self.playing.after.as_nanos() as u64));
         }
-        let before = tally.packets;
+        let before = stats.packets;
         while burst.room() > 0 {
             let Some(packet) = self.next().filter(|packet| self.due(*packet) <= self.now) else { break };
-            if tally.packets == before {
+            if stats.packets == before {
                 burst.pin(&self.playing.recording.map);
             }
-            self.play(packet, burst, tally);
+            self.play(packet, burst, stats);
             self.advance();
         }
-        if tally.packets > before {
-            self.played += tally.packets - before;
+        if stats.packets > before {
+            self.played += stats.packets - before;
             self.progress.packets.store(self.played, Ordering::Relaxed);
             if self.next().is_none() {
                 self.end();
@@ -153,12 +153,12 @@ impl RxQueue for Player {
     }
 
     /// Nothing is to be given back.
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
-    /// Nobody is to be told.
+    /// Control is not to be notified.
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         let Some(packet) = self.next() else { return Ok(false) };
         let wait = self.due(packet).saturating_sub(self.now);
         if wait > NEAR {
@@ -167,7 +167,7 @@ impl RxQueue for Player {
         Ok(wait <= NEAR)
     }
 
-    fn disarm(&mut self) {
+    fn disable_notification(&mut self) {
         self.timer.clear();
     }
 

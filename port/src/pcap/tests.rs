@@ -1,6 +1,6 @@
 use super::*;
 use crate::vhost_user::fake::FakeEngine;
-use crate::{BURST, Burst, DropReason, Now, PortControl, PortState, Tally};
+use crate::{BURST, Burst, BurstStats, DropReason, Now, PortControl, PortState};
 use mem::copy::Portable;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -109,13 +109,13 @@ impl Bench {
     }
 
     /// What enters at `now`, and what was counted.
-    fn enter(&mut self, now: u64) -> (Burst, Tally) {
-        let (mut burst, mut tally) = (Burst::new(), Tally::default());
+    fn enter(&mut self, now: u64) -> (Burst, BurstStats) {
+        let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
         burst.begin(0);
         burst.set_now(Now(now));
-        self.engine.rx.get_mut(&0).unwrap().rx(&mut burst, &mut tally).unwrap();
+        self.engine.rx.get_mut(&0).unwrap().rx(&mut burst, &mut stats).unwrap();
         burst.load_heads::<Portable>();
-        (burst, tally)
+        (burst, stats)
     }
 
     fn frames(&mut self, now: u64) -> Vec<Vec<u8>> {
@@ -123,11 +123,11 @@ impl Bench {
         (0..burst.len()).map(|i| whole(&burst, i)).collect()
     }
 
-    fn leave(&mut self, burst: &Burst) -> Tally {
-        let (mut tally, picks) = (Tally::default(), (0..burst.len() as u8).collect::<Vec<_>>());
-        let done = self.engine.tx.get_mut(&0).unwrap().tx(burst, &picks, &mut tally).unwrap();
-        tally.drop(DropReason::QueueFull, (picks.len() - done) as u64);
-        tally
+    fn leave(&mut self, burst: &Burst) -> BurstStats {
+        let (mut stats, indices) = (BurstStats::default(), (0..burst.len() as u8).collect::<Vec<_>>());
+        let done = self.engine.tx.get_mut(&0).unwrap().tx(burst, &indices, &mut stats).unwrap();
+        stats.drop(DropReason::QueueFull, (indices.len() - done) as u64);
+        stats
     }
 
     fn detail(&self, name: &str) -> String {
@@ -246,16 +246,19 @@ fn packets_enter_when_they_are_due_and_a_sleeper_is_woken() {
     assert_eq!(bench.frames(5_000_000), [packets[0].1.clone()]);
     assert!(bench.frames(5_999_999).is_empty());
     let queue = bench.engine.rx.get_mut(&0).unwrap();
-    assert!(queue.arm().unwrap(), "one nanosecond is not worth a sleep");
+    assert!(queue.enable_notification().unwrap(), "one nanosecond is not worth a sleep");
     assert_eq!(bench.frames(6_000_000), [packets[1].1.clone()]);
     let queue = bench.engine.rx.get_mut(&0).unwrap();
-    assert!(!queue.arm().unwrap());
+    assert!(!queue.enable_notification().unwrap());
     assert!(is_readable(queue.kick_fd().unwrap(), 60), "the timer wakes for the third");
-    queue.disarm();
+    queue.disable_notification();
     assert!(!is_readable(queue.kick_fd().unwrap(), 0));
     assert_eq!(bench.frames(9_000_000), [packets[2].1.clone()], "late is better than never");
     assert!(bench.frames(u64::MAX).is_empty());
-    assert!(!bench.engine.rx.get_mut(&0).unwrap().arm().unwrap(), "an ended file may be slept on");
+    assert!(
+        !bench.engine.rx.get_mut(&0).unwrap().enable_notification().unwrap(),
+        "an ended file may be slept on"
+    );
 }
 
 #[test]
@@ -274,18 +277,18 @@ fn as_fast_as_it_goes_is_a_full_burst_each_time_and_for_ever_never_ends() {
     let entered: Vec<_> = (0..5).flat_map(|_| bench.frames(7)).collect();
     assert_eq!(entered.len(), 5 * BURST);
     assert!(entered.iter().enumerate().all(|(i, bytes)| *bytes == packets[i % 50].1));
-    assert!(bench.engine.rx.get_mut(&0).unwrap().arm().unwrap());
+    assert!(bench.engine.rx.get_mut(&0).unwrap().enable_notification().unwrap());
 }
 
 #[test]
 fn what_is_too_short_or_too_long_is_counted_and_its_neighbours_enter() {
     let packets: Vec<_> = [13, 14, 65_550, 65_551].map(|len| (0, frame(len, len))).into();
     let mut bench = Bench::playing(&packets, Pace::Fast, Repeat::default());
-    let (burst, tally) = bench.enter(1);
+    let (burst, stats) = bench.enter(1);
     assert_eq!((0..burst.len()).map(|i| burst.frame_len(i)).collect::<Vec<_>>(), [14, 65_550]);
-    assert_eq!((tally.packets, tally.bytes), (4, 13 + 14 + 65_550 + 65_551));
-    assert_eq!(tally.drops[DropReason::TooShort as usize], 1);
-    assert_eq!(tally.drops[DropReason::TooLong as usize], 1);
+    assert_eq!((stats.packets, stats.bytes), (4, 13 + 14 + 65_550 + 65_551));
+    assert_eq!(stats.drops[DropReason::TooShort as usize], 1);
+    assert_eq!(stats.drops[DropReason::TooLong as usize], 1);
 }
 
 #[test]
@@ -312,8 +315,8 @@ fn copied(packets: &[Timed], path: &Path) -> Recording {
     while !from.port.has_ended_for_tests() {
         let (burst, _) = from.enter(now);
         now += 1_000_000;
-        let tally = to.leave(&burst);
-        assert_eq!((tally.packets, tally.lost), (burst.len() as u64, 0));
+        let stats = to.leave(&burst);
+        assert_eq!((stats.packets, stats.lost), (burst.len() as u64, 0));
         let knows = to.port.deadline().is_some() || is_readable(to.port.poll_fd().unwrap(), 0);
         assert!(burst.is_empty() || knows, "control is told, or comes by itself");
         to.port.handle(to.now, &mut to.engine);

@@ -1,7 +1,7 @@
 //! Writing: what is sent is spooled, and control writes it. A full spool is a full queue.
 
 use crate::spool::{Feed, Record, Spooled};
-use crate::{Burst, DropReason, PortFault, Tally, TxQueue};
+use crate::{Burst, BurstStats, DropReason, PortFault, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
 
@@ -16,21 +16,21 @@ struct Tx<K> {
 }
 
 impl<K: Kernel> TxQueue for Tx<K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
         let mut done = 0;
-        for &pick in picks {
+        for &pick in indices {
             let len = burst.frame_len(pick.into());
             let record = Record { now: burst.now().0, len: len as u32, ..Record::default() };
             match self.feed.put::<K>(&record, &burst.frame(pick.into())) {
                 Spooled::Taken => {
-                    tally.packets += 1;
-                    tally.bytes += len as u64;
+                    stats.packets += 1;
+                    stats.bytes += len as u64;
                 }
                 Spooled::Full => {
                     self.feed.hurry();
                     break;
                 }
-                Spooled::Ended => tally.drop(DropReason::PortFault, 1),
+                Spooled::Ended => stats.drop(DropReason::PortFault, 1),
             }
             done += 1;
         }

@@ -1,4 +1,4 @@
-//! A listening Unix socket and its file: made where nobody else listens, removed by whoever made it.
+//! A listening Unix socket and its file: made if no other process listens there, removed by its maker.
 
 use super::{Site, is_abstract, sys};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -75,12 +75,12 @@ impl ListenError {
 pub(crate) struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the file that was made, in case somebody has put another one in its place.
+    /// Device and inode of the file that was made, in case another one has taken its place.
     file: Option<(u64, u64)>,
 }
 
 impl Listener {
-    /// Listens at `path`. A socket file that nobody listens on any more is replaced.
+    /// Listens at `path`. A socket file without a listener any more is replaced.
     pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
         Self::of(path, SocketType::STREAM)
     }
@@ -114,7 +114,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if self.file.is_some() && identity(&self.path) == self.file {
-            // Somebody else may have removed it first, which is just as well.
+            // Another process may have removed it first, which is fine.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -134,7 +134,7 @@ fn remove_stale(path: &Path, kind: SocketType) -> Result<(), ListenError> {
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(Errno::ACCESS | Errno::PERM) => return Err(ListenError::Denied(path.into())),
-        // Connected, or its backlog is full, or it is a socket of another type: somebody is there.
+        // Connected, or its backlog is full, or it is a socket of another type: it is in use.
         _ => return Err(ListenError::Live(path.into())),
     }
     match std::fs::remove_file(path) {

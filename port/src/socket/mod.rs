@@ -2,12 +2,12 @@
 //!
 //! Nothing here blocks, reads a clock or knows a protocol.
 
-mod door;
+mod connector;
 mod listener;
 pub(crate) mod rights;
 pub(crate) mod sys;
 
-pub(crate) use door::Door;
+pub(crate) use connector::Connector;
 pub use listener::ListenError;
 pub(crate) use listener::Listener;
 
@@ -38,7 +38,7 @@ impl fmt::Display for Site {
 }
 
 /// Whether a path begins with `@`, as names of the abstract namespace are written (`unix(7)`): no file stands for such a
-/// socket, everybody in the same network namespace may connect to it, and it goes with whoever listens.
+/// socket, any process in the same network namespace may connect to it, and it disappears with its listener.
 pub fn is_abstract(path: &Path) -> bool {
     path.as_os_str().as_bytes().starts_with(b"@")
 }

@@ -73,7 +73,7 @@ pub(crate) fn connect_by(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno
     Ok(socket)
 }
 
-/// Asks for a connection to whoever listens at `site`.
+/// Connects to the listener at `site`.
 pub(crate) fn dial(site: &Site) -> Result<Dialed, Errno> {
     let address = match site {
         Site::Unix(path) => return connect(path).map(Dialed::Connected),
@@ -100,7 +100,7 @@ pub(crate) fn answer(socket: OwnedFd) -> Result<Dialed, Errno> {
 /// A connection over TCP whose frames leave at once and whose silent end is noticed.
 fn attended(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     if rustix::net::getpeername(&socket)? == Some(rustix::net::getsockname(&socket)?) {
-        // Who asks again and again for a port of the same machine may be given that port to ask from.
+        // Repeated connects to a local port may be given that very port as their source.
         return Err(Errno::CONNREFUSED);
     }
     sockopt::set_tcp_nodelay(&socket, true)?;

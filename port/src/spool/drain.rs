@@ -54,20 +54,20 @@ impl std::fmt::Debug for Spool {
 }
 
 impl Spool {
-    /// Makes the file, which goes again unless the spool's port comes to run. `snap`: most bytes kept of a packet; `bell` becomes readable when [`Spool::handle`] should run.
+    /// Makes the file, which goes again unless the spool's port comes to run. `snap`: most bytes kept of a packet; `doorbell` becomes readable when [`Spool::handle`] should run.
     pub(crate) fn create(
         output: &Output,
         format: Format,
         name: &str,
         snap: Option<u32>,
-        bell: Arc<OwnedFd>,
+        doorbell: Arc<OwnedFd>,
     ) -> Result<Self, CreateError> {
         let head = match format {
             Format::Pcapng => pcapng::head(name, snap.unwrap_or(0)),
             Format::Text => Vec::new(),
         };
         let shared = Shared {
-            bell,
+            doorbell,
             idle: AtomicBool::new(true),
             ended: AtomicBool::new(false),
             missed: AtomicU64::new(0),
@@ -202,7 +202,7 @@ impl Spool {
 }
 
 /// The two clocks drift against each other, so a time by a newer `epoch` may lie a little before one by an older. What is
-/// set back by more was set back by somebody, who wants it so.
+/// set back by more was set back on purpose.
 fn steady(last: u64, time: u64) -> u64 {
     if time < last && last - time < SET_BACK { last } else { time }
 }

@@ -31,10 +31,10 @@ pub(super) struct Source {
 
 /// What all ends of a spool share.
 pub(super) struct Shared {
-    pub(super) bell: Arc<OwnedFd>,
+    pub(super) doorbell: Arc<OwnedFd>,
     pub(super) idle: AtomicBool,
     pub(super) ended: AtomicBool,
-    /// Packets that found their ring full, where nobody waits for room.
+    /// Packets that found their ring full, where nothing waits for room.
     pub(super) missed: AtomicU64,
     pub(super) sources: Mutex<Vec<Source>>,
     /// Most bytes kept of a packet.
@@ -44,7 +44,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn ring_bell(&self) {
         // A full counter is a wake-up that is already pending; the descriptor is our own and never blocks.
-        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.doorbell, &1u64.to_ne_bytes());
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Feed {
     shared: Arc<Shared>,
     lines: Producer<Line>,
     staging: Box<[Line]>,
-    /// Lines since the bell was rung.
+    /// Lines since the doorbell was rung.
     unrung: usize,
     /// Whether there is anything to be told.
     fresh: bool,
@@ -127,7 +127,7 @@ impl Feed {
         }
     }
 
-    /// Wakes control whatever was told before: somebody waits for room.
+    /// Wakes control in any case: a caller waits for room.
     pub(crate) fn hurry(&mut self) {
         self.fresh = false;
         self.unrung = 0;

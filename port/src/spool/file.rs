@@ -21,7 +21,7 @@ pub struct Output {
 /// Why a file cannot be written to. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// There is such a file, and it may be worth something to somebody.
+    /// There is such a file, and it may be of value.
     #[error("{0} exists already and was left as it is; move it away, or allow to overwrite it")]
     Exists(PathBuf),
     /// A pipe or device could make the switch wait.
@@ -39,7 +39,7 @@ pub enum CreateError {
         path: PathBuf,
         /// Whose it is.
         owner: u32,
-        /// Who this process is.
+        /// The user of this process.
         user: u32,
     },
     /// Under another name it may be a file that is needed.
@@ -117,7 +117,7 @@ pub(super) struct Whole {
     file: File,
     /// Bytes up to the end of the last whole batch.
     good: u64,
-    /// Where it is, if it was made here and nobody has come to use it yet.
+    /// Where it is, if it was made here and is not in use yet.
     unused: Option<PathBuf>,
 }
 
@@ -125,7 +125,7 @@ impl Drop for Whole {
     /// A port that could not be made leaves no file behind, which would be in the way of its next try.
     fn drop(&mut self) {
         if let Some(path) = self.unused.take() {
-            // Somebody else may have removed it first, which is just as well.
+            // Another process may have removed it first, which is fine.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -3,12 +3,12 @@
 //!
 //! A [`Feed`] is one queue's end, in the hands of a worker; the [`Spool`] is control's end, with the file. Each feed
 //! has a ring (`ring::spsc`) of [`LINE`]-byte lines. A packet is one record: a header that says when and what it was,
-//! then its first bytes, over as many lines as that takes. A record is published whole: who sees its first line sees
+//! then its first bytes, over as many lines as that takes. A record is published whole: a reader of its first line sees
 //! all. A full ring is the feed's answer and never a wait.
 //!
 //! *Waking.* Control empties the rings every [`FLUSH`] while anything comes. When nothing came, it stores `idle`,
 //! executes a full fence and looks once more. A feed that has published executes a full fence and then loads `idle`:
-//! either it sees `idle` and rings the bell, or control saw the record. A feed also rings when a quarter of its ring was
+//! either it sees `idle` and rings the doorbell, or control saw the record. A feed also rings when a quarter of its ring was
 //! filled since it last rang.
 //!
 //! *Order.* Each feed's records are in order of time. Control sorts what it took from all of them and holds back the
@@ -16,7 +16,7 @@
 //! clock and its publishing.
 //!
 //! After every flush the file ends with a whole record. What cannot be written ends the file there, once and with a
-//! reason, and nobody's traffic waits for it.
+//! reason, and no traffic waits for it.
 
 mod drain;
 mod feed;

@@ -78,7 +78,7 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
 
 /// What was left to be done for the packet, in words.
 fn work(record: &Record, stored: usize) -> Option<String> {
-    let offload = Offload::judge(record.offload, stored.max(record.len as usize)).ok()?;
+    let offload = Offload::validate(record.offload, stored.max(record.len as usize)).ok()?;
     let (start, offset) = offload.checksum()?;
     let mut text = format!("checksum at byte {} is not filled in yet", start + offset);
     if let Some(kind) = offload.segmentation() {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 fn spool(path: &Path, format: Format, snap: Option<u32>) -> Spool {
-    let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-    Spool::create(&Output::new(path), format, "red", snap, bell).unwrap()
+    let doorbell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+    Spool::create(&Output::new(path), format, "red", snap, doorbell).unwrap()
 }
 
 fn burst(frame: &[u8]) -> Burst {
@@ -176,23 +176,23 @@ fn a_file_that_no_port_came_to_use_is_in_nobodys_way() {
     used.handle(Instant::now(), 0);
     drop(used);
     assert!(path.exists());
-    let (again, bell) = (
+    let (again, doorbell) = (
         Output { overwrite: true, ..Output::new(&path) },
         Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()),
     );
-    drop(Spool::create(&again, Format::Text, "red", None, bell));
+    drop(Spool::create(&again, Format::Text, "red", None, doorbell));
     assert!(path.exists(), "what was there before stays");
 }
 
 #[test]
 fn control_hears_of_what_comes_while_it_rests_and_not_of_each_packet() {
     let dir = tempfile::tempdir().unwrap();
-    let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+    let doorbell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
     let output = Output::new(dir.path().join("x"));
-    let mut spool = Spool::create(&output, Format::Pcapng, "red", None, bell.clone()).unwrap();
+    let mut spool = Spool::create(&output, Format::Pcapng, "red", None, doorbell.clone()).unwrap();
     let rings = || {
         let mut count = [0; 8];
-        rustix::io::read(&bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+        rustix::io::read(&doorbell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
     };
     let mut feed = spool.feed();
     (0..10).for_each(|now| assert_eq!(put(&mut feed, now, &[0; 60]), Spooled::Taken));

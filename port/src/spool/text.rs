@@ -18,7 +18,8 @@ pub(super) fn packet(out: &mut Vec<u8>, time: u64, port: &str, record: &Record, 
     };
     // Writing to a String cannot fail.
     let _ = write!(line, "{time} {port} {way} {} B {}", record.len, Summary(head));
-    let _ = write!(line, "{}", Work(Offload::judge(record.offload, record.len as usize).unwrap_or_default()));
+    let _ =
+        write!(line, "{}", Work(Offload::validate(record.offload, record.len as usize).unwrap_or_default()));
     match record.fate {
         Fate::Lost(reason) => line.extend([", lost: ", reason.name()]),
         Fate::Moved if record.direction == Direction::Out => line += ", sent",

@@ -6,8 +6,8 @@
 
 use super::rx::{MEMORY, Rx};
 use super::tx;
-use super::wire::{Bell, Wire};
-use crate::socket::{Door, ListenError, Site};
+use super::wire::{Doorbell, Wire};
+use crate::socket::{Connector, ListenError, Site};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use std::time::Instant;
 /// A port whose peer sends and takes frames over a stream socket.
 #[derive(Debug)]
 pub struct Stream {
-    door: Door,
-    bell: Bell,
+    connector: Connector,
+    doorbell: Doorbell,
     link: Option<Link>,
     state: PortState,
     last_fault: Option<PortFault>,
@@ -34,34 +34,34 @@ struct Link {
 }
 
 impl Stream {
-    /// A port in server mode: peers connect to a socket at `site`. A socket file that nobody listens on any more is
+    /// A port in server mode: peers connect to a socket at `site`. A socket file without a listener any more is
     /// replaced, and the file is removed when the port is closed or dropped. Once a peer has gone, the next one is
     /// let in after 100 ms to 2 s.
     ///
     /// # Errors
     /// [`ListenError`] where nothing can be listened on there.
     pub fn listen(site: &Site) -> Result<Self, ListenError> {
-        Self::behind(Door::listen(site.clone())?, site)
+        Self::behind(Connector::listen(site.clone())?, site)
     }
 
     /// A port in client mode: it connects to a peer that listens at `site`, at `now` and then again and again
     /// whenever there is no connection, after 100 ms to 2 s.
     ///
     /// # Errors
-    /// [`ListenError`] where the kernel has no descriptors left. That nobody listens there yet is no error.
+    /// [`ListenError`] where the kernel has no descriptors left. A missing listener is no error.
     pub fn connect(site: &Site, now: Instant) -> Result<Self, ListenError> {
-        Self::behind(Door::connect(site.clone(), now)?, site)
+        Self::behind(Connector::connect(site.clone(), now)?, site)
     }
 
-    fn behind(door: Door, site: &Site) -> Result<Self, ListenError> {
+    fn behind(connector: Connector, site: &Site) -> Result<Self, ListenError> {
         let kernel = |errno| ListenError::at(site, errno);
-        let bell = Bell::new().map_err(kernel)?;
-        door.watch(bell.as_fd()).map_err(kernel)?;
-        Ok(Self { door, bell, link: None, state: PortState::Waiting, last_fault: None, connects: 0 })
+        let doorbell = Doorbell::new().map_err(kernel)?;
+        connector.watch(doorbell.as_fd()).map_err(kernel)?;
+        Ok(Self { connector, doorbell, link: None, state: PortState::Waiting, last_fault: None, connects: 0 })
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant, engine: &mut dyn Attach) {
-        let wire = Arc::new(Wire::new(socket, self.bell.clone()));
+        let wire = Arc::new(Wire::new(socket, self.doorbell.clone()));
         self.link = Some(Link { wire: wire.clone(), since: now, waits_for_room: false });
         self.state = PortState::Connected;
         self.connects += 1;
@@ -81,8 +81,8 @@ impl Stream {
         if finished == link.waits_for_room {
             let socket = link.wire.socket();
             if finished {
-                self.door.forget(socket);
-            } else if self.door.watch_room(socket).is_err() {
+                self.connector.forget(socket);
+            } else if self.connector.watch_room(socket).is_err() {
                 // A frame that stays half sent would hold up whatever comes behind it.
                 return self.disconnect(None, now, engine);
             }
@@ -94,9 +94,9 @@ impl Stream {
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         stop(engine);
         let Some(link) = self.link.take() else { return };
-        self.door.forget(link.wire.socket());
+        self.connector.forget(link.wire.socket());
         link.wire.shut();
-        self.door.part(Some(link.since), now);
+        self.connector.part(Some(link.since), now);
         self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
         self.last_fault = fault.or(self.last_fault.take());
     }
@@ -120,25 +120,25 @@ fn stop(engine: &mut dyn Attach) {
 
 impl PortControl for Stream {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.state != PortState::Closed).then(|| self.door.as_fd())
+        (self.state != PortState::Closed).then(|| self.connector.as_fd())
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.door.deadline()
+        self.connector.deadline()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.state == PortState::Closed {
             return;
         }
-        self.bell.quiet();
-        if let Some(socket) = self.door.knock(now) {
+        self.doorbell.quiet();
+        if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now, engine);
         }
         // The link first: if its peer has gone, the one that waits may be the same one again, and it is let in after
         // the pause instead of being turned away.
         self.serve(now, engine);
-        if let Some(socket) = self.door.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now, engine);
         }
     }
@@ -152,18 +152,18 @@ impl PortControl for Stream {
         if let Some(link) = self.link.take() {
             link.wire.shut();
         }
-        self.door.close();
+        self.connector.close();
         self.state = PortState::Closed;
     }
 
     fn status(&self) -> PortStatus {
         let runs = self.link.is_some();
         let queue = QueueStatus { size: 0, rx_running: runs, tx_running: runs };
-        let refused = || self.door.refused().map(|errno| PortFault::Unreachable(errno.to_string()));
+        let refused = || self.connector.refused().map(|errno| PortFault::Unreachable(errno.to_string()));
         PortStatus {
             state: self.state.clone(),
             kind: "stream",
-            place: self.door.place(),
+            place: self.connector.place(),
             features: Vec::new(),
             queues: if runs { vec![queue] } else { Vec::new() },
             connects: self.connects,

@@ -23,7 +23,7 @@ pub(super) enum Front {
 /// Says what `have` bytes begin with. `prefix` are the first four of them; it is not looked at where there are fewer.
 ///
 /// # Errors
-/// A length beyond the longest frame: whatever the peer speaks, from here on nobody knows where a frame begins.
+/// A length beyond the longest frame: frame boundaries are lost from here on.
 #[inline(always)]
 pub(super) fn front(have: usize, prefix: [u8; PREFIX]) -> Result<Front, PortFault> {
     if have < PREFIX {

@@ -6,8 +6,8 @@
 
 use super::frames::{LONGEST, PREFIX, SHORTEST};
 use super::rx::Rx;
-use super::wire::{Bell, Wire};
-use crate::{Burst, DropReason, RxQueue, Tally};
+use super::wire::{Doorbell, Wire};
+use crate::{Burst, BurstStats, DropReason, RxQueue};
 use mem::copy::Portable;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -21,8 +21,8 @@ use std::sync::Arc;
 pub fn fuzz_peer(script: &[u8]) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let (Ok((ours, theirs)), Ok(bell)) = (pair, Bell::new()) else { return };
-    let Ok(queue) = Rx::new(Arc::new(Wire::new(ours, bell))) else { return };
+    let (Ok((ours, theirs)), Ok(doorbell)) = (pair, Doorbell::new()) else { return };
+    let Ok(queue) = Rx::new(Arc::new(Wire::new(ours, doorbell))) else { return };
     let spare = vec![Burst::new(), Burst::new(), Burst::new()];
     let mut game = Game { queue, peer: theirs, sent: Vec::new(), told: 0, spare, out: VecDeque::new() };
     let mut script = Script(script);
@@ -86,17 +86,17 @@ impl Game {
 
     fn receive(&mut self) -> bool {
         let Some(mut burst) = self.spare.pop() else { return true };
-        let mut tally = Tally::default();
+        let mut stats = BurstStats::default();
         burst.begin(0);
-        let taken = self.queue.rx(&mut burst, &mut tally);
-        let all: Vec<_> = (0..tally.packets).filter_map(|_| self.next().ok().flatten()).collect();
-        assert_eq!(all.len() as u64, tally.packets);
-        assert_eq!(tally.bytes, all.iter().map(|frame| frame.len() as u64).sum::<u64>());
+        let taken = self.queue.rx(&mut burst, &mut stats);
+        let all: Vec<_> = (0..stats.packets).filter_map(|_| self.next().ok().flatten()).collect();
+        assert_eq!(all.len() as u64, stats.packets);
+        assert_eq!(stats.bytes, all.iter().map(|frame| frame.len() as u64).sum::<u64>());
         let frames: Vec<_> = all.into_iter().filter(|frame| frame.len() >= SHORTEST).collect();
         assert_eq!(burst.len(), frames.len());
-        assert_eq!(tally.packets, burst.len() as u64 + tally.drops[DropReason::TooShort as usize]);
-        assert_eq!(tally.packets as usize, burst.tokens().len());
-        if burst.tokens().is_empty() {
+        assert_eq!(stats.packets, burst.len() as u64 + stats.drops[DropReason::TooShort as usize]);
+        assert_eq!(stats.packets as usize, burst.buf_ids().len());
+        if burst.buf_ids().is_empty() {
             self.spare.push(burst);
         } else {
             self.out.push_back((burst, frames));
@@ -132,7 +132,7 @@ impl Game {
             assert_eq!(burst.frame(i).copy_to::<Portable>(&mut found), expected.len());
             assert!(found == *expected, "frame {i} of {} bytes has changed", expected.len());
         }
-        self.queue.complete(burst.tokens());
+        self.queue.complete(burst.buf_ids());
         self.spare.push(burst);
         true
     }

@@ -1,7 +1,7 @@
 //! Frames over a stream socket, Unix or TCP, each behind its length in four bytes (big-endian).
 //!
 //! The wire format of QEMU's `-netdev stream` and `-netdev socket` (`net/stream.c`, `net/socket.c`, `net_fill_rstate`
-//! in `net/net.c`) and of `passt`, so that guests whose memory nobody can share are plugged in too. `control` is the
+//! in `net/net.c`) and of `passt`, so that guests without shared memory can be connected too. `control` is the
 //! port's life, `wire` the connection that both queues and control hold, `rx` and `tx` the queues, `frames` says what
 //! a row of bytes begins with.
 //!

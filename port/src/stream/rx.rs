@@ -4,16 +4,16 @@
 //! to lie until their burst is completed. A slot is filled from front to back; one whose frames have all been
 //! completed is used again, from the front. A frame that does not fit behind the others has what there is of it moved
 //! to the front of another slot, so that each lies in one piece. Bytes that belong to a frame are never written again
-//! while its burst is out, so nobody can change a frame after it was judged.
+//! while its burst is out, so a frame cannot change after it was validated.
 
 use super::frames::{Front, LONGEST, PREFIX, front};
 use super::sys::{self, Stop};
 use super::wire::Wire;
 use crate::arena::Arena;
-use crate::{Burst, DropReason, PortFault, RxQueue, Tally};
-use mem::Seg;
+use crate::{Burst, BurstStats, DropReason, PortFault, RxQueue};
+use mem::VolatileSlice;
 use mem::copy::Portable;
-use ring::Token;
+use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Rx {
 
     /// Takes whole frames off the slot, up to the burst's room.
     #[inline]
-    fn take(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn take(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         while burst.room() > 0 {
             let (len, short) = match self.front()? {
                 Front::Frame(len) => (len, false),
@@ -69,15 +69,15 @@ impl Rx {
                 Front::Partial(_) => break,
             };
             burst.pin(self.arena.map());
-            let token = Token { id: self.slot as u16, slots: 1 };
-            tally.packets += 1;
-            tally.bytes += len as u64;
+            let buf_id = BufId { id: self.slot as u16, slots: 1 };
+            stats.packets += 1;
+            stats.bytes += len as u64;
             if short {
-                tally.drop(DropReason::TooShort, 1);
-                burst.give_back(token);
+                stats.drop(DropReason::TooShort, 1);
+                burst.give_back(buf_id);
             } else {
                 let frame = self.arena.slot(self.slot).slice(self.taken + PREFIX, len);
-                burst.push(token, frame.unwrap_or(Seg::EMPTY));
+                burst.push(buf_id, frame.unwrap_or(VolatileSlice::EMPTY));
             }
             self.out[self.slot] += 1;
             self.taken += PREFIX + len;
@@ -119,7 +119,7 @@ impl Rx {
         }
         let mut others = (0..self.arena.slots()).filter(|other| *other != self.slot);
         let Some(next) = others.find(|other| self.out[*other] == 0) else { return false };
-        let from = self.arena.slot(self.slot).slice(self.taken, begun).unwrap_or(Seg::EMPTY);
+        let from = self.arena.slot(self.slot).slice(self.taken, begun).unwrap_or(VolatileSlice::EMPTY);
         // SAFETY: the arena is ours and alive; what is begun has less than a frame's bytes, and a slot has more. The
         // other slot has no frame in a burst.
         unsafe { self.arena.slot(next).copy_from::<Portable>(from, from.len()) };
@@ -132,29 +132,29 @@ impl RxQueue for Rx {
     fn prefetch(&self) {}
 
     /// Frames that are there already, or else those of one read.
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         if let Front::Partial(missing) = self.front()?
             && !self.read(missing)
         {
             return Ok(());
         }
-        self.take(burst, tally)
+        self.take(burst, stats)
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
-        for token in buffers {
-            self.out[usize::from(token.id)] -= 1;
+    fn complete(&mut self, buffers: &[BufId]) {
+        for buf_id in buffers {
+            self.out[usize::from(buf_id.id)] -= 1;
         }
     }
 
     fn notify(&mut self) {}
 
     /// What the socket has, it says itself.
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(!matches!(self.front()?, Front::Partial(_)))
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.wire.socket())

@@ -1,6 +1,6 @@
 //! What the queues ask of the kernel: bytes from the socket into memory of our own, and bytes to it. Neither waits.
 
-use mem::Seg;
+use mem::VolatileSlice;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -24,8 +24,8 @@ impl From<Errno> for Stop {
 /// Reads what is there to the front of `to`, as far as it fits.
 ///
 /// # Safety
-/// The map that made `to` is alive, and nobody else reads or writes these bytes until this returns.
-pub(super) unsafe fn receive(socket: BorrowedFd<'_>, to: Seg) -> Result<usize, Stop> {
+/// The map that made `to` is alive, and there is no other access to these bytes until this returns.
+pub(super) unsafe fn receive(socket: BorrowedFd<'_>, to: VolatileSlice) -> Result<usize, Stop> {
     // SAFETY: the kernel writes at most `to.len()` bytes, which lie inside the mapping by contract.
     let got = unsafe { libc::recv(socket.as_raw_fd(), to.as_ptr().cast(), to.len(), libc::MSG_DONTWAIT) };
     match usize::try_from(got) {

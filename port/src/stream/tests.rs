@@ -1,10 +1,10 @@
 //! The port between a fake engine and real sockets, the other end of which the test holds.
 
 use super::frames::PREFIX;
-use super::wire::{Bell, Wire};
+use super::wire::{Doorbell, Wire};
 use super::{Site, Stream, tx};
 use crate::vhost_user::fake::FakeEngine;
-use crate::{BURST, Burst, DropReason, HEAD, PortControl, PortFault, PortState, Tally};
+use crate::{BURST, Burst, BurstStats, DropReason, HEAD, PortControl, PortFault, PortState};
 use mem::copy::Portable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes, so that a hang is a failure.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Room {
     port: Stream,
@@ -44,15 +44,15 @@ impl Room {
             if wanted(&self.port.status().state) {
                 return;
             }
-            assert!(now - start < PATIENCE, "the port is {:?}", self.port.status());
-            let deadline = self.port.deadline().map_or(PATIENCE, |at| at.saturating_duration_since(now));
-            let patience = Timespec::try_from(deadline.min(Duration::from_millis(50))).unwrap();
+            assert!(now - start < TIMEOUT, "the port is {:?}", self.port.status());
+            let deadline = self.port.deadline().map_or(TIMEOUT, |at| at.saturating_duration_since(now));
+            let timeout = Timespec::try_from(deadline.min(Duration::from_millis(50))).unwrap();
             let fd = self.port.poll_fd().unwrap();
-            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience)).unwrap();
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)).unwrap();
             let Some(rx) = self.engine.rx.get_mut(&0) else { continue };
-            let (mut burst, mut tally) = (Burst::new(), Tally::default());
+            let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
             burst.begin(0);
-            if let Err(fault) = rx.rx(&mut burst, &mut tally) {
+            if let Err(fault) = rx.rx(&mut burst, &mut stats) {
                 self.port.fault(now, fault, &mut self.engine);
             }
         }
@@ -63,23 +63,23 @@ impl Room {
     }
 
     /// Polls as a worker does until `n` frames are there.
-    fn receive(&mut self, n: usize) -> (Vec<Vec<u8>>, Tally) {
-        let (mut frames, mut tally, start) = (Vec::new(), Tally::default(), Instant::now());
+    fn receive(&mut self, n: usize) -> (Vec<Vec<u8>>, BurstStats) {
+        let (mut frames, mut stats, start) = (Vec::new(), BurstStats::default(), Instant::now());
         let rx = self.engine.rx.get_mut(&0).unwrap();
         while frames.len() < n {
-            assert!(start.elapsed() < PATIENCE, "{} of {n} frames came", frames.len());
+            assert!(start.elapsed() < TIMEOUT, "{} of {n} frames came", frames.len());
             let mut burst = Burst::new();
             burst.begin(0);
-            rx.rx(&mut burst, &mut tally).unwrap();
+            rx.rx(&mut burst, &mut stats).unwrap();
             burst.load_heads::<Portable>();
             for i in 0..burst.len() {
                 let mut frame = vec![0; burst.frame_len(i)];
                 burst.frame(i).copy_to::<Portable>(&mut frame);
                 frames.push(frame);
             }
-            rx.complete(burst.tokens());
+            rx.complete(burst.buf_ids());
         }
-        (frames, tally)
+        (frames, stats)
     }
 }
 
@@ -114,11 +114,11 @@ fn frames_pass_both_ways_and_a_peer_that_left_may_come_back() {
         room.connected();
         assert_eq!(room.port.status().connects, round);
         peer.write_all(&[framed(&[1; 60]), framed(&[2; 1514])].concat()).unwrap();
-        let (frames, tally) = room.receive(2);
-        assert_eq!((frames, tally.packets, tally.bytes), (vec![vec![1; 60], vec![2; 1514]], 2, 1574));
-        let (tx, mut tally) = (room.engine.tx.get_mut(&0).unwrap(), Tally::default());
-        assert_eq!(tx.tx(&burst(&[60, 128]), &[1, 0], &mut tally), Ok(2));
-        assert_eq!((tally.packets, tally.bytes, tally.lost), (2, 188, 0));
+        let (frames, stats) = room.receive(2);
+        assert_eq!((frames, stats.packets, stats.bytes), (vec![vec![1; 60], vec![2; 1514]], 2, 1574));
+        let (tx, mut stats) = (room.engine.tx.get_mut(&0).unwrap(), BurstStats::default());
+        assert_eq!(tx.tx(&burst(&[60, 128]), &[1, 0], &mut stats), Ok(2));
+        assert_eq!((stats.packets, stats.bytes, stats.lost), (2, 188, 0));
         assert_eq!([read_frame(&mut peer), read_frame(&mut peer)], [vec![1; 128], vec![0; 60]]);
         drop(peer);
         room.until(|state| *state == PortState::Waiting);
@@ -140,8 +140,8 @@ fn a_frame_may_come_in_any_pieces_and_what_a_peer_sent_last_still_arrives() {
             peer.write_all(piece).unwrap();
         }
     });
-    let (frames, tally) = room.receive(4);
-    assert!(frames == sent && tally.lost == 0, "{tally:?}");
+    let (frames, stats) = room.receive(4);
+    assert!(frames == sent && stats.lost == 0, "{stats:?}");
     writer.join().unwrap();
     room.until(|state| *state == PortState::Waiting);
 }
@@ -152,9 +152,9 @@ fn what_is_too_short_is_counted_and_what_is_too_long_ends_the_peer_by_name() {
     let mut peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
     peer.write_all(&[framed(&[]), framed(&[1; 13]), framed(&[2; 14])].concat()).unwrap();
-    let (frames, tally) = room.receive(1);
-    assert_eq!((frames, tally.packets, tally.bytes), (vec![vec![2; 14]], 3, 27));
-    assert_eq!(tally.drops[DropReason::TooShort as usize], 2);
+    let (frames, stats) = room.receive(1);
+    assert_eq!((frames, stats.packets, stats.bytes), (vec![vec![2; 14]], 3, 27));
+    assert_eq!(stats.drops[DropReason::TooShort as usize], 2);
     peer.write_all(&65_551_u32.to_be_bytes()).unwrap();
     room.until(|state| matches!(state, PortState::Faulted(PortFault::Peer(_))));
     assert_eq!(peer.read(&mut [0]).unwrap(), 0, "a clear end");
@@ -180,17 +180,17 @@ fn a_full_socket_is_a_full_queue_and_no_frame_is_torn() {
     let mut room = Room::listening();
     let mut peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
-    let (burst, picks) = (burst(&[HEAD - 1; BURST]), std::array::from_fn::<u8, BURST, _>(|i| i as u8));
-    let (mut tally, mut done) = (Tally::default(), BURST);
+    let (burst, indices) = (burst(&[HEAD - 1; BURST]), std::array::from_fn::<u8, BURST, _>(|i| i as u8));
+    let (mut stats, mut done) = (BurstStats::default(), BURST);
     while done == BURST {
-        done = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &picks, &mut tally).unwrap();
+        done = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &indices, &mut stats).unwrap();
     }
-    let refused = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &picks, &mut tally).unwrap();
-    assert_eq!((refused, tally.lost), (0, 0), "the engine waits or drops");
-    assert_eq!(tally.bytes, tally.packets * (HEAD as u64 - 1));
+    let refused = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &indices, &mut stats).unwrap();
+    assert_eq!((refused, stats.lost), (0, 0), "the engine waits or drops");
+    assert_eq!(stats.bytes, stats.packets * (HEAD as u64 - 1));
     // Only control is left to send what is missing of the last frame.
     peer.set_nonblocking(true).unwrap();
-    let wanted = tally.packets as usize * (PREFIX + HEAD - 1);
+    let wanted = stats.packets as usize * (PREFIX + HEAD - 1);
     let (mut got, start) = (Vec::new(), Instant::now());
     while got.len() < wanted {
         room.port.handle(Instant::now(), &mut room.engine);
@@ -198,7 +198,7 @@ fn a_full_socket_is_a_full_queue_and_no_frame_is_torn() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             ended => panic!("{ended:?}"),
         }
-        assert!(start.elapsed() < PATIENCE, "{} of {wanted} bytes", got.len());
+        assert!(start.elapsed() < TIMEOUT, "{} of {wanted} bytes", got.len());
     }
     for (i, frame) in got.chunks(PREFIX + HEAD - 1).enumerate() {
         assert!(frame == framed(&[(i % BURST) as u8; HEAD - 1]), "frame {i} is torn");
@@ -219,8 +219,8 @@ fn what_a_peer_sent_before_it_left_arrives_although_nothing_reaches_it_any_more(
     room.connected();
     peer.write_all(&framed(&[5; 99])).unwrap();
     drop(peer);
-    let mut tally = Tally::default();
-    room.engine.tx.get_mut(&0).unwrap().tx(&burst(&[60]), &[0], &mut tally).unwrap();
+    let mut stats = BurstStats::default();
+    room.engine.tx.get_mut(&0).unwrap().tx(&burst(&[60]), &[0], &mut stats).unwrap();
     room.port.handle(Instant::now(), &mut room.engine);
     assert_eq!(room.receive(1).0, [vec![5; 99]]);
     room.until(|state| *state == PortState::Waiting);
@@ -232,10 +232,10 @@ fn a_peer_that_left_while_frames_are_sent_costs_those_frames_and_nothing_else() 
     let peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
     drop(peer);
-    let mut tally = Tally::default();
+    let mut stats = BurstStats::default();
     let tx = room.engine.tx.get_mut(&0).unwrap();
-    assert_eq!(tx.tx(&burst(&[60, 60]), &[0, 1], &mut tally), Ok(2));
-    assert_eq!((tally.packets, tally.drops[DropReason::PortDown as usize]), (0, 2));
+    assert_eq!(tx.tx(&burst(&[60, 60]), &[0, 1], &mut stats), Ok(2));
+    assert_eq!((stats.packets, stats.drops[DropReason::PortDown as usize]), (0, 2));
     room.until(|state| *state == PortState::Waiting);
 }
 
@@ -243,7 +243,7 @@ fn a_peer_that_left_while_frames_are_sent_costs_those_frames_and_nothing_else() 
 fn frames_of_several_workers_never_mingle() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let wire = Arc::new(Wire::new(ours.into(), Bell::new().unwrap()));
+    let wire = Arc::new(Wire::new(ours.into(), Doorbell::new().unwrap()));
     let mut first = tx::start(wire.clone());
     let handles = [first.fork(), first.fork(), first];
     let total = 3 * 2000;
@@ -251,12 +251,12 @@ fn frames_of_several_workers_never_mingle() {
         .into_iter()
         .map(|mut tx| {
             std::thread::spawn(move || {
-                let (burst, mut tally) = (burst(&[20, 128, 77, 33]), Tally::default());
+                let (burst, mut stats) = (burst(&[20, 128, 77, 33]), BurstStats::default());
                 let mut done = 0;
                 while done < 2000 {
-                    done += tx.tx(&burst, &[(done % 4) as u8], &mut tally).unwrap();
+                    done += tx.tx(&burst, &[(done % 4) as u8], &mut stats).unwrap();
                 }
-                assert_eq!(tally.packets, 2000);
+                assert_eq!(stats.packets, 2000);
             })
         })
         .collect();
@@ -289,7 +289,7 @@ fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_co
     let start = Instant::now();
     while room.port.status().last_fault.is_none() {
         room.port.handle(Instant::now(), &mut room.engine);
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
     }
     let said = room.port.status().last_fault.unwrap().to_string();
     assert!(said.starts_with("the other end cannot be reached yet: Connection refused"), "{said}");
@@ -309,8 +309,8 @@ fn a_port_that_listens_over_tcp_serves_a_peer() {
     let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
     let mut peer = TcpStream::connect(address).unwrap();
     room.connected();
-    let mut tally = Tally::default();
-    room.engine.tx.get_mut(&0).unwrap().tx(&burst(&[100]), &[0], &mut tally).unwrap();
+    let mut stats = BurstStats::default();
+    room.engine.tx.get_mut(&0).unwrap().tx(&burst(&[100]), &[0], &mut stats).unwrap();
     assert_eq!(read_frame(&mut peer), vec![0; 100]);
 }
 

@@ -7,7 +7,7 @@
 use super::frames::{LONGEST, PREFIX};
 use super::sys::Stop;
 use super::wire::Wire;
-use crate::{BURST, Burst, DropReason, PortFault, Tally, TxQueue};
+use crate::{BURST, Burst, BurstStats, DropReason, PortFault, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -36,10 +36,10 @@ impl<K: Kernel> Tx<K> {
 
     /// Lays frames into the stage, up to the first that does not fit or that is too long.
     #[inline]
-    fn fill(&mut self, burst: &Burst, picks: &[u8]) {
+    fn fill(&mut self, burst: &Burst, indices: &[u8]) {
         self.ends.clear();
         let mut at = 0;
-        for &pick in picks {
+        for &pick in indices {
             let len = burst.frame_len(pick.into());
             let end = at + PREFIX + len;
             if len > LONGEST || end > STAGE {
@@ -54,13 +54,13 @@ impl<K: Kernel> Tx<K> {
 }
 
 impl<K: Kernel> TxQueue for Tx<K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
         let mut done = 0;
-        while done < picks.len() {
-            self.fill(burst, &picks[done..]);
+        while done < indices.len() {
+            self.fill(burst, &indices[done..]);
             let staged = self.ends.len();
             if staged == 0 {
-                tally.drop(DropReason::BufferTooSmall, 1);
+                stats.drop(DropReason::BufferTooSmall, 1);
                 done += 1;
                 continue;
             }
@@ -70,13 +70,13 @@ impl<K: Kernel> TxQueue for Tx<K> {
                 Err(Stop::Now) => 0,
                 // The queue that reads finds the same, after everything that the peer sent.
                 Err(Stop::Ended) => {
-                    tally.drop(DropReason::PortDown, (picks.len() - done) as u64);
-                    return Ok(picks.len());
+                    stats.drop(DropReason::PortDown, (indices.len() - done) as u64);
+                    return Ok(indices.len());
                 }
             };
-            tally.packets += sent as u64;
-            let lengths = picks[done..done + sent].iter().map(|&pick| burst.frame_len(pick.into()) as u64);
-            tally.bytes += lengths.sum::<u64>();
+            stats.packets += sent as u64;
+            let lengths = indices[done..done + sent].iter().map(|&pick| burst.frame_len(pick.into()) as u64);
+            stats.bytes += lengths.sum::<u64>();
             done += sent;
             if sent < staged {
                 break;

@@ -2,13 +2,13 @@
 //!
 //! *Sending.* Bytes go out under one lock, because the frames of all workers share one row of bytes and none may
 //! begin in the middle of another. A frame that the socket took a part of is kept here with what is missing of it,
-//! and nothing else goes out before that. The rest belongs to whoever comes next: a worker with more frames, or
-//! control, which is told by the bell and waits for room on the socket, so that the last frame of a burst never stays
+//! and nothing else goes out before that. The rest is sent by the next caller: a worker with more frames, or
+//! control, which is told by the doorbell and waits for room on the socket, so that the last frame of a burst never stays
 //! half sent. The lock is held over one call to the kernel, two after a full socket; that call is what takes time,
 //! and the kernel takes a lock of the socket around it as well.
 //!
 //! *Ending.* The queue that reads finds that the peer has gone, after everything it sent; it says so once (`ended`)
-//! and rings the bell, and control ends the connection. `ended` is a flag that only ever rises and guards no other
+//! and rings the doorbell, and control ends the connection. `ended` is a flag that only ever rises and guards no other
 //! memory, so it is read and written relaxed.
 
 use super::frames::{LONGEST, PREFIX};
@@ -19,11 +19,11 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tells control that a connection wants something. One for a port, whoever is connected.
+/// Tells control that a connection wants something. One for a port, shared by all its connections.
 #[derive(Clone, Debug)]
-pub(super) struct Bell(Arc<OwnedFd>);
+pub(super) struct Doorbell(Arc<OwnedFd>);
 
-impl Bell {
+impl Doorbell {
     pub(super) fn new() -> Result<Self, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self(Arc::new(eventfd(0, flags)?)))
@@ -33,7 +33,7 @@ impl Bell {
         self.0.as_fd()
     }
 
-    /// A bell that rings already needs no second ring.
+    /// A doorbell that rings already needs no second ring.
     fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
@@ -48,7 +48,7 @@ impl Bell {
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: OwnedFd,
-    bell: Bell,
+    doorbell: Doorbell,
     ended: AtomicBool,
     out: Mutex<Out>,
 }
@@ -62,10 +62,10 @@ struct Out {
 }
 
 impl Wire {
-    pub(super) fn new(socket: OwnedFd, bell: Bell) -> Self {
+    pub(super) fn new(socket: OwnedFd, doorbell: Doorbell) -> Self {
         let bytes = vec![0; PREFIX + LONGEST].into();
         let out = Mutex::new(Out { bytes, from: 0, to: 0 });
-        Self { socket, bell, ended: AtomicBool::new(false), out }
+        Self { socket, doorbell, ended: AtomicBool::new(false), out }
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -82,7 +82,7 @@ impl Wire {
     #[cold]
     pub(super) fn end(&self) {
         if !self.ended.swap(true, Ordering::Relaxed) {
-            self.bell.ring();
+            self.doorbell.ring();
         }
     }
 
@@ -114,7 +114,7 @@ impl Wire {
             return Ok(whole);
         }
         out.keep(&bytes[sent..ends[whole]]);
-        self.bell.ring();
+        self.doorbell.ring();
         Ok(whole + 1)
     }
 

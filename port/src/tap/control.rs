@@ -9,7 +9,7 @@ use super::error::TapError;
 use super::options::{Io, Options};
 use super::slots::{SLOTS, Slots};
 use super::{rx, tx, uring};
-use crate::pause::Pause;
+use crate::backoff::Backoff;
 use crate::{
     Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
 };
@@ -34,7 +34,7 @@ pub struct Tap {
     started: Option<Instant>,
     /// When there is something to do.
     due: Option<Instant>,
-    pause: Pause,
+    backoff: Backoff,
     state: PortState,
     last_fault: Option<PortFault>,
     connects: u64,
@@ -52,7 +52,7 @@ impl Tap {
             running: 0,
             started: None,
             due: Some(now),
-            pause: Pause::default(),
+            backoff: Backoff::default(),
             state: PortState::Waiting,
             last_fault: None,
             connects: 0,
@@ -109,8 +109,8 @@ impl Tap {
     fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         self.stop(engine);
         self.device = None;
-        self.pause.ended(self.started.take(), now);
-        self.due = Some(self.pause.begin(now));
+        self.backoff.ended(self.started.take(), now);
+        self.due = Some(self.backoff.begin(now));
         self.state = PortState::Faulted(fault.clone());
         self.last_fault = Some(fault);
     }

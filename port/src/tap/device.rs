@@ -54,13 +54,13 @@ impl Device {
         self.capabilities
     }
 
-    /// Whether the namespace can be left at some time, so that somebody has to look.
+    /// Whether the namespace can be left at some time, so that it has to be polled.
     pub(super) fn has_home(&self) -> bool {
         self.home.is_some()
     }
 
     /// Whether the name of its namespace still leads there. A descriptor of ours would keep a namespace alive that
-    /// everybody else has given up, and traffic into one that nobody can reach is lost without a word.
+    /// all others have given up, and traffic into an unreachable one is lost without a count.
     pub(super) fn is_at_home(&self) -> bool {
         self.home.as_ref().is_none_or(|(namespace, identity)| namespace.identity() == Some(*identity))
     }

@@ -6,9 +6,9 @@
 use super::slots::{LONGEST, SHORTEST, Slots};
 use super::sys;
 use super::verdict::gone;
-use crate::{Burst, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue, Tally};
-use mem::Seg;
-use ring::Token;
+use crate::{Burst, BurstStats, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue};
+use mem::VolatileSlice;
+use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -32,16 +32,16 @@ impl RxQueue for Rx {
     /// The next packet is in the kernel's memory.
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.slots.collect();
-        let before = tally.bytes;
-        while burst.room() > 0 && tally.bytes - before < ENOUGH as u64 {
+        let before = stats.bytes;
+        while burst.room() > 0 && stats.bytes - before < ENOUGH as u64 {
             let Some(slot) = self.slots.take() else { break };
             let whole = self.slots.whole(slot);
             match sys::read(self.queues[self.pair].as_fd(), whole) {
                 Ok(len) => {
                     self.slots.pin(burst);
-                    take(slot, whole.split_at(len).0, burst, tally);
+                    take(slot, whole.split_at(len).0, burst, stats);
                 }
                 Err(errno) => {
                     self.slots.give(slot);
@@ -52,21 +52,21 @@ impl RxQueue for Rx {
         Ok(())
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
-        for token in buffers {
-            self.slots.give(token.id);
+    fn complete(&mut self, buffers: &[BufId]) {
+        for buf_id in buffers {
+            self.slots.give(buf_id.id);
         }
     }
 
-    /// Nobody waits for slots.
+    /// Nothing waits for slots.
     fn notify(&mut self) {}
 
-    /// The descriptor stays readable for as long as there is a packet, so whoever waits for it looks again by itself.
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    /// The descriptor stays readable for as long as there is a packet, so its waiter polls again by itself.
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(false)
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.queues[self.pair].as_fd())
@@ -80,20 +80,20 @@ impl RxQueue for Rx {
 
 /// Judges what was read into a slot: `whole` is header and frame. The slot goes back with the burst whatever it holds.
 #[inline(always)]
-pub(super) fn take(slot: u16, whole: Seg, burst: &mut Burst, tally: &mut Tally) {
-    let token = Token { id: slot, slots: 1 };
+pub(super) fn take(slot: u16, whole: VolatileSlice, burst: &mut Burst, stats: &mut BurstStats) {
+    let buf_id = BufId { id: slot, slots: 1 };
     let (header, frame) = whole.split_at(OFFLOAD_HEADER);
     let len = frame.len();
-    tally.packets += 1;
-    tally.bytes += len as u64;
+    stats.packets += 1;
+    stats.bytes += len as u64;
     if !(SHORTEST..=LONGEST).contains(&len) {
-        tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
-        return burst.give_back(token);
+        stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+        return burst.give_back(buf_id);
     }
-    let Ok(offload) = Offload::judge(sys::header(header), len) else {
-        tally.drop(DropReason::BadOffload, 1);
-        return burst.give_back(token);
+    let Ok(offload) = Offload::validate(sys::header(header), len) else {
+        stats.drop(DropReason::BadOffload, 1);
+        return burst.give_back(buf_id);
     };
-    burst.push(token, frame);
+    burst.push(buf_id, frame);
     burst.set_offload(burst.len() - 1, offload);
 }

@@ -9,7 +9,7 @@
 use crate::arena::Arena;
 use crate::retain::Lender;
 use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
-use mem::Seg;
+use mem::VolatileSlice;
 
 /// Shortest frame: an Ethernet header.
 pub(super) const SHORTEST: usize = 14;
@@ -65,7 +65,7 @@ impl Slots {
 
     /// Where header and frame are read to.
     #[inline(always)]
-    pub(super) fn whole(&self, slot: u16) -> Seg {
+    pub(super) fn whole(&self, slot: u16) -> VolatileSlice {
         self.arena.slot(usize::from(slot)).split_at(LINE - OFFLOAD_HEADER).1
     }
 

@@ -4,7 +4,7 @@
 //! lies; the addresses are the kernel's to check, and memory whose file was cut is an error of that one call.
 
 use crate::{Frame, OFFLOAD_HEADER};
-use mem::Seg;
+use mem::VolatileSlice;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, Result};
@@ -89,15 +89,15 @@ pub(super) fn bring_up(socket: BorrowedFd<'_>, name: &str) -> Result<()> {
 /// Reads one packet, header first, into `slot`, whose map the caller holds. Its bytes; a packet that is longer than the
 /// slot fills it.
 #[inline(always)]
-pub(super) fn read(tun: BorrowedFd<'_>, slot: Seg) -> Result<usize> {
-    // SAFETY: the slot is memory of an arena that the caller holds, and nobody else uses it until its packet is done with.
+pub(super) fn read(tun: BorrowedFd<'_>, slot: VolatileSlice) -> Result<usize> {
+    // SAFETY: the slot is memory of an arena that the caller holds, and it is not used otherwise until its packet is completed.
     let n = unsafe { libc::read(tun.as_raw_fd(), slot.as_ptr().cast(), slot.len()) };
     if n < 0 { Err(last()) } else { Ok(n as usize) }
 }
 
 /// The header in front of a packet: the first bytes of `slot`, which lies in an arena that the caller holds.
 #[inline(always)]
-pub(super) fn header(slot: Seg) -> [u8; OFFLOAD_HEADER] {
+pub(super) fn header(slot: VolatileSlice) -> [u8; OFFLOAD_HEADER] {
     debug_assert!(slot.len() >= OFFLOAD_HEADER);
     // SAFETY: the slot is longer than a header, and the kernel is done writing to it. Arrays of bytes need no alignment.
     unsafe { slot.as_ptr().cast::<[u8; OFFLOAD_HEADER]>().read() }

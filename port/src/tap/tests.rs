@@ -1,13 +1,13 @@
 //! The queues over a socket that keeps packets apart, as TUN does, so that they are proved without an interface and
-//! without root. Whole ports are in the stories.
+//! without root. Whole ports are in the end-to-end tests.
 
 use super::options::Io;
 use super::slots::{LONGEST, SLOTS};
 use super::{rx, tx, uring};
-use crate::{BURST, Burst, Capabilities, DropReason, OFFLOAD_HEADER, Offload, RxQueue, Tally, TxQueue};
+use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload, RxQueue, TxQueue};
 use mem::copy::Portable;
-use mem::{Map, Region, RegionSpec};
-use ring::Token;
+use mem::{GuestMemory, Region, RegionSpec};
+use ring::BufId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -47,27 +47,27 @@ fn packet(header: [u8; OFFLOAD_HEADER], frame: &[u8]) -> Vec<u8> {
 fn receive(
     queue: &mut dyn RxQueue,
     burst: &mut Burst,
-    tally: &mut Tally,
+    stats: &mut BurstStats,
     n: u64,
     mut each: impl FnMut(&Burst),
 ) {
     for _ in 0..1000 {
         burst.begin(0);
-        queue.rx(burst, tally).unwrap();
+        queue.rx(burst, stats).unwrap();
         burst.load_heads::<Portable>();
         each(burst);
-        queue.complete(burst.tokens());
-        if tally.packets >= n {
+        queue.complete(burst.buf_ids());
+        if stats.packets >= n {
             return;
         }
-        if !queue.arm().unwrap() {
+        if !queue.enable_notification().unwrap() {
             let kick = queue.kick_fd().unwrap();
             let second = Timespec { tv_sec: 1, tv_nsec: 0 };
             poll(&mut [PollFd::new(&kick, PollFlags::IN)], Some(&second)).unwrap();
         }
-        queue.disarm();
+        queue.disable_notification();
     }
-    panic!("{} of {n} packets came", tally.packets);
+    panic!("{} of {n} packets came", stats.packets);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn what_comes_is_judged_and_its_slots_are_used_again() {
     for n in 0..receivers(&pair().0).len() {
         let (queues, other) = pair();
         let mut queue = receivers(&queues).swap_remove(n);
-        let (mut burst, mut tally, mut good, mut sent) = (Burst::new(), Tally::default(), 0, 0);
+        let (mut burst, mut stats, mut good, mut sent) = (Burst::new(), BurstStats::default(), 0, 0);
         while sent < 3 * SLOTS as u64 {
             for bytes in [
                 packet(work.header(&frame), &frame),
@@ -87,7 +87,7 @@ fn what_comes_is_judged_and_its_slots_are_used_again() {
                 rustix::net::send(&other, &bytes, rustix::net::SendFlags::empty()).unwrap();
                 sent += 1;
             }
-            receive(queue.as_mut(), &mut burst, &mut tally, sent, |burst| {
+            receive(queue.as_mut(), &mut burst, &mut stats, sent, |burst| {
                 for i in 0..burst.len() {
                     assert_eq!((burst.head(i), burst.offload(i)), (&frame[..], work));
                     good += 1;
@@ -95,8 +95,8 @@ fn what_comes_is_judged_and_its_slots_are_used_again() {
             });
         }
         assert_eq!(good, sent / 3);
-        assert_eq!(tally.drops[DropReason::BadOffload as usize], sent / 3);
-        assert_eq!(tally.drops[DropReason::TooShort as usize], sent / 3);
+        assert_eq!(stats.drops[DropReason::BadOffload as usize], sent / 3);
+        assert_eq!(stats.drops[DropReason::TooShort as usize], sent / 3);
     }
 }
 
@@ -105,21 +105,21 @@ fn the_longest_frame_comes_and_a_longer_one_is_counted() {
     for n in 0..receivers(&pair().0).len() {
         let (queues, other) = pair();
         let mut queue = receivers(&queues).swap_remove(n);
-        let (mut burst, mut tally, mut lengths) = (Burst::new(), Tally::default(), vec![]);
+        let (mut burst, mut stats, mut lengths) = (Burst::new(), BurstStats::default(), vec![]);
         for len in [LONGEST, LONGEST + 1, LONGEST + 200, 14] {
             let bytes = packet([0; OFFLOAD_HEADER], &vec![1; len]);
             rustix::net::send(&other, &bytes, rustix::net::SendFlags::empty()).unwrap();
         }
-        receive(queue.as_mut(), &mut burst, &mut tally, 4, |burst| {
+        receive(queue.as_mut(), &mut burst, &mut stats, 4, |burst| {
             lengths.extend((0..burst.len()).map(|i| burst.frame_len(i)));
         });
         assert_eq!(lengths, [LONGEST, 14]);
-        assert_eq!(tally.drops[DropReason::TooLong as usize], 2);
+        assert_eq!(stats.drops[DropReason::TooLong as usize], 2);
     }
 }
 
 /// A burst of `n` packets that begin with their number, of 300 bytes each in `pieces` pieces of `map`.
-fn burst(map: &Arc<Map>, n: usize, pieces: usize) -> Burst {
+fn burst(map: &Arc<GuestMemory>, n: usize, pieces: usize) -> Burst {
     let mut burst = Burst::new();
     burst.begin(0);
     burst.pin(map);
@@ -130,7 +130,7 @@ fn burst(map: &Arc<Map>, n: usize, pieces: usize) -> Burst {
                 map.regions()[0].seg((4096 * i + 512 * piece.min(1)) as u64, len as u32).unwrap()
             })
             .collect();
-        burst.push_chain(Token::default(), &segs);
+        burst.push_chain(BufId::default(), &segs);
     }
     burst.load_heads::<Portable>();
     for i in 0..n {
@@ -142,16 +142,16 @@ fn burst(map: &Arc<Map>, n: usize, pieces: usize) -> Burst {
 
 #[test]
 fn a_burst_goes_out_in_order_with_headers_whatever_its_pieces() {
-    let map = Arc::new(Map::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
+    let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
     for pieces in [1, 2, 40, 150] {
         for n in 0..senders(&pair().0).len() {
             let (queues, other) = pair();
             let mut queue = senders(&queues).swap_remove(n);
-            let (burst, mut tally) = (burst(&map, BURST, pieces), Tally::default());
-            let picks: Vec<u8> = (0..BURST as u8).rev().collect();
-            assert_eq!(queue.tx(&burst, &picks, &mut tally).unwrap(), BURST);
-            assert_eq!((tally.packets, tally.bytes, tally.lost), (64, 64 * 300, 0));
-            for pick in picks {
+            let (burst, mut stats) = (burst(&map, BURST, pieces), BurstStats::default());
+            let indices: Vec<u8> = (0..BURST as u8).rev().collect();
+            assert_eq!(queue.tx(&burst, &indices, &mut stats).unwrap(), BURST);
+            assert_eq!((stats.packets, stats.bytes, stats.lost), (64, 64 * 300, 0));
+            for pick in indices {
                 let mut got = [0; 1000];
                 let len = rustix::io::read(&other, &mut got).unwrap();
                 let header = Offload::with_checksum(34, 16).header(&[]);
@@ -163,18 +163,18 @@ fn a_burst_goes_out_in_order_with_headers_whatever_its_pieces() {
 
 #[test]
 fn a_full_queue_loses_what_does_not_fit_and_says_so() {
-    let map = Arc::new(Map::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
+    let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
     for n in 0..senders(&pair().0).len() {
         let (queues, _other) = pair();
         let mut queue = senders(&queues).swap_remove(n);
-        let (burst, mut tally, mut offered, mut done) = (burst(&map, BURST, 1), Tally::default(), 0, 0);
-        let picks: Vec<u8> = (0..BURST as u8).collect();
-        while tally.lost == 0 && done == offered {
+        let (burst, mut stats, mut offered, mut done) = (burst(&map, BURST, 1), BurstStats::default(), 0, 0);
+        let indices: Vec<u8> = (0..BURST as u8).collect();
+        while stats.lost == 0 && done == offered {
             offered += BURST;
-            done += queue.tx(&burst, &picks, &mut tally).unwrap();
+            done += queue.tx(&burst, &indices, &mut stats).unwrap();
         }
-        assert_eq!(tally.packets + tally.lost, done as u64);
-        assert_eq!(tally.lost, tally.drops[DropReason::QueueFull as usize]);
+        assert_eq!(stats.packets + stats.lost, done as u64);
+        assert_eq!(stats.lost, stats.drops[DropReason::QueueFull as usize]);
     }
 }
 
@@ -187,11 +187,11 @@ fn memory_that_its_source_took_away_costs_only_the_packets_that_lay_there() {
         rustix::fs::ftruncate(&file, 4096 * 8).unwrap();
         let region =
             Region::map(file.as_fd(), RegionSpec { guest: 0, user: 0, len: 4096 * 8, offset: 0 }).unwrap();
-        let map = Arc::new(Map::new(vec![Arc::new(region)]).unwrap());
-        let (burst, mut tally) = (burst(&map, 8, 2), Tally::default());
+        let map = Arc::new(GuestMemory::new(vec![Arc::new(region)]).unwrap());
+        let (burst, mut stats) = (burst(&map, 8, 2), BurstStats::default());
         rustix::fs::ftruncate(&file, 4096 * 4).unwrap();
-        assert_eq!(queue.tx(&burst, &[0, 1, 2, 3, 4, 5, 6, 7], &mut tally).unwrap(), 8);
-        assert_eq!((tally.packets, tally.drops[DropReason::Refused as usize]), (4, 4));
+        assert_eq!(queue.tx(&burst, &[0, 1, 2, 3, 4, 5, 6, 7], &mut stats).unwrap(), 8);
+        assert_eq!((stats.packets, stats.drops[DropReason::Refused as usize]), (4, 4));
         let mut got = [0; 1000];
         let seen: Vec<_> =
             std::iter::from_fn(|| rustix::io::read(&other, &mut got).ok().map(|_| got[10])).collect();
@@ -206,10 +206,10 @@ fn each_worker_has_a_descriptor_of_its_own_where_there_are_as_many() {
     let both: Vec<OwnedFd> = [&one[0], &two[0]].map(|fd| fd.try_clone().unwrap()).into();
     let mut queue = tx::start(&both.into(), Capabilities::ALL, Io::Calls).unwrap();
     let (mut other, mut third) = (queue.fork(), queue.fork());
-    let map = Arc::new(Map::new(vec![Arc::new(Region::heap(0, 0, 4096))]).unwrap());
-    let (burst, mut tally) = (burst(&map, 1, 1), Tally::default());
+    let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::heap(0, 0, 4096))]).unwrap());
+    let (burst, mut stats) = (burst(&map, 1, 1), BurstStats::default());
     for handle in [&mut queue, &mut other, &mut third] {
-        assert_eq!(handle.tx(&burst, &[0], &mut tally).unwrap(), 1);
+        assert_eq!(handle.tx(&burst, &[0], &mut stats).unwrap(), 1);
     }
     let waiting = |end: &OwnedFd| std::iter::from_fn(|| rustix::io::read(end, &mut [0; 400]).ok()).count();
     assert_eq!((waiting(&first), waiting(&second)), (2, 1));

@@ -1,7 +1,7 @@
 //! A TAP's transmit queue: one `writev` per packet, straight from its source's memory, or a burst of them at once through
 //! `io_uring`.
 //!
-//! The kernel takes packets in on the spot, so there is nothing to publish and nobody to wake. Several workers may write
+//! The kernel takes packets in on the spot, so there is nothing to publish and no one to wake. Several workers may write
 //! to one descriptor; where there are more, each worker has its own whatever the pair, and so the kernel's answers of a
 //! flow come to the worker that the flow went through.
 
@@ -10,7 +10,7 @@ use super::slots::LONGEST;
 use super::sys;
 use super::uring::{Sender, unavailable};
 use super::verdict::{Verdict, gone};
-use crate::{Burst, Capabilities, DropReason, Frame, PortFault, Tally, TxQueue};
+use crate::{Burst, BurstStats, Capabilities, DropReason, Frame, PortFault, TxQueue};
 use mem::copy::Kernel;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, Result as Written};
@@ -56,13 +56,13 @@ impl<K: Kernel> Tx<K> {
 
     /// One system call for one packet. `false` when there is no room for it.
     #[inline(always)]
-    fn send_one(&mut self, burst: &Burst, pick: u8, tally: &mut Tally) -> Result<bool, PortFault> {
+    fn send_one(&mut self, burst: &Burst, pick: u8, stats: &mut BurstStats) -> Result<bool, PortFault> {
         let (frame, len) = (burst.frame(pick.into()), burst.frame_len(pick.into()));
         match self.gathered.write(self.interface.tun(self.number), &frame, len) {
-            Ok(()) => count(tally, len),
+            Ok(()) => count(stats, len),
             Err(errno) => match Verdict::of(errno) {
                 Verdict::Full => return Ok(false),
-                Verdict::Lost(reason) => tally.drop(reason, 1),
+                Verdict::Lost(reason) => stats.drop(reason, 1),
                 Verdict::Gone => return Err(gone(errno)),
             },
         }
@@ -71,17 +71,22 @@ impl<K: Kernel> Tx<K> {
 
     /// One system call for as many packets as have room in the ring; how many that were. Those behind one that finds the
     /// kernel full go on all the same, so it is lost.
-    fn send_many(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+    fn send_many(
+        &mut self,
+        burst: &Burst,
+        indices: &[u8],
+        stats: &mut BurstStats,
+    ) -> Result<usize, PortFault> {
         let (tun, mut fault) = (self.interface.tun(self.number), None);
         let Some(sender) = &mut self.sender else { return Ok(0) };
-        let sent = sender.send(tun, burst, picks, |number, result| {
+        let sent = sender.send(tun, burst, indices, |number, result| {
             if result >= 0 {
-                return count(tally, burst.frame_len(picks[number].into()));
+                return count(stats, burst.frame_len(indices[number].into()));
             }
             let errno = Errno::from_raw_os_error(-result);
             match Verdict::of(errno) {
-                Verdict::Full => tally.drop(DropReason::QueueFull, 1),
-                Verdict::Lost(reason) => tally.drop(reason, 1),
+                Verdict::Full => stats.drop(DropReason::QueueFull, 1),
+                Verdict::Lost(reason) => stats.drop(reason, 1),
                 Verdict::Gone => fault = Some(gone(errno)),
             }
         });
@@ -92,9 +97,9 @@ impl<K: Kernel> Tx<K> {
     }
 }
 
-fn count(tally: &mut Tally, len: usize) {
-    tally.packets += 1;
-    tally.bytes += len as u64;
+fn count(stats: &mut BurstStats, len: usize) {
+    stats.packets += 1;
+    stats.bytes += len as u64;
 }
 
 impl Interface {
@@ -105,18 +110,18 @@ impl Interface {
 }
 
 impl<K: Kernel> TxQueue for Tx<K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
         let mut done = 0;
-        while done < picks.len() {
-            let left = &picks[done..];
+        while done < indices.len() {
+            let left = &indices[done..];
             if left.len() >= FEW && self.sender.is_some() {
-                let sent = self.send_many(burst, left, tally)?;
+                let sent = self.send_many(burst, left, stats)?;
                 done += sent;
                 if sent > 0 {
                     continue;
                 }
             }
-            if !self.send_one(burst, left[0], tally)? {
+            if !self.send_one(burst, left[0], stats)? {
                 break;
             }
             done += 1;

@@ -8,7 +8,7 @@
 
 use super::tickets::Tickets;
 use super::{Filled, Slots, Taken, TxRing};
-use crate::{Burst, Capabilities, DropReason, PortFault, QueueState, Tally, TxQueue, eventfd};
+use crate::{Burst, BurstStats, Capabilities, DropReason, PortFault, QueueState, TxQueue, eventfd};
 use mem::copy::Kernel;
 use rustix::fd::OwnedFd;
 use std::marker::PhantomData;
@@ -76,14 +76,14 @@ impl<R: TxRing, K: Kernel> RingTx<R, K> {
 }
 
 impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
         match &mut self.hold {
-            Hold::Alone(ring) => send_alone::<R, K>(ring, &mut self.slots, burst, picks, tally),
+            Hold::Alone(ring) => send_alone::<R, K>(ring, &mut self.slots, burst, indices, stats),
             Hold::Shared(common) => {
-                let lengths = picks.iter().map(|&pick| burst.frame_len(pick.into()));
-                let done = reserve_shared(common, lengths, &mut self.slots, tally)?;
-                write_all::<K>(&mut self.slots, burst, picks);
-                commit_shared(common, &mut self.slots, tally)?;
+                let lengths = indices.iter().map(|&pick| burst.frame_len(pick.into()));
+                let done = reserve_shared(common, lengths, &mut self.slots, stats)?;
+                write_all::<K>(&mut self.slots, burst, indices);
+                commit_shared(common, &mut self.slots, stats)?;
                 Ok(done)
             }
             Hold::Neither => Ok(0),
@@ -98,28 +98,33 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
         self.with_ring(|ring| ring.room(len)).unwrap_or(0)
     }
 
-    fn reserve(&mut self, lengths: &[u32], slots: &mut Slots, tally: &mut Tally) -> Result<usize, PortFault> {
+    fn reserve(
+        &mut self,
+        lengths: &[u32],
+        slots: &mut Slots,
+        stats: &mut BurstStats,
+    ) -> Result<usize, PortFault> {
         let lengths = lengths.iter().map(|&len| len as usize);
         match &mut self.hold {
-            Hold::Alone(ring) => reserve(ring, lengths, slots, tally),
-            Hold::Shared(common) => reserve_shared(common, lengths, slots, tally),
+            Hold::Alone(ring) => reserve(ring, lengths, slots, stats),
+            Hold::Shared(common) => reserve_shared(common, lengths, slots, stats),
             Hold::Neither => Ok(0),
         }
     }
 
-    fn commit(&mut self, slots: &mut Slots, tally: &mut Tally) -> Result<(), PortFault> {
+    fn commit(&mut self, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
         match &mut self.hold {
             Hold::Alone(ring) => {
                 ring.post(slots.filled());
-                finish(ring, slots, tally)
+                finish(ring, slots, stats)
             }
-            Hold::Shared(common) => commit_shared(common, slots, tally),
+            Hold::Shared(common) => commit_shared(common, slots, stats),
             Hold::Neither => Ok(()),
         }
     }
 
     fn reap(&mut self) -> Result<(), PortFault> {
-        self.with_ring(TxRing::restock).unwrap_or(Ok(()))
+        self.with_ring(TxRing::refill).unwrap_or(Ok(()))
     }
 
     fn notify(&mut self) {
@@ -164,36 +169,36 @@ fn send_alone<R: TxRing, K: Kernel>(
     ring: &mut R,
     slots: &mut Slots,
     burst: &Burst,
-    picks: &[u8],
-    tally: &mut Tally,
+    indices: &[u8],
+    stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
-    let sent = send_all::<R, K>(ring, slots, burst, picks, tally);
+    let sent = send_all::<R, K>(ring, slots, burst, indices, stats);
     // Also behind a fault: what counts as sent has to arrive.
     ring.publish();
-    let stocked = if sent.is_ok() { ring.restock() } else { Ok(()) };
-    tally.work += ring.take_work();
+    let stocked = if sent.is_ok() { ring.refill() } else { Ok(()) };
+    stats.work += ring.take_work();
     // Zeros that stand for lost memory may look like any other fault.
     ring.check_memory()?;
     stocked.and(sent)
 }
 
-/// Sends until the ring is full. Returns how many picks are done with.
+/// Sends until the ring is full. Returns how many indices are done with.
 #[inline(always)]
 fn send_all<R: TxRing, K: Kernel>(
     ring: &mut R,
     slots: &mut Slots,
     burst: &Burst,
-    picks: &[u8],
-    tally: &mut Tally,
+    indices: &[u8],
+    stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
-    ring.prepare(picks.len())?;
+    ring.prepare(indices.len())?;
     let mut done = 0;
     loop {
-        done += ring.send_plain::<K>(burst, &picks[done..], tally);
-        if done == picks.len() {
+        done += ring.send_plain::<K>(burst, &indices[done..], stats);
+        if done == indices.len() {
             return Ok(done);
         }
-        let others = send_others::<R, K>(ring, slots, (burst, &picks[done..]), tally)?;
+        let others = send_others::<R, K>(ring, slots, (burst, &indices[done..]), stats)?;
         if others == 0 {
             return Ok(done);
         }
@@ -201,34 +206,34 @@ fn send_all<R: TxRing, K: Kernel>(
     }
 }
 
-/// Sends the first of `picks`, for which there is no plain buffer in front, and those behind it up to the next one that has
-/// one. Returns how many picks are done with; none if the ring is full.
+/// Sends the first of `indices`, for which there is no plain buffer in front, and those behind it up to the next one that has
+/// one. Returns how many indices are done with; none if the ring is full.
 #[cold]
 fn send_others<R: TxRing, K: Kernel>(
     ring: &mut R,
     slots: &mut Slots,
-    (burst, picks): (&Burst, &[u8]),
-    tally: &mut Tally,
+    (burst, indices): (&Burst, &[u8]),
+    stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
     slots.begin(ring.map(), ring.form());
-    let lengths = picks.iter().map(|&pick| burst.frame_len(pick.into()));
-    let done = take_all::<R, true>(ring, lengths, slots, tally)?;
-    write_all::<K>(slots, burst, picks);
+    let lengths = indices.iter().map(|&pick| burst.frame_len(pick.into()));
+    let done = take_all::<R, true>(ring, lengths, slots, stats)?;
+    write_all::<K>(slots, burst, indices);
     ring.post(slots.filled());
-    count(slots, tally);
+    count(slots, stats);
     Ok(done)
 }
 
-fn write_all<K: Kernel>(slots: &mut Slots, burst: &Burst, picks: &[u8]) {
+fn write_all<K: Kernel>(slots: &mut Slots, burst: &Burst, indices: &[u8]) {
     for k in 0..slots.len() {
-        let packet = picks[slots.number(k)];
+        let packet = indices[slots.number(k)];
         slots.write_packet::<K>(k, burst, packet.into());
     }
 }
 
-fn count(slots: &Slots, tally: &mut Tally) {
-    tally.packets += slots.len() as u64;
-    tally.bytes += slots.bytes();
+fn count(slots: &Slots, stats: &mut BurstStats) {
+    stats.packets += slots.len() as u64;
+    stats.bytes += slots.bytes();
 }
 
 /// Takes places for frames of these lengths. Returns how many of them are done with. What was taken before a fault is to be
@@ -237,12 +242,12 @@ fn reserve<R: TxRing>(
     ring: &mut R,
     lengths: impl ExactSizeIterator<Item = usize>,
     slots: &mut Slots,
-    tally: &mut Tally,
+    stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
     slots.begin(ring.map(), ring.form());
     let all = lengths.len();
-    let done = ring.prepare(all).and_then(|()| take_all::<R, false>(ring, lengths, slots, tally));
-    tally.work += ring.take_work();
+    let done = ring.prepare(all).and_then(|()| take_all::<R, false>(ring, lengths, slots, stats));
+    stats.work += ring.take_work();
     ring.check_memory()?;
     done
 }
@@ -252,7 +257,7 @@ fn take_all<R: TxRing, const ODD: bool>(
     ring: &mut R,
     lengths: impl ExactSizeIterator<Item = usize>,
     slots: &mut Slots,
-    tally: &mut Tally,
+    stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
     let all = lengths.len();
     for (number, len) in lengths.enumerate() {
@@ -263,7 +268,7 @@ fn take_all<R: TxRing, const ODD: bool>(
                     return Ok(number + 1);
                 }
             }
-            Ok(Taken::TooSmall) => tally.drop(DropReason::BufferTooSmall, 1),
+            Ok(Taken::TooSmall) => stats.drop(DropReason::BufferTooSmall, 1),
             Err(fault) if slots.is_empty() => return Err(fault),
             Ok(Taken::Full) | Err(_) => return Ok(number),
         }
@@ -272,12 +277,12 @@ fn take_all<R: TxRing, const ODD: bool>(
 }
 
 /// Publishes what was posted, and prepares for the next call.
-fn finish<R: TxRing>(ring: &mut R, slots: &mut Slots, tally: &mut Tally) -> Result<(), PortFault> {
-    count(slots, tally);
+fn finish<R: TxRing>(ring: &mut R, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
+    count(slots, stats);
     slots.clear();
     ring.publish();
-    let stocked = ring.restock();
-    tally.work += ring.take_work();
+    let stocked = ring.refill();
+    stats.work += ring.take_work();
     ring.check_memory()?;
     stocked
 }
@@ -286,10 +291,10 @@ fn reserve_shared<R: TxRing>(
     common: &Mutex<Common<R>>,
     lengths: impl ExactSizeIterator<Item = usize>,
     slots: &mut Slots,
-    tally: &mut Tally,
+    stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
     let Common { ring, tickets } = &mut *lock(common);
-    let done = reserve(ring, lengths, slots, tally);
+    let done = reserve(ring, lengths, slots, stats);
     match &done {
         Ok(_) if !slots.is_empty() => slots.ticket = Some(tickets.reserve()),
         Ok(_) => {}
@@ -302,12 +307,12 @@ fn reserve_shared<R: TxRing>(
 fn commit_shared<R: TxRing>(
     common: &Mutex<Common<R>>,
     slots: &mut Slots,
-    tally: &mut Tally,
+    stats: &mut BurstStats,
 ) -> Result<(), PortFault> {
     let Some(ticket) = slots.ticket.take() else { return Ok(()) };
     let Common { ring, tickets } = &mut *lock(common);
     tickets.deliver(ticket, slots.filled_mut(), |filled| ring.post(filled));
-    finish(ring, slots, tally)
+    finish(ring, slots, stats)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What a ring must do so that [`RingTx`](super::RingTx) sends by it.
 
 use super::{Filled, Form, Slots};
-use crate::{Burst, PortFault, QueueState, Tally};
-use mem::Map;
+use crate::{Burst, BurstStats, PortFault, QueueState};
+use mem::GuestMemory;
 use mem::copy::Kernel;
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ pub(crate) trait TxRing: Send + 'static {
     fn form(&self) -> Form;
 
     /// The map that all buffers lie in.
-    fn map(&self) -> &Arc<Map>;
+    fn map(&self) -> &Arc<GuestMemory>;
 
     /// Looks for buffers for `n` frames, if fewer are at hand.
     fn prepare(&mut self, n: usize) -> Result<(), PortFault>;
 
     /// Sends packets for as long as each fits into the buffer in front. Returns how many; they are visible after
     /// [`TxRing::publish`]. What remains is sent one by one with [`TxRing::take`].
-    fn send_plain<K: Kernel>(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> usize;
+    fn send_plain<K: Kernel>(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize;
 
     /// Takes buffers for a frame of `len` bytes behind those in `slots`; `others` frames are to follow. Takes nothing unless
     /// it returns [`Taken::Slot`].
@@ -44,7 +44,7 @@ pub(crate) trait TxRing: Send + 'static {
     fn publish(&mut self);
 
     /// Prepares for the next call: takes back buffers and fetches those that are next.
-    fn restock(&mut self) -> Result<(), PortFault>;
+    fn refill(&mut self) -> Result<(), PortFault>;
 
     /// At least so many frames of `len` bytes can be taken now.
     fn room(&mut self, len: usize) -> usize;

@@ -9,7 +9,7 @@ use super::tickets::Ticket;
 use crate::burst::layout;
 use crate::{Burst, Capabilities, Frame, OFFLOAD_HEADER, Offload};
 use mem::copy::Kernel;
-use mem::{Map, Seg};
+use mem::{GuestMemory, VolatileSlice};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -111,11 +111,11 @@ pub struct Slots {
     form: Form,
     list: Vec<Slot>,
     /// The pieces of all frames, headers included, in order.
-    pieces: Vec<Seg>,
+    pieces: Vec<VolatileSlice>,
     buffers: Vec<Filled>,
     /// The first piece and the first buffer of the frame that is being gathered.
     from: (usize, usize),
-    pin: Option<Arc<Map>>,
+    pin: Option<Arc<GuestMemory>>,
     /// The place in the order of a queue that workers share.
     pub(super) ticket: Option<Ticket>,
     /// Of a queue without memory of its own.
@@ -161,7 +161,7 @@ impl Slots {
 
     /// Empties the slots for places in `map`.
     #[inline]
-    pub(super) fn begin(&mut self, map: &Arc<Map>, form: Form) {
+    pub(super) fn begin(&mut self, map: &Arc<GuestMemory>, form: Form) {
         debug_assert!(self.ticket.is_none(), "the last reservation was not committed");
         self.clear();
         self.form = form;
@@ -185,7 +185,7 @@ impl Slots {
 
     /// Adds a piece of the pinned map to the frame that is being gathered.
     #[inline(always)]
-    pub(crate) fn add_piece(&mut self, piece: Seg) {
+    pub(crate) fn add_piece(&mut self, piece: VolatileSlice) {
         self.pieces.push(piece);
     }
 
@@ -196,13 +196,13 @@ impl Slots {
     }
 
     /// The list that pieces are added to.
-    pub(crate) fn pieces_mut(&mut self) -> &mut Vec<Seg> {
+    pub(crate) fn pieces_mut(&mut self) -> &mut Vec<VolatileSlice> {
         &mut self.pieces
     }
 
     /// The pieces and buffers of the frame that is being gathered.
     #[inline(always)]
-    pub(crate) fn gathered(&self) -> (&[Seg], &[Filled]) {
+    pub(crate) fn gathered(&self) -> (&[VolatileSlice], &[Filled]) {
         (&self.pieces[self.from.0..], &self.buffers[self.from.1..])
     }
 
@@ -250,7 +250,7 @@ impl Slots {
     }
 
     /// The memory of the `k`-th slot, which is one piece.
-    pub(super) fn piece(&self, k: usize) -> Seg {
+    pub(super) fn piece(&self, k: usize) -> VolatileSlice {
         self.pieces[self.list[k].pieces.0 as usize]
     }
 
@@ -288,7 +288,7 @@ impl Slots {
     pub fn write<K: Kernel>(&mut self, k: usize, offload: Offload, parts: &[&[u8]]) {
         let (slot, header) = self.header(k, offload, parts.first().copied().unwrap_or_default());
         let mut bodies = self.bodies(slot, &header);
-        let mut room = Seg::EMPTY;
+        let mut room = VolatileSlice::EMPTY;
         for part in parts {
             let mut part = *part;
             while !part.is_empty() {
@@ -318,7 +318,7 @@ impl Slots {
     }
 
     /// Writes a header to the front of the slot's pieces. Returns what is behind it in each.
-    fn bodies(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) -> impl Iterator<Item = Seg> {
+    fn bodies(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) -> impl Iterator<Item = VolatileSlice> {
         let (pieces, header_len, mut written) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         for piece in pieces {
             let here = piece.split_at(header_len - written).0;
@@ -341,7 +341,7 @@ impl Slots {
 /// # Safety
 /// The map that made `to` is alive and `to.len()` is at least the header's length.
 #[inline(always)]
-unsafe fn write_header(to: Seg, header: &[u8]) {
+unsafe fn write_header(to: VolatileSlice, header: &[u8]) {
     // SAFETY: by contract.
     unsafe {
         match header.first_chunk() {

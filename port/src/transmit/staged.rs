@@ -2,8 +2,8 @@
 
 use super::{Form, Slots};
 use crate::arena::Arena;
-use crate::{BURST, Burst, DropReason, PLACES, PortFault, Tally};
-use mem::Seg;
+use crate::{BURST, Burst, BurstStats, DropReason, PLACES, PortFault};
+use mem::VolatileSlice;
 use mem::copy::chosen;
 
 /// Bytes of all frames that are staged at a time; the first may be longer.
@@ -46,8 +46,8 @@ impl Slots {
     /// Sends what was staged with `tx`. What it does not take is dropped.
     pub(crate) fn send_staged(
         &mut self,
-        tally: &mut Tally,
-        tx: impl FnOnce(&Burst, &[u8], &mut Tally) -> Result<usize, PortFault>,
+        stats: &mut BurstStats,
+        tx: impl FnOnce(&Burst, &[u8], &mut BurstStats) -> Result<usize, PortFault>,
     ) -> Result<(), PortFault> {
         let n = self.len();
         let mut burst = self.staging.burst.take().unwrap_or_default();
@@ -60,14 +60,14 @@ impl Slots {
             burst.set_offload(k, self.offload(k));
         }
         mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
-        let sent = tx(&burst, &PLACES[..n], tally);
+        let sent = tx(&burst, &PLACES[..n], stats);
         self.staging.burst = Some(burst);
         self.clear();
-        tally.drop(DropReason::QueueFull, (n - *sent.as_ref().unwrap_or(&n)) as u64);
+        stats.drop(DropReason::QueueFull, (n - *sent.as_ref().unwrap_or(&n)) as u64);
         sent.map(|_| ())
     }
 
-    fn staged(&self, k: usize) -> Seg {
+    fn staged(&self, k: usize) -> VolatileSlice {
         let piece = self.piece(k);
         piece.split_at(self.frame_len(k)).0
     }

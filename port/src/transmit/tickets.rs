@@ -142,9 +142,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_order_everything_is_posted_as_it_was_taken(picks in prop::collection::vec(0_usize..8, 0..200)) {
+        fn whatever_the_order_everything_is_posted_as_it_was_taken(indices in prop::collection::vec(0_usize..8, 0..200)) {
             let (mut tickets, mut open, mut posted, mut taken) = (Tickets::new(), vec![], vec![], 0);
-            for pick in picks {
+            for pick in indices {
                 if open.len() <= pick {
                     open.push((tickets.reserve(), (taken..taken + pick).collect::<Vec<_>>()));
                     taken += pick;

@@ -35,7 +35,7 @@ pub(crate) type Judge = fn(Header) -> Result<Header, MessageError>;
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: OwnedFd,
-    judge: Judge,
+    validate: Judge,
     bytes: Box<[u8; Header::BYTES + MAX_PAYLOAD]>,
     have: usize,
     header: Option<Header>,
@@ -43,10 +43,10 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Messages over `socket`; `judge` must refuse payloads beyond [`MAX_PAYLOAD`].
-    pub(crate) fn new(socket: OwnedFd, judge: Judge) -> Self {
+    /// Messages over `socket`; `validate` must refuse payloads beyond [`MAX_PAYLOAD`].
+    pub(crate) fn new(socket: OwnedFd, validate: Judge) -> Self {
         let bytes = Box::new([0; Header::BYTES + MAX_PAYLOAD]);
-        Self { socket, judge, bytes, have: 0, header: None, descriptors: Vec::new() }
+        Self { socket, validate, bytes, have: 0, header: None, descriptors: Vec::new() }
     }
 
     /// The next message, or `None` while it is not whole. Blocks only if the socket does.
@@ -68,15 +68,15 @@ impl Channel {
                     descriptors: std::mem::take(&mut self.descriptors),
                 }));
             } else {
-                self.header = Some(self.judge_header()?);
+                self.header = Some(self.validate_header()?);
             }
         }
     }
 
-    fn judge_header(&self) -> Result<Header, MessageError> {
+    fn validate_header(&self) -> Result<Header, MessageError> {
         let mut bytes = [0; Header::BYTES];
         bytes.copy_from_slice(&self.bytes[..Header::BYTES]);
-        let header = (self.judge)(Header::decode(bytes)?)?;
+        let header = (self.validate)(Header::decode(bytes)?)?;
         if header.size as usize > MAX_PAYLOAD {
             return Err(MessageError::Size { name: header.code.name(), size: header.size });
         }

@@ -3,8 +3,8 @@
 use super::session::Queues;
 use super::setup::QueueSetup;
 use crate::vhost::Features;
-use crate::{Attach, Burst, PortFault, QueueState, RxQueue, Tally, TxQueue};
-use ring::Token;
+use crate::{Attach, Burst, BurstStats, PortFault, QueueState, RxQueue, TxQueue};
+use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 
@@ -108,21 +108,21 @@ impl FakeQueue {
 }
 
 impl RxQueue for FakeQueue {
-    fn rx(&mut self, _: &mut Burst, _: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, _: &mut Burst, _: &mut BurstStats) -> Result<(), PortFault> {
         Ok(())
     }
 
     fn prefetch(&self) {}
 
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(false)
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.kick.as_ref().map(|kick| kick.as_fd())
@@ -138,8 +138,8 @@ impl RxQueue for FakeQueue {
 }
 
 impl TxQueue for FakeQueue {
-    fn tx(&mut self, _: &Burst, picks: &[u8], _: &mut Tally) -> Result<usize, PortFault> {
-        Ok(picks.len())
+    fn tx(&mut self, _: &Burst, indices: &[u8], _: &mut BurstStats) -> Result<usize, PortFault> {
+        Ok(indices.len())
     }
 
     fn notify(&mut self) {}

@@ -3,7 +3,7 @@
 use crate::transmit::Form;
 use crate::{Burst, OFFLOAD_HEADER};
 use mem::copy::Kernel;
-use mem::{Map, Seg};
+use mem::{GuestMemory, VolatileSlice};
 
 /// Bytes of a virtio-net header without and with `num_buffers`.
 pub(super) const SHORT_HEADER: usize = 10;
@@ -25,9 +25,9 @@ fn header(words: [u8; OFFLOAD_HEADER]) -> [u8; 12] {
 /// read and stays in both caches.
 #[inline(always)]
 pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const LAYOUT: u8>(
-    _map: &Map,
+    _map: &GuestMemory,
     form: Form,
-    to: Seg,
+    to: VolatileSlice,
     (burst, i, len): (&Burst, usize, usize),
 ) {
     let words = if OFFLOADS { form.words(burst.offload(i), burst.head(i)) } else { [0; OFFLOAD_HEADER] };

@@ -5,6 +5,7 @@
 //! hands to them. The protocol itself is in [`crate::vhost`]. A front end is hostile until proven otherwise: it may send any
 //! message at any time, and the worst it gets is its own port stopped with a named reason.
 
+pub(crate) mod avail_cache;
 mod back_end;
 mod control;
 #[doc(hidden)]
@@ -15,7 +16,6 @@ pub mod fuzz;
 mod rx;
 mod session;
 pub mod setup;
-pub(crate) mod stock;
 mod tx;
 
 pub use crate::socket::ListenError;

@@ -1,8 +1,8 @@
 //! A guest's transmit queue, as the switch receives from it.
 //!
-//! A sweep of descriptors is snapshot and translated, the frames' first lines are fetched, and the frames stay
+//! A batch of descriptors is snapshot and translated, the frames' first lines are fetched, and the frames stay
 //! where they are until the burst is completed. The virtio-net header says nothing and is not read where the guest may
-//! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the sweep ([`crate::header`]), when their
+//! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the batch ([`crate::header`]), when their
 //! lines have had time to come.
 
 use super::fill::{LONG_HEADER, SHORT_HEADER};
@@ -12,10 +12,10 @@ use crate::eventfd;
 use crate::header::{self, Allowed, Headers};
 use crate::vhost::Features;
 use crate::work::{self, RECEIVE_DESCRIPTORS};
-use crate::{Burst, DropReason, PortFault, QueueState, RxQueue, Tally};
-use mem::{MapCell, Seg, Translator, Window};
+use crate::{Burst, BurstStats, DropReason, PortFault, QueueState, RxQueue};
+use mem::{MemTable, Translator, VolatileSlice, Window};
 use ring::device::{DeviceRing, Packed, Split, VisitPlain};
-use ring::{Descriptor, Direction, RingFault, Token, resolve};
+use ring::{BufId, Descriptor, Direction, RingFault, resolve};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ impl VhostRx {
 
 struct Rx<R, const HEADER: usize> {
     ring: R,
-    memory: Arc<MapCell>,
+    memory: Arc<MemTable>,
     generation: u64,
     translator: Translator,
     /// Of the last buffer that was not plain.
     descriptors: Vec<Descriptor>,
-    segs: Vec<Seg>,
+    segs: Vec<VolatileSlice>,
     headers: Headers,
     kick: Option<Arc<OwnedFd>>,
     call: Option<Arc<OwnedFd>>,
@@ -72,7 +72,11 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
 
     /// Takes buffers that are a header and a frame in one piece and nothing else, for as long as they stand in front.
     #[inline(always)]
-    fn plain<const HEADERS: bool>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+    fn plain<const HEADERS: bool>(
+        &mut self,
+        burst: &mut Burst,
+        stats: &mut BurstStats,
+    ) -> Result<(), RingFault> {
         let (first, room) = (burst.len(), burst.room());
         let mut frames = Frames::<HEADER, HEADERS> {
             window: self.translator.window(),
@@ -82,8 +86,8 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
             first,
         };
         let taken = self.ring.pop_plain(room, Some(Direction::Read), &mut frames)?;
-        tally.packets += taken as u64;
-        tally.bytes += burst.filled(taken);
+        stats.packets += taken as u64;
+        stats.bytes += burst.filled(taken);
         Ok(())
     }
 
@@ -92,15 +96,15 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
     fn chain(
         &mut self,
         chain: &[Descriptor],
-        token: Token,
+        buf_id: BufId,
         burst: &mut Burst,
-        tally: &mut Tally,
+        stats: &mut BurstStats,
     ) -> Result<(), PortFault> {
         self.segs.clear();
-        tally.work += chain.len() as u64 * work::DESCRIPTOR;
+        stats.work += chain.len() as u64 * work::DESCRIPTOR;
         match resolve(chain, Direction::Read, &mut self.translator, &mut self.segs) {
             Err(RingFault::TooManyPieces) => {
-                lose(0, DropReason::TooManyPieces, token, burst, tally);
+                lose(0, DropReason::TooManyPieces, buf_id, burst, stats);
                 return Ok(());
             }
             resolved => resolved?,
@@ -110,15 +114,15 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         let len = self.segs.iter().map(|s| s.len()).sum();
         if !(SHORTEST..=LONGEST).contains(&len) {
             let reason = if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong };
-            lose(len, reason, token, burst, tally);
+            lose(len, reason, buf_id, burst, stats);
             return Ok(());
         }
         self.segs.iter().take(2).for_each(|seg| seg.prefetch_read(0));
-        self.headers.note(burst.len(), Seg::EMPTY);
-        burst.push_chain(token, &self.segs);
-        tally.packets += 1;
-        tally.bytes += len as u64;
-        self.headers.judge_last(offload, burst, tally);
+        self.headers.note(burst.len(), VolatileSlice::EMPTY);
+        burst.push_chain(buf_id, &self.segs);
+        stats.packets += 1;
+        stats.bytes += len as u64;
+        self.headers.validate_last(offload, burst, stats);
         Ok(())
     }
 }
@@ -148,7 +152,7 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
             self.window = window;
             let (header, frame) = seg.split_at(HEADER);
             self.note(k, header);
-            return self.places.fill_exact(k, buffer.token(), frame);
+            return self.places.fill_exact(k, buffer.buf_id(), frame);
         };
         let (header, frame) = seg.split_at(HEADER);
         frame.seg().prefetch_read(0);
@@ -156,13 +160,13 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
             frame.seg().prefetch_read(64);
         }
         self.note(k, header);
-        self.places.fill(k, buffer.token(), frame)
+        self.places.fill(k, buffer.buf_id(), frame)
     }
 }
 
 impl<const HEADER: usize, const HEADERS: bool> Frames<'_, HEADER, HEADERS> {
     #[inline(always)]
-    fn note(&mut self, k: usize, header: Seg) {
+    fn note(&mut self, k: usize, header: VolatileSlice) {
         if HEADERS {
             self.headers.note(self.first + k, header);
         }
@@ -171,15 +175,15 @@ impl<const HEADER: usize, const HEADERS: bool> Frames<'_, HEADER, HEADERS> {
 
 /// Counts a frame that cannot be carried; its buffer goes back with the burst.
 #[cold]
-fn lose(len: usize, reason: DropReason, token: Token, burst: &mut Burst, tally: &mut Tally) {
-    tally.packets += 1;
-    tally.bytes += len as u64;
-    tally.drop(reason, 1);
-    burst.give_back(token);
+fn lose(len: usize, reason: DropReason, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
+    stats.packets += 1;
+    stats.bytes += len as u64;
+    stats.drop(reason, 1);
+    burst.give_back(buf_id);
 }
 
 /// Takes `n` bytes off the front of a list of segments.
-fn skip_front(segs: &mut Vec<Seg>, n: usize) {
+fn skip_front(segs: &mut Vec<VolatileSlice>, n: usize) {
     let mut left = n;
     let mut whole = 0;
     for seg in segs.iter_mut() {
@@ -198,32 +202,32 @@ impl<R: DeviceRing, const HEADER: usize> RxQueue for Rx<R, HEADER> {
         self.ring.prefetch();
     }
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        let taken = self.take(burst, tally);
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
+        let taken = self.take(burst, stats);
         // Zeros that stand for lost memory may look like any other fault.
         if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { taken }
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
+    fn complete(&mut self, buffers: &[BufId]) {
         if buffers.is_empty() {
             return;
         }
         self.ring.push_read(buffers);
-        self.ring.publish();
+        self.ring.flush_used();
     }
 
     fn notify(&mut self) {
-        if self.ring.should_call() {
+        if self.ring.needs_notification() {
             eventfd::call(self.call.as_deref());
         }
     }
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
-        Ok(self.ring.arm())
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
+        Ok(self.ring.enable_notification())
     }
 
-    fn disarm(&mut self) {
-        self.ring.disarm();
+    fn disable_notification(&mut self) {
+        self.ring.disable_notification();
         if let Some(kick) = &self.kick {
             eventfd::clear(kick);
         }
@@ -248,37 +252,37 @@ impl<R: DeviceRing, const HEADER: usize> RxQueue for Rx<R, HEADER> {
 
 impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
     #[inline]
-    fn take(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn take(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         burst.pin(self.translator.map());
         if !self.headers.are_read() {
-            self.plain::<false>(burst, tally)?;
-            return self.take_odd(burst, tally);
+            self.plain::<false>(burst, stats)?;
+            return self.take_odd(burst, stats);
         }
         let before = burst.len();
-        self.plain::<true>(burst, tally)?;
-        let taken = self.take_odd(burst, tally);
-        self.headers.read(before, burst, tally);
+        self.plain::<true>(burst, stats)?;
+        let taken = self.take_odd(burst, stats);
+        self.headers.read(before, burst, stats);
         taken
     }
 
     /// Takes what stands behind the plain buffers, for as long as chains still fit.
     #[inline]
-    fn take_odd(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn take_odd(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let mut walked = 0;
         while walked < RECEIVE_DESCRIPTORS && burst.has_chain_room() && self.ring.has_beyond(0) {
-            walked += self.take_one(burst, tally)?;
+            walked += self.take_one(burst, stats)?;
         }
         Ok(())
     }
 
     /// Takes one buffer of any form, and the plain ones behind it. How many descriptors it had.
     #[cold]
-    fn take_one(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<usize, PortFault> {
+    fn take_one(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<usize, PortFault> {
         let mut chain = std::mem::take(&mut self.descriptors);
         chain.clear();
-        let token = self.ring.pop_any(&mut self.translator, &mut chain);
-        let taken = match token {
-            Ok(Some(token)) => self.chain(&chain, token, burst, tally),
+        let buf_id = self.ring.pop_any(&mut self.translator, &mut chain);
+        let taken = match buf_id {
+            Ok(Some(buf_id)) => self.chain(&chain, buf_id, burst, stats),
             Ok(None) => Ok(()),
             Err(fault) => Err(fault.into()),
         };
@@ -286,9 +290,9 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         self.descriptors = chain;
         taken?;
         if self.headers.are_read() {
-            self.plain::<true>(burst, tally)?;
+            self.plain::<true>(burst, stats)?;
         } else {
-            self.plain::<false>(burst, tally)?;
+            self.plain::<false>(burst, stats)?;
         }
         Ok(walked)
     }

@@ -1,7 +1,7 @@
 //! Everything a queue must know to start: the result of the protocol's messages about one ring.
 
 use crate::vhost::Features;
-use mem::MapCell;
+use mem::MemTable;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct QueueSetup {
     /// The front end's memory, swapped when it changes.
-    pub memory: Arc<MapCell>,
+    pub memory: Arc<MemTable>,
     /// Entries: a power of two up to 32768 on split rings, any number up to 32768 on packed ones.
     pub size: u16,
     /// User address of the descriptor area (VIRTIO 1.2 section 2.6: "Descriptor Area").

@@ -1,11 +1,11 @@
 //! A guest's receive queue, as the switch sends to it.
 //!
-//! Buffers are taken ahead of need into a private stock ([`Core`]), translated, and their lines fetched for writing, so that
+//! Buffers are taken ahead of need into a private avail cache ([`Core`]), translated, and their lines fetched for writing, so that
 //! when a frame comes its place is already in this core's cache. Used entries are published once per call. [`RingTx`] does
 //! the rest, for one worker or several.
 
+use super::avail_cache::Core;
 use super::setup::QueueSetup;
-use super::stock::Core;
 use crate::transmit::RingTx;
 use crate::vhost::Features;
 use crate::{PortFault, TxQueue};
@@ -37,7 +37,7 @@ fn queue<R: DeviceRing, K: Kernel>(setup: &QueueSetup) -> Result<RingTx<Core<R>,
 mod tests {
     use super::*;
     use crate::transmit::tests::{SIZE, hang};
-    use mem::{Map, MapCell};
+    use mem::{GuestMemory, MemTable};
     use ring::mock::{BUFFERS, Mock, Shape};
     use std::sync::Arc;
 
@@ -52,7 +52,7 @@ mod tests {
         }
         mock.available_index(SIZE);
         let setup = QueueSetup {
-            memory: Arc::new(MapCell::new(Map::new(mock.map.regions().to_vec()).unwrap())),
+            memory: Arc::new(MemTable::new(GuestMemory::new(mock.map.regions().to_vec()).unwrap())),
             size: SIZE,
             descriptors: mock.layout.descriptors,
             driver: mock.layout.driver,

@@ -14,7 +14,7 @@ use crate::retain::Lender;
 use crate::{Burst, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::copy::{Kernel, Portable};
-use mem::{Grid, Map, Seg, Wide};
+use mem::{Grid, GuestMemory, VolatileSlice, Wide};
 use ring::driver::Post;
 use ring::{Direction, RingFault};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Sight {
 /// `count` buffers in a row.
 #[derive(Clone, Debug)]
 pub(super) struct Buffers {
-    whole: Seg,
+    whole: VolatileSlice,
     /// The frames' places, and those of the headers in front of them.
     frames: Grid,
     headers: Grid,
@@ -48,7 +48,7 @@ pub(super) struct Buffers {
     stride: u64,
     header: u32,
     room: u32,
-    map: Arc<Map>,
+    map: Arc<GuestMemory>,
 }
 
 impl Buffers {
@@ -89,7 +89,7 @@ impl Buffers {
 
     /// The map that every segment of these buffers lies in.
     #[inline(always)]
-    pub(super) fn map(&self) -> &Arc<Map> {
+    pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
@@ -135,7 +135,7 @@ impl Buffers {
     }
 
     /// The whole of buffer `id`, header and room.
-    pub(super) fn whole(&self, id: u16) -> Seg {
+    pub(super) fn whole(&self, id: u16) -> VolatileSlice {
         self.part(id, FRAME - u64::from(self.header), self.capacity() as usize)
     }
 
@@ -152,15 +152,15 @@ impl Buffers {
     /// `len` bytes from `offset` of buffer `id`; nothing where they lie outside, which identifiers that the ring
     /// knows and lengths up to the capacity never do.
     #[inline(always)]
-    fn part(&self, id: u16, offset: u64, len: usize) -> Seg {
+    fn part(&self, id: u16, offset: u64, len: usize) -> VolatileSlice {
         let at = u64::from(id) * self.stride + offset;
-        self.whole.slice(at as usize, len).unwrap_or(Seg::EMPTY)
+        self.whole.slice(at as usize, len).unwrap_or(VolatileSlice::EMPTY)
     }
 
     /// The first `len` bytes of the frame in buffer `id`.
     #[inline(always)]
-    pub(super) fn frame(&self, id: u16, len: usize) -> Seg {
-        self.frames.cell(id, len as u32).map_or(Seg::EMPTY, Wide::seg)
+    pub(super) fn frame(&self, id: u16, len: usize) -> VolatileSlice {
+        self.frames.cell(id, len as u32).map_or(VolatileSlice::EMPTY, Wide::seg)
     }
 
     /// The same, where the line behind each buffer's room is part of the margin; `None` where they lie outside.
@@ -170,7 +170,7 @@ impl Buffers {
     }
 
     /// The first `len` bytes of buffer `id` itself: what follows a frame's first buffer has no header.
-    pub(super) fn continued(&self, id: u16, len: usize) -> Seg {
+    pub(super) fn continued(&self, id: u16, len: usize) -> VolatileSlice {
         self.part(id, FRAME - u64::from(self.header), len)
     }
 
@@ -211,7 +211,7 @@ impl Buffers {
     }
 
     /// As far as it says something of offloads.
-    fn header_of(&self, id: u16) -> Seg {
+    fn header_of(&self, id: u16) -> VolatileSlice {
         self.part(id, FRAME - u64::from(self.header), OFFLOAD_HEADER)
     }
 

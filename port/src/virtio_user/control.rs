@@ -10,7 +10,7 @@ use super::device::Device;
 use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
-use crate::socket::{Door, Site};
+use crate::socket::{Connector, Site};
 use crate::vhost::message::feature_names;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +23,7 @@ type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 /// A virtio-user front end: a port that plugs into a back end, as a virtual machine would.
 #[derive(Debug)]
 pub struct VirtioUser {
-    door: Door,
+    connector: Connector,
     options: Options,
     link: Option<Link>,
     /// Queue pairs that the engine has.
@@ -41,19 +41,19 @@ impl VirtioUser {
     /// one is let in after 100 ms to 2 s.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Door::listen(Site::Unix(path.as_ref().into()))?, options))
+        Ok(Self::behind(Connector::listen(Site::Unix(path.as_ref().into()))?, options))
     }
 
     /// A front end in client mode: it connects to a back end that listens at `path`, at `now` and then again and
     /// again whenever there is no connection, after 100 ms to 2 s.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Door::connect(Site::Unix(path.as_ref().into()), now)?, options))
+        Ok(Self::behind(Connector::connect(Site::Unix(path.as_ref().into()), now)?, options))
     }
 
-    fn behind(door: Door, options: Options) -> Self {
+    fn behind(connector: Connector, options: Options) -> Self {
         Self {
-            door,
+            connector,
             options,
             link: None,
             running: 0,
@@ -65,8 +65,8 @@ impl VirtioUser {
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
-        if self.door.watch(socket.as_fd()).is_err() {
-            return self.door.rest(now);
+        if self.connector.watch(socket.as_fd()).is_err() {
+            return self.connector.rest(now);
         }
         self.link = Some(Link::new(socket, self.options));
         self.state = PortState::Connected;
@@ -118,7 +118,7 @@ impl VirtioUser {
         if self.link.take().is_none() {
             return;
         }
-        self.door.part(since, now);
+        self.connector.part(since, now);
         self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
         self.last_fault = fault.or(self.last_fault.take());
     }
@@ -143,25 +143,25 @@ impl VirtioUser {
 
 impl PortControl for VirtioUser {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.state != PortState::Closed).then(|| self.door.as_fd())
+        (self.state != PortState::Closed).then(|| self.connector.as_fd())
     }
 
     fn deadline(&self) -> Option<Instant> {
         let link = self.link.as_ref().and_then(Link::deadline);
-        self.door.deadline().into_iter().chain(link).min()
+        self.connector.deadline().into_iter().chain(link).min()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.state == PortState::Closed {
             return;
         }
-        if let Some(socket) = self.door.knock(now) {
+        if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now);
         }
         // The link first: if its back end has gone, the one that waits may be the same one again, and it is let in
         // after the pause instead of being turned away.
         self.serve(now, engine);
-        if let Some(socket) = self.door.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);
             self.serve(now, engine);
         }
@@ -174,7 +174,7 @@ impl PortControl for VirtioUser {
     fn close(&mut self, engine: &mut dyn Attach) {
         self.stop(engine);
         (self.link, self.started) = (None, None);
-        self.door.close();
+        self.connector.close();
         self.state = PortState::Closed;
     }
 
@@ -184,7 +184,7 @@ impl PortControl for VirtioUser {
         PortStatus {
             state: self.state.clone(),
             kind: "virtio-user",
-            place: self.door.place(),
+            place: self.connector.place(),
             features: agreed.map(|agreed| feature_names(agreed.features)).unwrap_or_default(),
             queues: self.queue_status(),
             connects: self.connects,

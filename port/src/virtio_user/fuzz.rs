@@ -10,8 +10,8 @@ use super::{rx, tx};
 use crate::socket::rights;
 use crate::vhost::message::{Code, Header, MAX_DESCRIPTORS, Reply, VringState};
 use crate::vhost::wire::Channel;
-use crate::{BURST, Burst, Capabilities, Offload, RxQueue, Segmentation, Tally, TxQueue};
-use mem::{Map, Region};
+use crate::{BURST, Burst, BurstStats, Capabilities, Offload, RxQueue, Segmentation, TxQueue};
+use mem::{GuestMemory, Region};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ const OWN: [(usize, Offload); 4] = [
 
 /// The packets of [`OWN`].
 fn own() -> Option<Burst> {
-    let map = Map::new(vec![Arc::new(Region::heap(0, 0, 8192))]).ok()?;
+    let map = GuestMemory::new(vec![Arc::new(Region::heap(0, 0, 8192))]).ok()?;
     let (map, mut burst) = (Arc::new(map), Burst::new());
     burst.begin(0);
     burst.pin(&map);
@@ -131,31 +131,31 @@ impl Rings<'_> {
             match script.byte() & 3 {
                 0 | 1 => self.poke(script),
                 2 => {
-                    let mut tally = Tally::default();
+                    let mut stats = BurstStats::default();
                     burst.begin(0);
-                    let taken = self.rx.rx(&mut burst, &mut tally);
-                    assert_eq!(tally.packets, burst.len() as u64 + tally.lost);
-                    assert!(burst.tokens().len() <= BURST);
+                    let taken = self.rx.rx(&mut burst, &mut stats);
+                    assert_eq!(stats.packets, burst.len() as u64 + stats.lost);
+                    assert!(burst.buf_ids().len() <= BURST);
                     burst.load_heads::<mem::copy::Portable>();
-                    self.judge(&burst);
-                    self.rx.complete(burst.tokens());
+                    self.validate(&burst);
+                    self.rx.complete(burst.buf_ids());
                     if taken.is_err() {
                         return;
                     }
                 }
                 _ => {
-                    let (n, mut tally) = (usize::from(script.byte()) % BURST, Tally::default());
+                    let (n, mut stats) = (usize::from(script.byte()) % BURST, BurstStats::default());
                     let which = script.byte();
-                    let picks: Vec<u8> = (0..n).map(|k| which >> (2 * (k % 4)) & 3).collect();
-                    let Ok(done) = self.tx.tx(&self.own, &picks, &mut tally) else { return };
-                    assert_eq!((tally.packets, tally.lost), (done as u64, 0));
+                    let indices: Vec<u8> = (0..n).map(|k| which >> (2 * (k % 4)) & 3).collect();
+                    let Ok(done) = self.tx.tx(&self.own, &indices, &mut stats) else { return };
+                    assert_eq!((stats.packets, stats.lost), (done as u64, 0));
                 }
             }
         }
     }
 
     /// What is left to be done lies in its packet and was agreed on.
-    fn judge(&self, burst: &Burst) {
+    fn validate(&self, burst: &Burst) {
         for i in 0..burst.len() {
             let offload = burst.offload(i);
             assert!(self.work.cover(offload.needs()), "{offload:?}");

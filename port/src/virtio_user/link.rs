@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How long one answer may take. Back ends map and populate memory before they answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a link ended.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Link {
                 return Ok(Some((line, opening.is_acknowledged())));
             }
             self.agreed = opening.so_far();
-            self.options.judge(self.agreed)?;
+            self.options.validate(self.agreed)?;
             let device = Device::new(self.options, self.agreed)?;
             let lines = device.lines(self.agreed);
             self.stage = Stage::Starting(device, lines);
@@ -143,7 +143,7 @@ impl Link {
             Err(_) => return Err(End::Closed),
         }
         if acknowledged || request.has_reply() {
-            self.asked = Some((request.clone(), now + PATIENCE));
+            self.asked = Some((request.clone(), now + TIMEOUT));
             return Ok(());
         }
         self.said(0)
@@ -170,7 +170,7 @@ impl Link {
         let name = request.code().name();
         let Some(message) = self.channel.receive().map_err(ended)? else {
             if now >= *until {
-                return Err(broke(format!("it did not answer {name} within {} s", PATIENCE.as_secs())));
+                return Err(broke(format!("it did not answer {name} within {} s", TIMEOUT.as_secs())));
             }
             return Ok(false);
         };

@@ -169,7 +169,7 @@ impl Options {
     }
 
     /// Whether a back end that agreed on this will do.
-    pub(super) fn judge(self, agreed: Negotiated) -> Result<(), PortFault> {
+    pub(super) fn validate(self, agreed: Negotiated) -> Result<(), PortFault> {
         let missing = self.ring.needs().iter().find(|need| !agreed.features.has(need.0));
         if let Some((_, name)) = missing {
             return Err(PortFault::Unsuited(format!(
@@ -232,12 +232,12 @@ mod tests {
     fn a_back_end_that_lacks_something_is_told_what() {
         let options = with(|o| (o.ring, o.queue_pairs) = (RingKind::PackedInOrder, 2));
         let mut agreed = Negotiated { queue_pairs: 2, features: options.wanted(), ..Negotiated::NOTHING };
-        assert_eq!(options.judge(agreed), Ok(()));
+        assert_eq!(options.validate(agreed), Ok(()));
         agreed.queue_pairs = 1;
-        let fault = options.judge(agreed).unwrap_err().to_string();
+        let fault = options.validate(agreed).unwrap_err().to_string();
         assert!(fault.contains("it has 1 of 2 queue pairs; lower"), "{fault}");
         agreed.features = Features(agreed.features.0 & !Features::IN_ORDER);
-        let fault = options.judge(agreed).unwrap_err().to_string();
+        let fault = options.validate(agreed).unwrap_err().to_string();
         assert!(fault.contains("it does not offer in-order use; choose"), "{fault}");
     }
 

@@ -13,10 +13,10 @@ use crate::eventfd;
 use crate::eventfd::signal;
 use crate::header::Allowed;
 use crate::retain::Lender;
-use crate::{BURST, Burst, DropReason, PortFault, RxQueue, Tally, work};
-use mem::Seg;
+use crate::{BURST, Burst, BurstStats, DropReason, PortFault, RxQueue, work};
+use mem::VolatileSlice;
 use ring::driver::{DriverRing, Packed, Split, Used};
-use ring::{RingFault, Token};
+use ring::{BufId, RingFault};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -69,8 +69,12 @@ impl<R: DriverRing> Rx<R> {
 
     /// `OFFLOADS`: whether headers may say anything.
     #[inline]
-    fn take<const OFFLOADS: bool>(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
-        let (before, room) = (self.waiting, burst.buffer_room());
+    fn take<const OFFLOADS: bool>(
+        &mut self,
+        burst: &mut Burst,
+        stats: &mut BurstStats,
+    ) -> Result<(), RingFault> {
+        let (before, room) = (self.waiting, self.room(burst)?);
         let n = before + self.ring.take(&mut self.used[before..room.max(before)])?;
         if n == before {
             return Ok(());
@@ -78,9 +82,9 @@ impl<R: DriverRing> Rx<R> {
         self.used[before..n].iter().for_each(|u| self.buffers.prefetch(u.id, self.mergeable || OFFLOADS));
         burst.pin_own(self.buffers.map(), &self.lender);
         let mut at = if self.mergeable || OFFLOADS {
-            self.take_plain::<true>(n.min(room), burst, tally)
+            self.take_plain::<true>(n.min(room), burst, stats)
         } else {
-            self.take_plain::<false>(n.min(room), burst, tally)
+            self.take_plain::<false>(n.min(room), burst, stats)
         };
         while at < n.min(room) {
             let used = self.used[at];
@@ -91,12 +95,12 @@ impl<R: DriverRing> Rx<R> {
             }
             let there = burst.len();
             if span == 1 {
-                self.plain(used, burst, tally)?;
+                self.plain(used, burst, stats)?;
             } else {
-                self.merged(at, span, burst, tally)?;
+                self.merged(at, span, burst, stats)?;
             }
             if OFFLOADS && sight.is_marked && burst.len() > there {
-                self.judge_words(used.id, burst, tally);
+                self.validate_header(used.id, burst, stats);
             }
             at += span;
         }
@@ -105,10 +109,17 @@ impl<R: DriverRing> Rx<R> {
         Ok(())
     }
 
+    /// How many buffers a burst may bring: as many as packets, or those of the one frame that has begun to come.
+    #[inline(always)]
+    fn room(&self, burst: &Burst) -> Result<usize, RingFault> {
+        let begun = if self.waiting > 0 { span(self.buffers.sight(self.used[0].id))? } else { 0 };
+        Ok(burst.room().max(begun).min(burst.buffer_room()))
+    }
+
     /// Takes frames of one buffer each, the first of `n`, for as long as they can be carried and their headers say nothing.
     /// `HEADERS`: whether they may. Returns how many.
     #[inline(always)]
-    fn take_plain<const HEADERS: bool>(&self, n: usize, burst: &mut Burst, tally: &mut Tally) -> usize {
+    fn take_plain<const HEADERS: bool>(&self, n: usize, burst: &mut Burst, stats: &mut BurstStats) -> usize {
         let header = self.buffers.header();
         let longest = self.buffers.room().min(LONGEST);
         let (mergeable, buffers) = (self.mergeable, &self.buffers);
@@ -125,66 +136,72 @@ impl<R: DriverRing> Rx<R> {
                 break;
             }
             let Some(frame) = buffers.wide_frame(used.id, len) else { break };
-            if !places.fill(taken, token(*used), frame) {
+            if !places.fill(taken, buf_id(*used), frame) {
                 break;
             }
             taken += 1;
         }
-        tally.packets += taken as u64;
-        tally.bytes += burst.filled(taken);
+        stats.packets += taken as u64;
+        stats.bytes += burst.filled(taken);
         taken
     }
 
     #[inline(always)]
-    fn judge(&self, used: Used) -> Result<(), RingFault> {
+    fn validate(&self, used: Used) -> Result<(), RingFault> {
         let room = self.buffers.capacity();
         if used.len > room { Err(RingFault::UsedLength { len: used.len, room }) } else { Ok(()) }
     }
 
     /// A frame in one buffer.
     #[inline(always)]
-    fn plain(&self, used: Used, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
-        self.judge(used)?;
+    fn plain(&self, used: Used, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), RingFault> {
+        self.validate(used)?;
         let len = used.len.saturating_sub(self.buffers.header()) as usize;
-        tally.packets += 1;
-        tally.bytes += len as u64;
+        stats.packets += 1;
+        stats.bytes += len as u64;
         if (SHORTEST..=LONGEST).contains(&len) {
-            burst.push(token(used), self.buffers.frame(used.id, len));
+            burst.push(buf_id(used), self.buffers.frame(used.id, len));
         } else {
-            lose(len, &[used], burst, tally);
+            lose(len, &[used], burst, stats);
         }
         Ok(())
     }
 
     /// A frame in several buffers. Those behind the first have no header (VIRTIO 1.2 section 5.1.6.4).
     #[cold]
-    fn merged(&self, at: usize, span: usize, burst: &mut Burst, tally: &mut Tally) -> Result<(), RingFault> {
+    fn merged(
+        &self,
+        at: usize,
+        span: usize,
+        burst: &mut Burst,
+        stats: &mut BurstStats,
+    ) -> Result<(), RingFault> {
         let buffers = &self.used[at..at + span];
-        let mut pieces = [Seg::EMPTY; BURST];
+        let mut pieces = [VolatileSlice::EMPTY; BURST];
         for (piece, used) in pieces.iter_mut().zip(buffers) {
-            self.judge(*used)?;
+            self.validate(*used)?;
             *piece = self.buffers.continued(used.id, used.len as usize);
         }
         pieces[0] = pieces[0].split_at(self.buffers.header() as usize).1;
         let pieces = &pieces[..span];
         let len = pieces.iter().map(|piece| piece.len()).sum();
-        tally.packets += 1;
-        tally.bytes += len as u64;
+        stats.packets += 1;
+        stats.bytes += len as u64;
         if (SHORTEST..=LONGEST).contains(&len) {
-            tally.work += (span as u64 - 1) * work::PIECE;
-            burst.push_chain(token(buffers[0]), pieces);
-            buffers[1..].iter().for_each(|used| burst.give_back(token(*used)));
+            stats.work += (span as u64 - 1) * work::PIECE;
+            burst.push_chain(buf_id(buffers[0]), pieces);
+            buffers[1..].iter().for_each(|used| burst.give_back(buf_id(*used)));
         } else {
-            lose(len, buffers, burst, tally);
+            lose(len, buffers, burst, stats);
         }
         Ok(())
     }
 
     /// Judges what the header in buffer `id` says of the last packet of the burst.
     #[inline(never)]
-    fn judge_words(&self, id: u16, burst: &mut Burst, tally: &mut Tally) {
+    fn validate_header(&self, id: u16, burst: &mut Burst, stats: &mut BurstStats) {
         let words = self.buffers.words(id);
-        burst.filter(burst.len() - 1, |burst, i, _| self.allowed.judge(i, words, burst, tally));
+        burst.filter(burst.len() - 1, |burst, i, _| self.allowed.validate(i, words, burst, stats));
     }
 }
 
@@ -197,16 +214,16 @@ fn span(sight: Sight) -> Result<usize, RingFault> {
     }
 }
 
-fn token(used: Used) -> Token {
-    Token { id: used.id, slots: 1 }
+fn buf_id(used: Used) -> BufId {
+    BufId { id: used.id, slots: 1 }
 }
 
 /// Counts a frame that cannot be carried; its buffers go back with the burst.
 #[cold]
-fn lose(len: usize, buffers: &[Used], burst: &mut Burst, tally: &mut Tally) {
-    tally.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+fn lose(len: usize, buffers: &[Used], burst: &mut Burst, stats: &mut BurstStats) {
+    stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
     for used in buffers {
-        burst.give_back(token(*used));
+        burst.give_back(buf_id(*used));
     }
 }
 
@@ -215,17 +232,17 @@ impl<R: DriverRing> RxQueue for Rx<R> {
         self.ring.prefetch();
     }
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let Self { ring, buffers, .. } = self;
         if self.lender.collect(|id| ring.post(buffers.to_fill(id))) {
             ring.publish();
         }
         let take = if self.allowed.is_any() { Self::take::<true> } else { Self::take::<false> };
-        take(self, burst, tally).map_err(PortFault::UsedRing)
+        take(self, burst, stats).map_err(PortFault::UsedRing)
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
-        self.ring.post_again(buffers.iter().map(|token| self.buffers.to_fill(token.id)));
+    fn complete(&mut self, buffers: &[BufId]) {
+        self.ring.post_again(buffers.iter().map(|buf_id| self.buffers.to_fill(buf_id.id)));
         self.ring.publish();
     }
 
@@ -235,12 +252,12 @@ impl<R: DriverRing> RxQueue for Rx<R> {
         }
     }
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
-        Ok(self.ring.arm())
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
+        Ok(self.ring.enable_notification())
     }
 
-    fn disarm(&mut self) {
-        self.ring.disarm();
+    fn disable_notification(&mut self) {
+        self.ring.disable_notification();
         eventfd::clear(&self.call);
     }
 

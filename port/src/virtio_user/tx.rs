@@ -13,8 +13,8 @@ use super::links::Links;
 use super::offloads::Headers;
 use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
 use crate::transmit::{Filled, Form, RingTx, Slots, Taken, Told, TxRing};
-use crate::{BURST, Burst, PortFault, QueueState, Tally, TxQueue, work};
-use mem::Map;
+use crate::{BURST, Burst, BurstStats, PortFault, QueueState, TxQueue, work};
+use mem::GuestMemory;
 use mem::copy::Kernel;
 use ring::RingFault;
 use ring::driver::{DriverRing, Packed, Split, Used};
@@ -216,7 +216,7 @@ impl<R: DriverRing> TxRing for Core<R> {
         Form { header_len: self.buffers.header() as usize, told: Told::Device }
     }
 
-    fn map(&self) -> &Arc<Map> {
+    fn map(&self) -> &Arc<GuestMemory> {
         self.buffers.map()
     }
 
@@ -226,7 +226,7 @@ impl<R: DriverRing> TxRing for Core<R> {
     }
 
     #[inline(always)]
-    fn send_plain<K: Kernel>(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> usize {
+    fn send_plain<K: Kernel>(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize {
         let marked = burst.has_offloads() || self.headers.are_marked();
         let run = match (marked, burst.layout()) {
             // Headers are looked after where frames are written into slots.
@@ -235,7 +235,7 @@ impl<R: DriverRing> TxRing for Core<R> {
             (false, IN_PLACE) => send_plain::<R, K, IN_PLACE>,
             (false, _) => send_plain::<R, K, ANY>,
         };
-        run(self, burst, picks, tally)
+        run(self, burst, indices, stats)
     }
 
     fn take(&mut self, len: usize, others: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
@@ -252,7 +252,7 @@ impl<R: DriverRing> TxRing for Core<R> {
     }
 
     #[inline(always)]
-    fn restock(&mut self) -> Result<(), PortFault> {
+    fn refill(&mut self) -> Result<(), PortFault> {
         self.look_ahead().map_err(PortFault::UsedRing)
     }
 
@@ -297,13 +297,13 @@ impl<R: DriverRing> TxRing for Core<R> {
 fn send_plain<R: DriverRing, K: Kernel, const LAYOUT: u8>(
     core: &mut Core<R>,
     burst: &Burst,
-    picks: &[u8],
-    tally: &mut Tally,
+    indices: &[u8],
+    stats: &mut BurstStats,
 ) -> usize {
     let (mut done, mut bytes) = (0, 0);
     let Core { ring, buffers, free, .. } = core;
     let room = buffers.room();
-    ring.post_each(picks[..picks.len().min(free.held)].iter().map_while(|&pick| {
+    ring.post_each(indices[..indices.len().min(free.held)].iter().map_while(|&pick| {
         let i = usize::from(pick) % BURST;
         let (len, id) = (burst.frame_len(i), free.get(done));
         if len > room {
@@ -316,8 +316,8 @@ fn send_plain<R: DriverRing, K: Kernel, const LAYOUT: u8>(
     }));
     core.free.advance(done);
     core.fetched = core.fetched.saturating_sub(done);
-    tally.packets += done as u64;
-    tally.bytes += bytes;
+    stats.packets += done as u64;
+    stats.bytes += bytes;
     done
 }
 

@@ -4,7 +4,7 @@ use super::counts::Counts;
 use super::fault_rx::FaultRx;
 use super::fault_tx::FaultTx;
 use super::gather::GatherTx;
-use super::options::{Capture, Faults, Trace, Transmit, Ways, Wrappers};
+use super::options::{Capture, Faults, Trace, TxCoalesce, Ways, Wrappers};
 use super::record::{RecordRx, RecordTx};
 use super::release::{Late, Release};
 use crate::eventfd;
@@ -56,8 +56,8 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn capture(capture: &Capture, name: &str, bell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
-        let spool = Spool::create(&capture.output, Format::Pcapng, name, capture.snap, bell.clone());
+    fn capture(capture: &Capture, name: &str, doorbell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
+        let spool = Spool::create(&capture.output, Format::Pcapng, name, capture.snap, doorbell.clone());
         Ok(Self {
             spool: spool.map_err(|e| WrapError::File("capture", e))?,
             path: capture.output.path.clone(),
@@ -66,8 +66,8 @@ impl Recorder {
         })
     }
 
-    fn trace(trace: &Trace, name: &str, bell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
-        let spool = Spool::create(&trace.output, Format::Text, name, Some(TRACED), bell.clone());
+    fn trace(trace: &Trace, name: &str, doorbell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
+        let spool = Spool::create(&trace.output, Format::Text, name, Some(TRACED), doorbell.clone());
         Ok(Self {
             spool: spool.map_err(|e| WrapError::File("trace", e))?,
             path: trace.output.path.clone(),
@@ -97,15 +97,15 @@ struct Parts {
     capture: Option<Recorder>,
     trace: Option<Recorder>,
     wire: Option<Wire>,
-    transmit: Option<Transmit>,
+    tx_coalesce: Option<TxCoalesce>,
 }
 
 /// A port with wrappers.
 struct Wrapped {
     inner: Box<dyn PortControl>,
     parts: Parts,
-    bell: Arc<OwnedFd>,
-    /// The bell, and what the inner port waits for.
+    doorbell: Arc<OwnedFd>,
+    /// The doorbell, and what the inner port waits for.
     set: OwnedFd,
     news: Option<Instant>,
     closed: bool,
@@ -113,17 +113,17 @@ struct Wrapped {
 
 impl Wrapped {
     fn new(inner: Box<dyn PortControl>, name: &str, wrappers: &Wrappers) -> Result<Self, WrapError> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let doorbell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&set, &bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        epoll::add(&set, &doorbell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         let (inward, outward) = (Arc::new(Counts::inward()), Arc::new(Counts::outward()));
         let parts = Parts {
-            capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, name, &bell)).transpose()?,
-            trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, name, &bell)).transpose()?,
+            capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, name, &doorbell)).transpose()?,
+            trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, name, &doorbell)).transpose()?,
             wire: wrappers.fault.clone().map(|faults| Wire { faults, inward, outward }),
-            transmit: wrappers.transmit,
+            tx_coalesce: wrappers.tx_coalesce,
         };
-        let wrapped = Self { inner, parts, bell, set, news: None, closed: false };
+        let wrapped = Self { inner, parts, doorbell, set, news: None, closed: false };
         wrapped.watch();
         Ok(wrapped)
     }
@@ -166,7 +166,7 @@ impl PortControl for Wrapped {
         if self.closed {
             return;
         }
-        eventfd::clear(&self.bell);
+        eventfd::clear(&self.doorbell);
         self.with(engine, |inner, engine| inner.handle(now, engine));
         let epoch = engine.epoch();
         self.recorders().for_each(|recorder| recorder.spool.handle(now, epoch));
@@ -285,8 +285,8 @@ impl Parts {
         if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_out()) {
             queue = Box::new(RecordTx::<K>::new(queue, capture.spool.feed(), false));
         }
-        if let Some(transmit) = self.transmit {
-            queue = Box::new(GatherTx::<K>::new(queue, transmit)?);
+        if let Some(tx_coalesce) = self.tx_coalesce {
+            queue = Box::new(GatherTx::<K>::new(queue, tx_coalesce)?);
         }
         if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_out()) {
             let (late, counts) = (Arc::new(Late::new(wire.faults.hold)?), wire.outward.clone());

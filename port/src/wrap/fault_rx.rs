@@ -6,13 +6,13 @@
 //! next burst, and turn by turn with it.
 
 use super::counts::{Counts, Happened};
-use super::dice::{Dice, Verdict};
 use super::hold::{Hold, turn};
 use super::options::Faults;
+use super::rng::{FaultRng, Verdict};
 use crate::timer::Timer;
-use crate::{Burst, DropReason, PortFault, QueueState, RxQueue, Tally};
+use crate::{Burst, BurstStats, DropReason, PortFault, QueueState, RxQueue};
 use mem::copy::Kernel;
-use ring::Token;
+use ring::BufId;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ enum Filled {
 /// A receive queue with faults.
 pub(super) struct FaultRx<K> {
     inner: Box<dyn RxQueue>,
-    dice: Dice,
+    rng: FaultRng,
     hold: Hold,
     counts: Arc<Counts>,
     filled: VecDeque<Filled>,
@@ -55,7 +55,7 @@ impl<K: Kernel> FaultRx<K> {
         let kicks = kicks.map_err(|e| PortFault::BadDescriptor("kick", e.to_string()))?;
         Ok(Self {
             inner,
-            dice: Dice::new(faults, u64::from(pair) << 1),
+            rng: FaultRng::new(faults, u64::from(pair) << 1),
             hold: Hold::new(faults.hold)?,
             counts,
             filled: VecDeque::with_capacity(8),
@@ -67,29 +67,29 @@ impl<K: Kernel> FaultRx<K> {
         })
     }
 
-    fn release(&mut self, burst: &mut Burst, tally: &mut Tally) {
+    fn release(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
         let (packets, bytes) = self.hold.release(self.now, burst);
-        tally.packets += packets as u64;
-        tally.bytes += bytes;
+        stats.packets += packets as u64;
+        stats.bytes += bytes;
         self.filled.push_back(Filled::Hold(packets));
     }
 
     /// Judges what the inner queue brought.
-    fn judge(&mut self, burst: &mut Burst, tally: &mut Tally) {
+    fn validate(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
         burst.load_heads::<K>();
         let mut behind = false;
         burst.filter(0, |burst, i, _| {
-            let verdict = self.dice.roll();
+            let verdict = self.rng.roll();
             if verdict.drop {
-                tally.drop(DropReason::Injected, 1);
+                stats.drop(DropReason::Injected, 1);
                 self.counts.add(Happened::Dropped, 1);
                 return false;
             }
             let held = self.keep(&verdict, i, &mut behind, burst);
             if held {
                 // It counts as received when it comes.
-                tally.packets -= 1;
-                tally.bytes -= burst.frame_len(i) as u64;
+                stats.packets -= 1;
+                stats.bytes -= burst.frame_len(i) as u64;
             }
             !held
         });
@@ -145,23 +145,23 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
         self.inner.prefetch();
     }
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.now = burst.now().0;
         let is_due = self.hold.next().is_some_and(|due| due <= self.now);
         self.was_held = is_due && !self.was_held;
         if self.was_held {
-            self.release(burst, tally);
+            self.release(burst, stats);
             return Ok(());
         }
-        let taken = self.inner.rx(burst, tally);
+        let taken = self.inner.rx(burst, stats);
         if !burst.is_untouched() {
             self.filled.push_back(Filled::Inner);
-            self.judge(burst, tally);
+            self.validate(burst, stats);
         }
         taken
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
+    fn complete(&mut self, buffers: &[BufId]) {
         match self.filled.pop_front() {
             Some(Filled::Hold(packets)) => self.hold.give_back(packets),
             Some(Filled::Inner) | None => self.inner.complete(buffers),
@@ -172,19 +172,19 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
         self.inner.notify();
     }
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         if let Some(due) = self.hold.next() {
             if due <= self.now {
                 return Ok(true);
             }
             self.timer.set(due - self.now);
         }
-        self.inner.arm()
+        self.inner.enable_notification()
     }
 
-    fn disarm(&mut self) {
+    fn disable_notification(&mut self) {
         self.timer.clear();
-        self.inner.disarm();
+        self.inner.disable_notification();
     }
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {

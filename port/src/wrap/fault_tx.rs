@@ -5,11 +5,11 @@
 //! is due. A packet with a turned bit goes by a burst of its own, in its place.
 
 use super::counts::{Counts, Happened};
-use super::dice::{Dice, Verdict};
 use super::hold::Hold;
 use super::options::Faults;
 use super::release::Late;
-use crate::{Burst, Capabilities, DropReason, Flush, Now, PortFault, QueueState, Tally, TxQueue};
+use super::rng::{FaultRng, Verdict};
+use crate::{Burst, BurstStats, Capabilities, DropReason, Flush, Now, PortFault, QueueState, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) struct FaultTx<K> {
     inner: Box<dyn TxQueue>,
     faults: Faults,
-    dice: Dice,
+    rng: FaultRng,
     /// What the dice said of a packet that found the queue full: it holds for the one that comes next.
     said: Option<Verdict>,
     late: Arc<Late>,
@@ -53,7 +53,7 @@ impl<K: Kernel> FaultTx<K> {
     ) -> Result<Self, PortFault> {
         Ok(Self {
             inner,
-            dice: Dice::new(faults, number),
+            rng: FaultRng::new(faults, number),
             faults: faults.clone(),
             said: None,
             late,
@@ -67,19 +67,19 @@ impl<K: Kernel> FaultTx<K> {
     }
 
     /// One packet. `false`: the queue is full.
-    fn one(&mut self, burst: &Burst, pick: u8, tally: &mut Tally) -> Result<bool, PortFault> {
-        let verdict = self.said.take().unwrap_or_else(|| self.dice.roll());
+    fn one(&mut self, burst: &Burst, pick: u8, stats: &mut BurstStats) -> Result<bool, PortFault> {
+        let verdict = self.said.take().unwrap_or_else(|| self.rng.roll());
         if verdict.drop {
-            tally.drop(DropReason::Injected, 1);
+            stats.drop(DropReason::Injected, 1);
             self.counts.add(Happened::Dropped, 1);
             return Ok(true);
         }
         if verdict.is_kept() && self.keep(&verdict, burst, pick) {
-            tally.packets += 1;
-            tally.bytes += burst.frame_len(pick.into()) as u64;
+            stats.packets += 1;
+            stats.bytes += burst.frame_len(pick.into()) as u64;
             return Ok(true);
         }
-        if !self.pass(&verdict, burst, pick, tally)? {
+        if !self.pass(&verdict, burst, pick, stats)? {
             self.said = Some(verdict);
             return Ok(false);
         }
@@ -117,11 +117,11 @@ impl<K: Kernel> FaultTx<K> {
         verdict: &Verdict,
         burst: &Burst,
         pick: u8,
-        tally: &mut Tally,
+        stats: &mut BurstStats,
     ) -> Result<bool, PortFault> {
         let done = match verdict.corrupt {
-            None => self.inner.tx(burst, &[pick], tally)?,
-            Some(bit) => self.turned(bit, burst, pick, tally)?,
+            None => self.inner.tx(burst, &[pick], stats)?,
+            Some(bit) => self.turned(bit, burst, pick, stats)?,
         };
         if done > 0 {
             self.late.passed(burst.now().0);
@@ -129,17 +129,23 @@ impl<K: Kernel> FaultTx<K> {
         Ok(done > 0)
     }
 
-    fn turned(&mut self, bit: u64, burst: &Burst, pick: u8, tally: &mut Tally) -> Result<usize, PortFault> {
+    fn turned(
+        &mut self,
+        bit: u64,
+        burst: &Burst,
+        pick: u8,
+        stats: &mut BurstStats,
+    ) -> Result<usize, PortFault> {
         let (now, len) = (burst.now(), burst.frame_len(pick.into()));
         if !self.own.put::<K>(0, &burst.frame(pick.into()), len, Some(bit)) {
             self.counts.add(Happened::HoldFull, 1);
-            return self.inner.tx(burst, &[pick], tally);
+            return self.inner.tx(burst, &[pick], stats);
         }
         self.burst.begin(0);
         self.burst.set_now(now);
         let (packets, _) = self.own.release(u64::MAX, &mut self.burst);
         self.burst.load_heads::<K>();
-        let done = self.inner.tx(&self.burst, &[0], tally);
+        let done = self.inner.tx(&self.burst, &[0], stats);
         self.own.give_back(packets);
         self.counts.add(Happened::Corrupted, u64::from(matches!(done, Ok(1))));
         done
@@ -147,13 +153,13 @@ impl<K: Kernel> FaultTx<K> {
 }
 
 impl<K: Kernel> TxQueue for FaultTx<K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        for (done, &pick) in picks.iter().enumerate() {
-            if !self.one(burst, pick, tally)? {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        for (done, &pick) in indices.iter().enumerate() {
+            if !self.one(burst, pick, stats)? {
                 return Ok(done);
             }
         }
-        Ok(picks.len())
+        Ok(indices.len())
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -164,12 +170,12 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
         self.inner.keeps_back()
     }
 
-    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
-        self.inner.flush(now, due, tally)
+    fn flush(&mut self, now: Now, due: Flush, stats: &mut BurstStats) -> Result<bool, PortFault> {
+        self.inner.flush(now, due, stats)
     }
 
-    fn abandon(&mut self, tally: &mut Tally) {
-        self.inner.abandon(tally);
+    fn abandon(&mut self, stats: &mut BurstStats) {
+        self.inner.abandon(stats);
     }
 
     fn notify(&mut self) {

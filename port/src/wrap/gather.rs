@@ -7,14 +7,14 @@
 //! worker's handle keeps its own packets. A packet counts as sent, or as lost, when it leaves the buffer; where the inner
 //! queue is full, it stays, and the worker hears of a full queue when there is no room left to keep more.
 
-use super::options::Transmit;
+use super::options::TxCoalesce;
 use crate::arena::Arena;
 use crate::spool::MOST;
 use crate::{
-    BURST, Burst, Capabilities, DropReason, Flush, Now, Offload, PLACES, PortFault, QueueState, Tally,
+    BURST, Burst, BurstStats, Capabilities, DropReason, Flush, Now, Offload, PLACES, PortFault, QueueState,
     TxQueue,
 };
-use mem::Seg;
+use mem::VolatileSlice;
 use mem::copy::Kernel;
 use mem::line::LINE;
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ const EACH: usize = 2048;
 /// A packet that is kept: where, and how much of the memory is free again when it has left.
 #[derive(Clone, Copy)]
 struct Kept {
-    frame: Seg,
+    frame: VolatileSlice,
     ends: usize,
     offload: Offload,
     /// When it came, in nanoseconds.
@@ -36,7 +36,7 @@ struct Kept {
 /// A transmit queue that keeps packets back.
 pub(super) struct GatherTx<K> {
     inner: Box<dyn TxQueue>,
-    transmit: Transmit,
+    tx_coalesce: TxCoalesce,
     arena: Arena,
     kept: VecDeque<Kept>,
     /// Where the next copy begins.
@@ -47,13 +47,13 @@ pub(super) struct GatherTx<K> {
 }
 
 impl<K: Kernel> GatherTx<K> {
-    pub(super) fn new(inner: Box<dyn TxQueue>, transmit: Transmit) -> Result<Self, PortFault> {
-        let packets = usize::from(transmit.packets);
+    pub(super) fn new(inner: Box<dyn TxQueue>, tx_coalesce: TxCoalesce) -> Result<Self, PortFault> {
+        let packets = usize::from(tx_coalesce.packets);
         // The longest packet fits behind another of the same length.
         let arena = Arena::new(1, (packets * EACH).max(2 * MOST.next_multiple_of(LINE)))?;
         Ok(Self {
             inner,
-            transmit,
+            tx_coalesce,
             arena,
             kept: VecDeque::with_capacity(packets),
             next: 0,
@@ -64,10 +64,10 @@ impl<K: Kernel> GatherTx<K> {
     }
 
     /// Copies packets until the buffer is full. How many.
-    fn keep(&mut self, burst: &Burst, picks: &[u8]) -> usize {
-        let room = usize::from(self.transmit.packets) - self.kept.len();
+    fn keep(&mut self, burst: &Burst, indices: &[u8]) -> usize {
+        let room = usize::from(self.tx_coalesce.packets) - self.kept.len();
         let keep = |pick: &&u8| self.keep_one(burst, usize::from(**pick));
-        picks.iter().take(room).take_while(keep).count()
+        indices.iter().take(room).take_while(keep).count()
     }
 
     /// `false`: there is no room for it.
@@ -83,7 +83,7 @@ impl<K: Kernel> GatherTx<K> {
     }
 
     /// Memory for `len` bytes behind the last packet, or at the front.
-    fn place(&mut self, len: usize) -> Option<Seg> {
+    fn place(&mut self, len: usize) -> Option<VolatileSlice> {
         if len > self.staging.len() {
             return None;
         }
@@ -111,12 +111,12 @@ impl<K: Kernel> GatherTx<K> {
 
     fn is_due(&self, now: u64) -> bool {
         let Some(first) = self.kept.front() else { return false };
-        let enough = self.kept.len() >= usize::from(self.transmit.packets);
-        enough || self.transmit.within.is_some_and(|within| now >= first.since + within.as_nanos() as u64)
+        let enough = self.kept.len() >= usize::from(self.tx_coalesce.packets);
+        enough || self.tx_coalesce.within.is_some_and(|within| now >= first.since + within.as_nanos() as u64)
     }
 
     /// Has the inner queue send what is kept, as far as it has room.
-    fn send(&mut self, now: Now, tally: &mut Tally) -> Result<(), PortFault> {
+    fn send(&mut self, now: Now, stats: &mut BurstStats) -> Result<(), PortFault> {
         while !self.kept.is_empty() {
             let n = self.kept.len().min(BURST);
             self.burst.begin(0);
@@ -127,7 +127,7 @@ impl<K: Kernel> GatherTx<K> {
                 self.burst.set_offload(i, kept.offload);
             }
             self.burst.load_heads::<K>();
-            let done = self.inner.tx(&self.burst, &PLACES[..n], tally)?;
+            let done = self.inner.tx(&self.burst, &PLACES[..n], stats)?;
             self.kept.drain(..done);
             if done < n {
                 break;
@@ -137,13 +137,13 @@ impl<K: Kernel> GatherTx<K> {
     }
 
     /// The same, with `others` that are to come. Where the inner queue turns out to be broken, none of them leaves by it.
-    fn send_or_lose(&mut self, now: Now, others: usize, tally: &mut Tally) -> Result<(), PortFault> {
+    fn send_or_lose(&mut self, now: Now, others: usize, stats: &mut BurstStats) -> Result<(), PortFault> {
         let all = (self.kept.len() + others) as u64;
-        let before = tally.packets + tally.lost;
-        let sent = self.send(now, tally);
+        let before = stats.packets + stats.lost;
+        let sent = self.send(now, stats);
         if sent.is_err() {
-            let told = tally.packets + tally.lost - before;
-            tally.drop(DropReason::PortFault, all - told);
+            let told = stats.packets + stats.lost - before;
+            stats.drop(DropReason::PortFault, all - told);
             self.kept.clear();
         }
         sent
@@ -151,17 +151,17 @@ impl<K: Kernel> GatherTx<K> {
 }
 
 impl<K: Kernel> TxQueue for GatherTx<K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
         let mut done = 0;
         loop {
-            done += self.keep(burst, &picks[done..]);
+            done += self.keep(burst, &indices[done..]);
             // A buffer without room for the next packet is full, however few it holds.
-            if done == picks.len() && !self.is_due(burst.now().0) {
+            if done == indices.len() && !self.is_due(burst.now().0) {
                 return Ok(done);
             }
             let kept = self.kept.len();
-            self.send_or_lose(burst.now(), picks.len() - done, tally)?;
-            if done == picks.len() || self.kept.len() == kept {
+            self.send_or_lose(burst.now(), indices.len() - done, stats)?;
+            if done == indices.len() || self.kept.len() == kept {
                 return Ok(done);
             }
         }
@@ -175,21 +175,21 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
         true
     }
 
-    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
+    fn flush(&mut self, now: Now, due: Flush, stats: &mut BurstStats) -> Result<bool, PortFault> {
         let is_due = match due {
             Flush::Waited => self.is_due(now.0),
-            Flush::Idle => self.transmit.within.is_none() || self.is_due(now.0),
+            Flush::Idle => self.tx_coalesce.within.is_none() || self.is_due(now.0),
             Flush::All => true,
         };
         if self.kept.is_empty() || !is_due {
             return Ok(false);
         }
-        let before = tally.packets;
-        self.send_or_lose(now, 0, tally).map(|()| tally.packets > before)
+        let before = stats.packets;
+        self.send_or_lose(now, 0, stats).map(|()| stats.packets > before)
     }
 
-    fn abandon(&mut self, tally: &mut Tally) {
-        tally.drop(DropReason::PortDown, self.kept.len() as u64);
+    fn abandon(&mut self, stats: &mut BurstStats) {
+        stats.drop(DropReason::PortDown, self.kept.len() as u64);
         self.kept.clear();
     }
 
@@ -199,7 +199,7 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
 
     fn fork(&mut self) -> Box<dyn TxQueue> {
         let inner = self.inner.fork();
-        match Self::new(inner, self.transmit) {
+        match Self::new(inner, self.tx_coalesce) {
             Ok(fork) => Box::new(fork),
             // Without memory to keep packets in, they are sent at once.
             Err(_) => self.inner.fork(),

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Nanoseconds after which a packet that was to come behind a later one comes, though there is none.
-const PATIENCE: u64 = 100_000_000;
+const TIMEOUT: u64 = 100_000_000;
 
 /// What is known of a packet besides its bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,7 +75,7 @@ impl Hold {
         flip: Option<u64>,
     ) -> bool {
         let Some(place) = self.copy::<K>(frame, len, flip) else { return false };
-        self.behind.push_back((now + PATIENCE, place));
+        self.behind.push_back((now + TIMEOUT, place));
         true
     }
 

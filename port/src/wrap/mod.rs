@@ -8,13 +8,12 @@
 //! so a capture shows what really enters and leaves the port, and a trace what the switch sees: which of its packets were
 //! lost, and why.
 //!
-//! `gather` is the buffer. `record` watches queues for captures and traces; the files are `crate::spool`'s. `dice` decides on faults, `hold` is
+//! `gather` is the buffer. `record` watches queues for captures and traces; the files are `crate::spool`'s. `rng` decides on faults, `hold` is
 //! the memory of packets that are late, `fault_rx`, `fault_tx` and `release` are queues with faults. A wrapper may slow
 //! its own port's packets down, and must never lose one that nobody asked it to lose.
 
 mod control;
 mod counts;
-mod dice;
 mod fault_rx;
 mod fault_tx;
 mod gather;
@@ -22,8 +21,9 @@ mod hold;
 mod options;
 mod record;
 mod release;
+mod rng;
 #[cfg(test)]
 mod tests;
 
 pub use control::{WrapError, wrap};
-pub use options::{Capture, Faults, Trace, Transmit, Ways, Wrappers};
+pub use options::{Capture, Faults, Trace, TxCoalesce, Ways, Wrappers};

@@ -83,7 +83,7 @@ impl Default for Faults {
 
 /// How packets leave that are not sent at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
+pub struct TxCoalesce {
     /// So many are sent together: 1 to 256.
     pub packets: u16,
     /// The first of them waits no longer than this for the others; left out: until they are there, or its worker has
@@ -101,5 +101,5 @@ pub struct Wrappers {
     /// What goes wrong.
     pub fault: Option<Faults>,
     /// How packets are gathered before they leave; left out: not at all.
-    pub transmit: Option<Transmit>,
+    pub tx_coalesce: Option<TxCoalesce>,
 }

@@ -5,11 +5,11 @@
 
 use crate::spool::{Direction, Fate, Feed, Record};
 use crate::{
-    Burst, Capabilities, DropReason, Flush, Now, OFFLOAD_HEADER, PortFault, QueueState, RxQueue, Tally,
+    Burst, BurstStats, Capabilities, DropReason, Flush, Now, OFFLOAD_HEADER, PortFault, QueueState, RxQueue,
     TxQueue,
 };
 use mem::copy::Kernel;
-use ring::Token;
+use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
 
@@ -37,8 +37,8 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
         self.inner.prefetch();
     }
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
-        let taken = self.inner.rx(burst, tally);
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
+        let taken = self.inner.rx(burst, stats);
         if !burst.is_empty() {
             burst.load_heads::<K>();
             for i in 0..burst.len() {
@@ -50,7 +50,7 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
         taken
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
+    fn complete(&mut self, buffers: &[BufId]) {
         self.inner.complete(buffers);
     }
 
@@ -58,12 +58,12 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
         self.inner.notify();
     }
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
-        self.inner.arm()
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
+        self.inner.enable_notification()
     }
 
-    fn disarm(&mut self) {
-        self.inner.disarm();
+    fn disable_notification(&mut self) {
+        self.inner.disable_notification();
     }
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -116,24 +116,24 @@ impl<K: Kernel> RecordTx<K> {
         }
     }
 
-    fn send(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        for (done, &pick) in picks.iter().enumerate() {
-            let before = *tally;
-            if self.inner.tx(burst, &[pick], tally)? == 0 {
-                self.record_full(burst, &picks[done..]);
+    fn send(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        for (done, &pick) in indices.iter().enumerate() {
+            let before = *stats;
+            if self.inner.tx(burst, &[pick], stats)? == 0 {
+                self.record_full(burst, &indices[done..]);
                 return Ok(done);
             }
-            match fate(&before, tally) {
+            match fate(&before, stats) {
                 Fate::Lost(_) if !self.losses => {}
                 fate => self.record(burst, pick, fate),
             }
         }
-        Ok(picks.len())
+        Ok(indices.len())
     }
 }
 
-/// What became of the one packet between two tallies.
-fn fate(before: &Tally, after: &Tally) -> Fate {
+/// What became of the one packet between two statistics.
+fn fate(before: &BurstStats, after: &BurstStats) -> Fate {
     let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
     match DropReason::ALL.iter().find(rose) {
         Some(reason) if after.packets == before.packets => Fate::Lost(*reason),
@@ -142,8 +142,8 @@ fn fate(before: &Tally, after: &Tally) -> Fate {
 }
 
 impl<K: Kernel> TxQueue for RecordTx<K> {
-    fn tx(&mut self, burst: &Burst, picks: &[u8], tally: &mut Tally) -> Result<usize, PortFault> {
-        let sent = self.send(burst, picks, tally);
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        let sent = self.send(burst, indices, stats);
         self.feed.tell();
         sent
     }
@@ -156,12 +156,12 @@ impl<K: Kernel> TxQueue for RecordTx<K> {
         self.inner.keeps_back()
     }
 
-    fn flush(&mut self, now: Now, due: Flush, tally: &mut Tally) -> Result<bool, PortFault> {
-        self.inner.flush(now, due, tally)
+    fn flush(&mut self, now: Now, due: Flush, stats: &mut BurstStats) -> Result<bool, PortFault> {
+        self.inner.flush(now, due, stats)
     }
 
-    fn abandon(&mut self, tally: &mut Tally) {
-        self.inner.abandon(tally);
+    fn abandon(&mut self, stats: &mut BurstStats) {
+        self.inner.abandon(stats);
     }
 
     fn notify(&mut self) {

@@ -3,14 +3,14 @@
 //! Every worker's handle of a transmit queue puts packets into one [`Late`], under a lock that nobody holds while sending.
 //! [`Release`] looks like a receive queue to the engine, so that one worker polls it, sleeps on its timer and takes it
 //! through every burst boundary; it brings no packets, but sends what is due by a handle of its own. While its worker
-//! sleeps the timer is set to the earliest packet: by `arm`, and by whoever puts an earlier one in.
+//! sleeps the timer is set to the earliest packet: by `enable_notification`, and by whoever puts an earlier one in.
 
 use super::counts::{Counts, Happened};
 use super::hold::Hold;
 use crate::timer::Timer;
-use crate::{Burst, Flush, PLACES, PortFault, RxQueue, Tally, TxQueue};
+use crate::{Burst, BurstStats, Flush, PLACES, PortFault, RxQueue, TxQueue};
 use mem::copy::Kernel;
-use ring::Token;
+use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
@@ -102,12 +102,12 @@ impl<K: Kernel> Release<K> {
         let (packets, _) = self.late.lock().hold.release(self.now, &mut self.burst);
         self.burst.load_heads::<K>();
         // They counted as sent when they became late.
-        let mut tally = Tally::default();
-        let sent = self.out.tx(&self.burst, &PLACES[..packets], &mut tally);
+        let mut stats = BurstStats::default();
+        let sent = self.out.tx(&self.burst, &PLACES[..packets], &mut stats);
         // Nobody would come by again for what its own handle keeps back.
-        let sent = sent.and_then(|_| self.out.flush(self.burst.now(), Flush::All, &mut tally));
+        let sent = sent.and_then(|_| self.out.flush(self.burst.now(), Flush::All, &mut stats));
         self.late.lock().hold.give_back(packets);
-        self.counts.add(Happened::LostLate, packets as u64 - tally.packets.min(packets as u64));
+        self.counts.add(Happened::LostLate, packets as u64 - stats.packets.min(packets as u64));
         // As in the worker: what was published comes before the question whether anybody wants to be told.
         fence(Ordering::SeqCst);
         self.out.notify();
@@ -118,18 +118,18 @@ impl<K: Kernel> Release<K> {
 impl<K: Kernel> RxQueue for Release<K> {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, _: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, _: &mut BurstStats) -> Result<(), PortFault> {
         self.now = burst.now().0;
         let next = self.late.lock().hold.next();
         if next.is_some_and(|due| due <= self.now) { self.send() } else { Ok(()) }
     }
 
     /// It brings no packets.
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         let mut inside = self.late.lock();
         let next = inside.hold.next().unwrap_or(u64::MAX);
         if next <= self.now {
@@ -142,7 +142,7 @@ impl<K: Kernel> RxQueue for Release<K> {
         Ok(false)
     }
 
-    fn disarm(&mut self) {
+    fn disable_notification(&mut self) {
         let mut inside = self.late.lock();
         inside.sleeps_until = None;
         inside.timer.clear();

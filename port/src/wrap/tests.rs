@@ -1,7 +1,7 @@
 use super::*;
 use crate::pcap::{Options, Output, Pace, Pcap, Playing, Recording, Repeat};
 use crate::vhost_user::fake::FakeEngine;
-use crate::{Burst, DropReason, Now, PortControl, RxQueue, Tally, TxQueue};
+use crate::{Burst, BurstStats, DropReason, Now, PortControl, RxQueue, TxQueue};
 use mem::copy::Portable;
 use pcap_parser::{Block, OptionCode};
 use proptest::prelude::*;
@@ -21,8 +21,8 @@ struct Bench {
     engine: FakeEngine,
     /// Bursts on their way, as a worker has them: two at most.
     flying: VecDeque<Burst>,
-    received: Tally,
-    sent: Tally,
+    received: BurstStats,
+    sent: BurstStats,
     left_out: u64,
 }
 
@@ -59,7 +59,7 @@ impl Bench {
         let inner = Pcap::new(Options { name: "files".into(), read, write }).unwrap();
         let wrappers = wrappers(dir.path());
         let port = wrap(Box::new(inner), "red", &wrappers).unwrap();
-        let (received, sent) = <(Tally, Tally)>::default();
+        let (received, sent) = <(BurstStats, BurstStats)>::default();
         let engine = FakeEngine::default();
         let mut bench = Self { dir, port, engine, flying: VecDeque::new(), received, sent, left_out: 0 };
         bench.port.handle(Instant::now(), &mut bench.engine);
@@ -88,11 +88,11 @@ impl Bench {
 
     /// What one poll at `now` brings; the burst before the last one is completed.
     fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
-        let (mut burst, mut tally) = (Burst::new(), Tally::default());
+        let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
         burst.begin(0);
         burst.set_now(Now(now));
-        self.rx().rx(&mut burst, &mut tally).unwrap();
-        add(&mut self.received, &tally);
+        self.rx().rx(&mut burst, &mut stats).unwrap();
+        add(&mut self.received, &stats);
         burst.load_heads::<Portable>();
         let frames = (0..burst.len()).map(|i| whole(&burst, i)).collect();
         if !burst.is_untouched() {
@@ -106,7 +106,7 @@ impl Bench {
 
     fn complete(&mut self) {
         if let Some(burst) = self.flying.pop_front() {
-            self.rx().complete(burst.tokens());
+            self.rx().complete(burst.buf_ids());
         }
     }
 
@@ -133,27 +133,27 @@ impl Bench {
             let mut source = Pcap::new(Options { read, ..Options::default() }).unwrap();
             let mut engine = FakeEngine::default();
             source.handle(Instant::now(), &mut engine);
-            let (mut burst, mut tally) = (Burst::new(), Tally::default());
+            let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
             burst.begin(0);
             burst.set_now(Now(now + round));
-            engine.rx.get_mut(&0).unwrap().rx(&mut burst, &mut tally).unwrap();
+            engine.rx.get_mut(&0).unwrap().rx(&mut burst, &mut stats).unwrap();
             burst.load_heads::<Portable>();
-            let picks: Vec<u8> = (0..burst.len() as u8).collect();
-            let mut tally = Tally::default();
-            let done = self.tx().tx(&burst, &picks, &mut tally).unwrap();
-            self.left_out += (picks.len() - done) as u64;
-            add(&mut self.sent, &tally);
+            let indices: Vec<u8> = (0..burst.len() as u8).collect();
+            let mut stats = BurstStats::default();
+            let done = self.tx().tx(&burst, &indices, &mut stats).unwrap();
+            self.left_out += (indices.len() - done) as u64;
+            add(&mut self.sent, &stats);
         }
     }
 
     /// Lets what is late and due at `now` leave.
     fn let_go(&mut self, now: u64) {
         for _ in 0..100 {
-            let (mut burst, mut tally) = (Burst::new(), Tally::default());
+            let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
             burst.begin(0);
             burst.set_now(Now(now));
-            self.release().rx(&mut burst, &mut tally).unwrap();
-            assert!(burst.is_untouched() && tally == Tally::default(), "it brings no packets");
+            self.release().rx(&mut burst, &mut stats).unwrap();
+            assert!(burst.is_untouched() && stats == BurstStats::default(), "it brings no packets");
         }
     }
 
@@ -174,10 +174,10 @@ impl Bench {
     }
 }
 
-fn add(total: &mut Tally, tally: &Tally) {
-    total.packets += tally.packets;
-    total.bytes += tally.bytes;
-    total.drops.iter_mut().zip(tally.drops).for_each(|(total, n)| *total += n);
+fn add(total: &mut BurstStats, stats: &BurstStats) {
+    total.packets += stats.packets;
+    total.bytes += stats.bytes;
+    total.drops.iter_mut().zip(stats.drops).for_each(|(total, n)| *total += n);
 }
 
 fn whole(burst: &Burst, i: usize) -> Vec<u8> {
@@ -344,10 +344,10 @@ fn late_packets_come_when_they_are_due_and_wake_a_sleeper() {
     let original = frames(100, 700);
     let mut bench = Bench::faulty(&original, Faults { delay, ..Faults::default() });
     assert!(bench.drain(MS).is_empty());
-    assert_eq!(bench.received, Tally::default(), "they are on the wire");
-    assert!(!bench.rx().arm().unwrap());
+    assert_eq!(bench.received, BurstStats::default(), "they are on the wire");
+    assert!(!bench.rx().enable_notification().unwrap());
     assert!(is_readable(bench.rx(), 60), "the timer of the hold wakes");
-    bench.rx().disarm();
+    bench.rx().disable_notification();
     assert!(!is_readable(bench.rx(), 0));
     assert!(bench.drain(3 * MS - 1).is_empty());
     assert_eq!(bench.drain(3 * MS), original);
@@ -355,9 +355,9 @@ fn late_packets_come_when_they_are_due_and_wake_a_sleeper() {
     bench.send(10 * MS, &original);
     assert_eq!(bench.sent.packets, 100, "the wire has them");
     bench.let_go(12 * MS - 1);
-    assert!(!bench.release().arm().unwrap());
+    assert!(!bench.release().enable_notification().unwrap());
     assert!(is_readable(bench.release(), 60));
-    bench.release().disarm();
+    bench.release().disable_notification();
     bench.let_go(12 * MS + 1);
     bench.close();
     assert_eq!(bench.outside(), original);
@@ -369,7 +369,7 @@ fn a_sleeper_is_woken_for_what_becomes_late_while_it_sleeps() {
     let delay = (Duration::from_millis(1), Duration::from_millis(1));
     let mut bench = Bench::faulty(&frames(1, 60), Faults { delay, ..Faults::default() });
     bench.let_go(MS);
-    assert!(!bench.release().arm().unwrap());
+    assert!(!bench.release().enable_notification().unwrap());
     assert!(!is_readable(bench.release(), 0));
     bench.send(2 * MS, &frames(1, 60));
     assert!(is_readable(bench.release(), 60), "another worker set the timer");

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longer than any answer takes, so that a hang is a failure and not a hang.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What a test may ask of the switch's thread.
 pub(crate) type Question = Box<dyn FnOnce(&VhostUser, &FakeEngine) + Send>;
@@ -56,7 +56,7 @@ impl Switch {
     ) -> T {
         let (answer, answered) = channel();
         self.questions.send(Box::new(move |port, engine| answer.send(ask(port, engine)).unwrap())).unwrap();
-        answered.recv_timeout(PATIENCE).unwrap()
+        answered.recv_timeout(TIMEOUT).unwrap()
     }
 
     pub(crate) fn status(&self) -> PortStatus {
@@ -71,7 +71,7 @@ impl Switch {
             if wanted(&status) {
                 return status;
             }
-            assert!(start.elapsed() < PATIENCE, "waiting for: {what}; the port is {status:?}");
+            assert!(start.elapsed() < TIMEOUT, "waiting for: {what}; the port is {status:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -6,11 +6,11 @@
 )]
 
 use mem::copy::Portable;
-use mem::{Map, MapCell};
+use mem::{GuestMemory, MemTable};
 use port::vhost::Features;
 use port::vhost_user::QUEUES;
 use port::vhost_user::setup::QueueSetup;
-use port::{Burst, PortFault, RxQueue, Tally, TxQueue};
+use port::{Burst, BurstStats, PortFault, RxQueue, TxQueue};
 use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) const ALL: usize = 2 * REGION as usize;
 /// A guest with one ring that goes round once at most.
 pub(crate) struct Guest {
     pub(crate) mock: Mock,
-    pub(crate) memory: Arc<MapCell>,
+    pub(crate) memory: Arc<MemTable>,
     pub(crate) features: Features,
     packed: bool,
     next: u16,
@@ -36,7 +36,7 @@ impl Guest {
     pub(crate) fn new(packed: bool, extra: u64) -> Self {
         let indirect = true;
         let mock = Mock::new(Shape { packed, size: 256, in_order: false, event_idx: false, indirect });
-        let memory = Arc::new(MapCell::new(Map::new(mock.map.regions().to_vec()).unwrap()));
+        let memory = Arc::new(MemTable::new(GuestMemory::new(mock.map.regions().to_vec()).unwrap()));
         let kind = if packed { Features::RING_PACKED } else { 0 };
         let features = Features(extra | kind | Features::INDIRECT_DESC);
         Self { mock, memory, features, packed, next: 0, slots: vec![] }
@@ -179,18 +179,18 @@ impl Guest {
 }
 
 /// One burst from a queue, heads loaded.
-pub(crate) fn receive(rx: &mut dyn RxQueue) -> Result<(Burst, Tally), PortFault> {
-    let (mut burst, mut tally) = (Burst::new(), Tally::default());
+pub(crate) fn receive(rx: &mut dyn RxQueue) -> Result<(Burst, BurstStats), PortFault> {
+    let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
     burst.begin(0);
-    rx.rx(&mut burst, &mut tally)?;
+    rx.rx(&mut burst, &mut stats)?;
     burst.load_heads::<Portable>();
-    Ok((burst, tally))
+    Ok((burst, stats))
 }
 
 /// Sends every packet of a burst.
-pub(crate) fn send(tx: &mut dyn TxQueue, burst: &Burst) -> Result<(usize, Tally), PortFault> {
-    let (picks, mut tally): (Vec<u8>, _) = ((0..burst.len() as u8).collect(), Tally::default());
-    tx.tx(burst, &picks, &mut tally).map(|done| (done, tally))
+pub(crate) fn send(tx: &mut dyn TxQueue, burst: &Burst) -> Result<(usize, BurstStats), PortFault> {
+    let (indices, mut stats): (Vec<u8>, _) = ((0..burst.len() as u8).collect(), BurstStats::default());
+    tx.tx(burst, &indices, &mut stats).map(|done| (done, stats))
 }
 
 /// A burst that holds `frames`, as a guest of its own sent them. The guest's memory around them says 0x5e.
@@ -203,8 +203,8 @@ pub(crate) fn burst_of(frames: &[Vec<u8>]) -> Burst {
         guest.offer(&[(at, 12 + frame.len() as u32)], 0);
         at += (12 + frame.len() as u64).next_multiple_of(64) + 64;
     }
-    let (burst, tally) = receive(guest.rx().as_mut()).unwrap();
-    assert_eq!((burst.len(), tally.lost), (frames.len(), 0));
+    let (burst, stats) = receive(guest.rx().as_mut()).unwrap();
+    assert_eq!((burst.len(), stats.lost), (frames.len(), 0));
     burst
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn read(burst: &Burst, i: usize) -> Vec<u8> {
     let len = burst.frame_len(i);
     let mut guest = Guest::new(false, Features::VERSION_1);
     guest.offer(&[(0, 12 + len as u32)], WRITE);
-    let done = guest.tx().tx(burst, &[i as u8], &mut Tally::default()).unwrap();
+    let done = guest.tx().tx(burst, &[i as u8], &mut BurstStats::default()).unwrap();
     assert_eq!(done, 1);
     guest.dump()[12..12 + len].to_vec()
 }

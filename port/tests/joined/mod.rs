@@ -91,20 +91,20 @@ pub(crate) fn contents(burst: &port::Burst) -> Vec<Vec<u8>> {
 
 /// Sends `frames`, up to 64, and receives whatever arrives; nothing may be lost.
 pub(crate) fn pass(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let (done, tally) = send(tx, &burst_of(frames)).unwrap();
-    assert_eq!((done, tally.packets, tally.lost), (frames.len(), frames.len() as u64, 0));
+    let (done, stats) = send(tx, &burst_of(frames)).unwrap();
+    assert_eq!((done, stats.packets, stats.lost), (frames.len(), frames.len() as u64, 0));
     drain(rx)
 }
 
 pub(crate) fn drain(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
     let mut all = vec![];
     loop {
-        let (burst, tally) = receive(rx).unwrap();
-        assert_eq!((tally.packets, tally.lost), (burst.len() as u64, 0));
+        let (burst, stats) = receive(rx).unwrap();
+        assert_eq!((stats.packets, stats.lost), (burst.len() as u64, 0));
         if burst.is_empty() {
             return all;
         }
         all.extend(contents(&burst));
-        rx.complete(burst.tokens());
+        rx.complete(burst.buf_ids());
     }
 }

@@ -3,7 +3,7 @@
 use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT};
 use crate::{Descriptor, RingFault};
 use core::sync::atomic::Ordering::Relaxed;
-use mem::{Seg, Translator};
+use mem::{Translator, VolatileSlice};
 
 /// How the entries of a table are joined.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ fn entry(
     })
 }
 
-fn words(seg: Seg, _owner: &Translator) -> (u64, u64) {
+fn words(seg: VolatileSlice, _owner: &Translator) -> (u64, u64) {
     // SAFETY: the translator that made the segment owns its map; 16 bytes were translated, aligned to 8.
     unsafe { (seg.load_u64(0, Relaxed), seg.load_u64(8, Relaxed)) }
 }

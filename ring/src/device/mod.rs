@@ -1,6 +1,6 @@
 //! The device's side of a virtqueue: take what the driver made available, give it back used.
 //!
-//! [`Split`] and [`Packed`] have one shape, [`DeviceRing`]. Buffers are taken in sweeps of up to [`SWEEP`] heads
+//! [`Split`] and [`Packed`] have one shape, [`DeviceRing`]. Buffers are taken in batches of up to [`MAX_BATCH`] heads
 //! that are snapshot into private memory, and given back in the order they were taken, so the two positions
 //! (taken, used) say everything about a stopped ring. Used entries become visible all at once with
 //! [`DeviceRing::publish`]: one release store, which pairs with the driver's acquire load of the used index
@@ -15,38 +15,38 @@ pub(crate) use packed::Place;
 pub use split::Split;
 
 use crate::chain::{INDIRECT, NEXT, WRITE};
-use crate::{Descriptor, Direction, Layout, RingFault, Token};
-use mem::{Map, Translator};
+use crate::{BufId, Descriptor, Direction, Layout, RingFault};
+use mem::{GuestMemory, Translator};
 use std::sync::Arc;
 
-/// Most heads taken in one sweep.
-pub const SWEEP: usize = 64;
+/// Most heads taken in one batch.
+pub const MAX_BATCH: usize = 64;
 
-/// Heads taken in one sweep: private copies.
+/// Heads taken in one batch: private copies.
 #[derive(Debug)]
-pub struct Sweep {
+pub struct AvailBatch {
     /// The first descriptor of each chain. Of a plain buffer, `link` is the number that returns it.
-    pub heads: [Descriptor; SWEEP],
-    /// Heads in this sweep.
+    pub heads: [Descriptor; MAX_BATCH],
+    /// Heads in this batch.
     pub len: usize,
-    /// When the last head is not a plain buffer: every descriptor of its chain. A sweep ends with such a head.
+    /// When the last head is not a plain buffer: every descriptor of its chain. A batch ends with such a head.
     pub chain: Vec<Descriptor>,
     /// What returns that chain.
-    pub(crate) chain_token: Token,
+    pub(crate) chain_id: BufId,
 }
 
-impl Default for Sweep {
+impl Default for AvailBatch {
     fn default() -> Self {
         Self {
-            heads: [Descriptor::default(); SWEEP],
+            heads: [Descriptor::default(); MAX_BATCH],
             len: 0,
             chain: Vec::with_capacity(usize::from(crate::MAX_SIZE)),
-            chain_token: Token::default(),
+            chain_id: BufId::default(),
         }
     }
 }
 
-impl Sweep {
+impl AvailBatch {
     /// Whether the last head brings a chain instead of a plain buffer.
     #[inline(always)]
     pub fn has_chain(&self) -> bool {
@@ -61,8 +61,8 @@ impl Sweep {
 
     /// What returns head `k`.
     #[inline(always)]
-    pub fn token(&self, k: usize) -> Token {
-        if k < self.plain() { self.heads[k].token() } else { self.chain_token }
+    pub fn buf_id(&self, k: usize) -> BufId {
+        if k < self.plain() { self.heads[k].buf_id() } else { self.chain_id }
     }
 }
 
@@ -90,10 +90,10 @@ impl<F: FnMut(Descriptor) -> bool> VisitPlain for F {
 /// What both ring kinds do for a device.
 pub trait DeviceRing: Send + Sized + 'static {
     /// A ring at these places of `map`.
-    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault>;
+    fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault>;
 
     /// Finds the same places in a changed map.
-    fn remap(&mut self, map: &Arc<Map>) -> Result<(), RingFault>;
+    fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault>;
 
     /// Takes plain buffers of one direction from the front of the ring: `visitor` sees each, in order, until it refuses one
     /// (that buffer stays in front), `max` were taken, or something else is in front. Returns how many were taken.
@@ -110,42 +110,47 @@ pub trait DeviceRing: Send + Sized + 'static {
         &mut self,
         translator: &mut Translator,
         chain: &mut Vec<Descriptor>,
-    ) -> Result<Option<Token>, RingFault>;
+    ) -> Result<Option<BufId>, RingFault>;
 
-    /// Takes what is in front, whatever its form: appends its descriptors to `chain`. Returns its token, or `None` if nothing is
+    /// Takes what is in front, whatever its form: appends its descriptors to `chain`. Returns its buffer id, or `None` if nothing is
     /// available.
     #[cold]
     fn pop_any(
         &mut self,
         translator: &mut Translator,
         chain: &mut Vec<Descriptor>,
-    ) -> Result<Option<Token>, RingFault> {
-        let token = self.pop_chain(translator, chain)?;
-        if token.is_some() {
-            return Ok(token);
+    ) -> Result<Option<BufId>, RingFault> {
+        let buf_id = self.pop_chain(translator, chain)?;
+        if buf_id.is_some() {
+            return Ok(buf_id);
         }
-        let mut token = None;
+        let mut buf_id = None;
         self.pop_plain(1, None, &mut |d: Descriptor| {
             chain.push(d);
-            token = Some(d.token());
+            buf_id = Some(d.buf_id());
             true
         })?;
-        Ok(token)
+        Ok(buf_id)
     }
 
     /// Takes up to `max` heads. `translator` is asked only for indirect tables.
     #[inline]
-    fn sweep(&mut self, max: usize, sweep: &mut Sweep, translator: &mut Translator) -> Result<(), RingFault> {
-        let max = max.min(SWEEP);
-        sweep.chain.clear();
-        let mut heads = sweep.heads.iter_mut();
-        sweep.len =
+    fn pop_avail(
+        &mut self,
+        max: usize,
+        batch: &mut AvailBatch,
+        translator: &mut Translator,
+    ) -> Result<(), RingFault> {
+        let max = max.min(MAX_BATCH);
+        batch.chain.clear();
+        let mut heads = batch.heads.iter_mut();
+        batch.len =
             self.pop_plain(max, None, &mut |d: Descriptor| heads.next().map(|head| *head = d).is_some())?;
-        if sweep.len < max
-            && let Some(token) = self.pop_chain(translator, &mut sweep.chain)?
+        if batch.len < max
+            && let Some(buf_id) = self.pop_chain(translator, &mut batch.chain)?
         {
-            sweep.chain_token = token;
-            sweep.len += 1;
+            batch.chain_id = buf_id;
+            batch.len += 1;
         }
         Ok(())
     }
@@ -153,7 +158,7 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// Whether the driver has made anything available behind the next `slots` entries. Says nothing of its worth.
     fn has_beyond(&self, slots: u32) -> bool;
 
-    /// Fetches the lines that the next sweep will read first.
+    /// Fetches the lines that the next batch will read first.
     fn prefetch(&self);
 
     /// Where used entries are written next, apart from the ring so that it stays in registers between entries.
@@ -162,14 +167,14 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// The place of the next used entry.
     fn cursor(&self) -> Self::Cursor;
 
-    /// Writes one used entry with `len` bytes written by the device. Entries come in the order of the sweeps.
-    fn put_used(&self, cursor: &mut Self::Cursor, token: Token, len: u32);
+    /// Writes one used entry with `len` bytes written by the device. Entries come in the order of the batches.
+    fn put_used(&self, cursor: &mut Self::Cursor, buf_id: BufId, len: u32);
 
     /// The same for buffers that the device only read.
     #[inline(always)]
-    fn put_read(&self, cursor: &mut Self::Cursor, tokens: &[Token]) {
-        for &token in tokens {
-            self.put_used(cursor, token, 0);
+    fn put_read(&self, cursor: &mut Self::Cursor, buf_ids: &[BufId]) {
+        for &buf_id in buf_ids {
+            self.put_used(cursor, buf_id, 0);
         }
     }
 
@@ -178,9 +183,9 @@ pub trait DeviceRing: Send + Sized + 'static {
 
     /// Writes one used entry and takes note of it.
     #[inline]
-    fn push_used(&mut self, token: Token, len: u32) {
+    fn push_used(&mut self, buf_id: BufId, len: u32) {
         let mut cursor = self.cursor();
-        self.put_used(&mut cursor, token, len);
+        self.put_used(&mut cursor, buf_id, len);
         self.advance(cursor);
     }
 
@@ -189,38 +194,39 @@ pub trait DeviceRing: Send + Sized + 'static {
 
     /// Writes used entries for buffers that the device only read.
     #[inline]
-    fn push_read(&mut self, tokens: &[Token]) {
-        let Some(last) = tokens.last() else { return };
+    fn push_read(&mut self, buf_ids: &[BufId]) {
+        let Some(last) = buf_ids.last() else { return };
         if self.is_in_order() {
             // One entry for the batch, with the last buffer's number, at the batch's first place (sections 2.7.9 and
             // 2.8.11).
-            let slots = tokens.iter().map(|token| token.slots).sum();
-            self.push_used(Token { id: last.id, slots }, 0);
-            return;
+            let slots = buf_ids.iter().map(|buf_id| buf_id.slots).sum();
+            let mut cursor = self.cursor();
+            self.put_read(&mut cursor, &[BufId { id: last.id, slots }]);
+            return self.advance(cursor);
         }
         let mut cursor = self.cursor();
-        self.put_read(&mut cursor, tokens);
+        self.put_read(&mut cursor, buf_ids);
         self.advance(cursor);
     }
 
     /// Makes all entries written since the last publish visible at once.
-    fn publish(&mut self);
+    fn flush_used(&mut self);
 
     /// Whether the driver wants a call for what was published since the last question. The caller has executed a
     /// sequentially consistent fence since the publish.
-    fn should_call(&mut self) -> bool;
+    fn needs_notification(&mut self) -> bool;
 
     /// Asks the driver for kicks. `true`: something became available meanwhile, do not sleep. Contains the full
     /// fence that this question needs.
-    fn arm(&mut self) -> bool;
+    fn enable_notification(&mut self) -> bool;
 
     /// Asks the driver for no kicks.
-    fn disarm(&mut self);
+    fn disable_notification(&mut self);
 
     /// The base to start from after a stop: everything before it was used, nothing after it was taken. What was
     /// taken and not used is taken again.
     fn base(&self) -> u32;
 
-    /// Gives back the newest taken chains, not yet used, so that the next sweep takes them again.
-    fn untake(&mut self, tokens: &[Token]);
+    /// Gives back the newest taken chains, not yet used, so that the next batch takes them again.
+    fn rewind(&mut self, buf_ids: &[BufId]);
 }

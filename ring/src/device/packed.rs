@@ -1,17 +1,17 @@
 //! The device's side of a packed virtqueue (VIRTIO 1.2 section 2.8).
 //!
 //! A descriptor's flags are loaded with acquire, which pairs with the driver's release store of them; its other
-//! fields are read after that, once. Used descriptors of a sweep are written from the second on; the first
+//! fields are read after that, once. Used descriptors of a batch are written from the second on; the first
 //! one's word is held back and stored with release at the publish, so the driver sees none or all.
 
 use super::indirect::{self, Joined};
 use super::{DeviceRing, VisitPlain, plain_flags};
 use crate::area::Area;
-use crate::chain::{AVAIL, DESC, INDIRECT, MAX_CHAIN, NEXT, USED};
+use crate::chain::{AVAIL, DESC, INDIRECT, MAX_CHAIN, NEXT, USED, WRITE};
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
-use crate::{Descriptor, Direction, Layout, MAX_SIZE, RingFault, Token};
+use crate::{BufId, Descriptor, Direction, Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
-use mem::{Map, Translator};
+use mem::{GuestMemory, Translator};
 use std::sync::Arc;
 
 /// A place in a packed ring: 15 bits of index and one of wrap counter, as in the event fields (VIRTIO 1.2 section
@@ -133,8 +133,10 @@ fn next_lap(at: usize, end: usize, flags: u64) -> (usize, u64) {
 
 /// The flags of used descriptors on a lap whose wrap counter is 1.
 const USED_FLAGS: u64 = ((AVAIL | USED) as u64) << 48;
+/// The device has written into the buffer, so its length counts (VIRTIO 1.2 section 2.8.4).
+const WRITTEN: u64 = (WRITE as u64) << 48;
 
-fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFault> {
+fn areas(layout: &Layout, map: &Arc<GuestMemory>) -> Result<(Area, Area, Area), RingFault> {
     Ok((
         Area::new(map, "descriptor", layout.descriptors, usize::from(layout.size) * DESC, 16)?,
         Area::new(map, "driver", layout.driver, 4, 4)?,
@@ -197,13 +199,13 @@ impl Packed {
         at: Place,
         translator: &mut Translator,
         chain: &mut Vec<Descriptor>,
-    ) -> Result<Token, RingFault> {
+    ) -> Result<BufId, RingFault> {
         if first.flags & INDIRECT != 0 {
             if !self.layout.indirect {
                 return Err(RingFault::IndirectNotNegotiated);
             }
             indirect::walk(first, Joined::InSequence, translator, chain)?;
-            return Ok(Token { id: first.link, slots: 1 });
+            return Ok(BufId { id: first.link, slots: 1 });
         }
         let (mut d, mut place, mut slots) = (first, at, 1);
         chain.push(d);
@@ -220,15 +222,15 @@ impl Packed {
             slots += 1;
         }
         // The buffer ID is in the last descriptor of the list (section 2.8.6).
-        Ok(Token { id: d.link, slots })
+        Ok(BufId { id: d.link, slots })
     }
 
     /// Writes used descriptors of a slot each for buffers that were only read. No lap ends before the last one.
     #[inline(always)]
-    fn put_run(&self, cursor: &mut Cursor, tokens: &[Token]) {
+    fn put_run(&self, cursor: &mut Cursor, buf_ids: &[BufId]) {
         let mut offset = cursor.at + SECOND_WORD;
-        for token in tokens {
-            self.descriptors.store64(offset, u64::from(token.id) << 32 | cursor.flags, Ordering::Relaxed);
+        for buf_id in buf_ids {
+            self.descriptors.store64(offset, u64::from(buf_id.id) << 32 | cursor.flags, Ordering::Relaxed);
             offset += DESC;
         }
         cursor.at = offset - SECOND_WORD;
@@ -239,7 +241,7 @@ impl Packed {
 }
 
 impl DeviceRing for Packed {
-    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
+    fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault> {
         if layout.size == 0 || layout.size > MAX_SIZE {
             return Err(RingFault::Size(layout.size));
         }
@@ -261,11 +263,11 @@ impl DeviceRing for Packed {
             published: used,
             unasked: 0,
         };
-        ring.disarm();
+        ring.disable_notification();
         Ok(ring)
     }
 
-    fn remap(&mut self, map: &Arc<Map>) -> Result<(), RingFault> {
+    fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault> {
         (self.descriptors, self.driver, self.device) = areas(&self.layout, map)?;
         Ok(())
     }
@@ -309,18 +311,18 @@ impl DeviceRing for Packed {
         &mut self,
         translator: &mut Translator,
         chain: &mut Vec<Descriptor>,
-    ) -> Result<Option<Token>, RingFault> {
+    ) -> Result<Option<BufId>, RingFault> {
         let Some(first) = self.available(self.taken) else { return Ok(None) };
         if first.is_plain() && self.outstanding < self.size() {
             return Ok(None);
         }
-        let token =
-            if first.is_plain() { first.token() } else { self.walk(first, self.taken, translator, chain)? };
-        if u32::from(token.slots) > self.size() - self.outstanding {
+        let buf_id =
+            if first.is_plain() { first.buf_id() } else { self.walk(first, self.taken, translator, chain)? };
+        if u32::from(buf_id.slots) > self.size() - self.outstanding {
             return Err(RingFault::Lapped);
         }
-        self.take_slots(token.slots.into());
-        Ok(Some(token))
+        self.take_slots(buf_id.slots.into());
+        Ok(Some(buf_id))
     }
 
     fn has_beyond(&self, slots: u32) -> bool {
@@ -343,37 +345,38 @@ impl DeviceRing for Packed {
         Cursor {
             at: self.used.at() * DESC,
             end: self.size() as usize * DESC,
-            flags: if self.used.wrap() { USED_FLAGS } else { 0 },
+            flags: if self.used.wrap() { WRITTEN | USED_FLAGS } else { WRITTEN },
             held: self.held.unwrap_or_default(),
             holds: self.held.is_some(),
         }
     }
 
     #[inline(always)]
-    fn put_used(&self, cursor: &mut Cursor, token: Token, len: u32) {
-        let word = u64::from(len) | u64::from(token.id) << 32 | cursor.flags;
+    fn put_used(&self, cursor: &mut Cursor, buf_id: BufId, len: u32) {
+        let word = u64::from(len) | u64::from(buf_id.id) << 32 | cursor.flags;
         let offset = cursor.at + SECOND_WORD;
         if cursor.holds {
             self.descriptors.store64(offset, word, Ordering::Relaxed);
         } else {
             (cursor.held, cursor.holds) = ((offset, word), true);
         }
-        cursor.at += usize::from(token.slots) * DESC;
+        cursor.at += usize::from(buf_id.slots) * DESC;
         if cursor.at >= cursor.end {
             (cursor.at, cursor.flags) = next_lap(cursor.at, cursor.end, cursor.flags);
         }
     }
 
     #[inline(always)]
-    fn put_read(&self, cursor: &mut Cursor, tokens: &[Token]) {
-        let Some((first, tokens)) = tokens.split_first() else { return };
+    fn put_read(&self, cursor: &mut Cursor, buf_ids: &[BufId]) {
+        let Some((first, buf_ids)) = buf_ids.split_first() else { return };
+        cursor.flags &= !WRITTEN;
         self.put_used(cursor, *first, 0);
-        let slots = tokens.iter().fold(0, |all, token| all | token.slots);
+        let slots = buf_ids.iter().fold(0, |all, buf_id| all | buf_id.slots);
         if slots != 1 {
-            return tokens.iter().for_each(|&token| self.put_used(cursor, token, 0));
+            return buf_ids.iter().for_each(|&buf_id| self.put_used(cursor, buf_id, 0));
         }
         // One descriptor each, so it is known where the lap ends.
-        let mut left = tokens;
+        let mut left = buf_ids;
         while !left.is_empty() {
             let (run, behind) = left.split_at(left.len().min((cursor.end - cursor.at) / DESC));
             self.put_run(cursor, run);
@@ -383,7 +386,7 @@ impl DeviceRing for Packed {
 
     #[inline(always)]
     fn advance(&mut self, cursor: Cursor) {
-        let wrap = if cursor.flags == 0 { 0 } else { WRAP };
+        let wrap = if cursor.flags & USED_FLAGS == 0 { 0 } else { WRAP };
         let at = (cursor.at / DESC) as u32;
         (self.used, self.held) = (Place(at | wrap), cursor.holds.then_some(cursor.held));
     }
@@ -394,7 +397,7 @@ impl DeviceRing for Packed {
     }
 
     #[inline]
-    fn publish(&mut self) {
+    fn flush_used(&mut self) {
         if let Some((offset, word)) = self.held.take() {
             // Release pairs with the driver's acquire load of these flags: all later entries are visible too.
             self.descriptors.store64(offset, word, Ordering::Release);
@@ -405,7 +408,7 @@ impl DeviceRing for Packed {
         }
     }
 
-    fn should_call(&mut self) -> bool {
+    fn needs_notification(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
         let unasked = std::mem::take(&mut self.unasked);
         if unasked == 0 {
@@ -422,7 +425,7 @@ impl DeviceRing for Packed {
         }
     }
 
-    fn arm(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         if self.layout.event_idx {
             let word = u32::from(self.taken.encode()) | u32::from(EVENT_DESC) << 16;
             self.device.store32(0, word, Ordering::Relaxed);
@@ -434,7 +437,7 @@ impl DeviceRing for Packed {
         self.available(self.taken).is_some()
     }
 
-    fn disarm(&mut self) {
+    fn disable_notification(&mut self) {
         self.device.store16(EVENT_FLAGS, EVENT_DISABLE, Ordering::Relaxed);
     }
 
@@ -442,9 +445,9 @@ impl DeviceRing for Packed {
         u32::from(self.used.encode()) | u32::from(self.used.encode()) << 16
     }
 
-    fn untake(&mut self, tokens: &[Token]) {
-        for token in tokens {
-            let slots = u32::from(token.slots);
+    fn rewind(&mut self, buf_ids: &[BufId]) {
+        for buf_id in buf_ids {
+            let slots = u32::from(buf_id.slots);
             self.taken = self.taken.retreat(slots, self.size());
             self.outstanding -= slots;
         }

@@ -1,6 +1,6 @@
 //! The device's side of a split virtqueue (VIRTIO 1.2 section 2.7).
 //!
-//! The available index is loaded at most once per sweep, with acquire; it pairs with the driver's release store
+//! The available index is loaded at most once per batch, with acquire; it pairs with the driver's release store
 //! of it. The used index is stored once per publish, with release. Between the two, all state is private.
 
 use super::indirect::{self, Joined};
@@ -8,9 +8,9 @@ use super::{DeviceRing, VisitPlain, plain_flags};
 use crate::area::{Area, View};
 use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
-use crate::{Descriptor, Direction, Layout, MAX_SIZE, RingFault, Token};
+use crate::{BufId, Descriptor, Direction, Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
-use mem::{Map, Translator};
+use mem::{GuestMemory, Translator};
 use std::sync::Arc;
 
 /// Entries that are judged at once.
@@ -34,13 +34,13 @@ pub struct Split {
     next_used: u16,
     /// The used index as last published.
     published: u16,
-    /// The used index at the last answer of `should_call`.
+    /// The used index at the last answer of `needs_notification`.
     asked: u16,
     /// Entries published since that question: more than an index can count, if the question comes late.
     unasked: u32,
 }
 
-fn areas(layout: &Layout, map: &Arc<Map>) -> Result<(Area, Area, Area), RingFault> {
+fn areas(layout: &Layout, map: &Arc<GuestMemory>) -> Result<(Area, Area, Area), RingFault> {
     let n = usize::from(layout.size);
     Ok((
         Area::new(map, "descriptor", layout.descriptors, n * DESC, 16)?,
@@ -258,7 +258,7 @@ impl Entries<'_> {
 }
 
 impl DeviceRing for Split {
-    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
+    fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault> {
         if !layout.size.is_power_of_two() || layout.size > MAX_SIZE {
             return Err(RingFault::Size(layout.size));
         }
@@ -278,11 +278,11 @@ impl DeviceRing for Split {
             asked: start,
             unasked: 0,
         };
-        ring.disarm();
+        ring.disable_notification();
         Ok(ring)
     }
 
-    fn remap(&mut self, map: &Arc<Map>) -> Result<(), RingFault> {
+    fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault> {
         (self.descriptors, self.available, self.used) = areas(&self.layout, map)?;
         Ok(())
     }
@@ -307,7 +307,7 @@ impl DeviceRing for Split {
         &mut self,
         translator: &mut Translator,
         chain: &mut Vec<Descriptor>,
-    ) -> Result<Option<Token>, RingFault> {
+    ) -> Result<Option<BufId>, RingFault> {
         if self.ready(1)? == 0 {
             return Ok(None);
         }
@@ -321,7 +321,7 @@ impl DeviceRing for Split {
         }
         self.walk(head, translator, chain)?;
         self.advance_taken(1);
-        Ok(Some(Token { id, slots: 1 }))
+        Ok(Some(BufId { id, slots: 1 }))
     }
 
     fn has_beyond(&self, slots: u32) -> bool {
@@ -347,10 +347,10 @@ impl DeviceRing for Split {
     }
 
     #[inline(always)]
-    fn put_used(&self, cursor: &mut u16, token: Token, len: u32) {
+    fn put_used(&self, cursor: &mut u16, buf_id: BufId, len: u32) {
         // The used ring is aligned to 4 only, so an element may straddle an 8-byte boundary.
-        self.used.put_two32(self.element(*cursor), token.id.into(), len);
-        *cursor = cursor.wrapping_add(token.slots);
+        self.used.put_two32(self.element(*cursor), buf_id.id.into(), len);
+        *cursor = cursor.wrapping_add(buf_id.slots);
     }
 
     #[inline(always)]
@@ -364,7 +364,7 @@ impl DeviceRing for Split {
     }
 
     #[inline]
-    fn publish(&mut self) {
+    fn flush_used(&mut self) {
         if self.published == self.next_used {
             return;
         }
@@ -375,7 +375,7 @@ impl DeviceRing for Split {
         self.used.store16(INDEX, self.published, Ordering::Release);
     }
 
-    fn should_call(&mut self) -> bool {
+    fn needs_notification(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
         let unasked = std::mem::take(&mut self.unasked);
         if unasked == 0 {
@@ -388,7 +388,7 @@ impl DeviceRing for Split {
         unasked > u32::from(u16::MAX) || self.event_crossed(event, old)
     }
 
-    fn arm(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         if self.layout.event_idx {
             self.used.store16(self.element_end(), self.taken, Ordering::Relaxed);
         } else {
@@ -399,7 +399,7 @@ impl DeviceRing for Split {
         self.available.load16(INDEX, Ordering::Acquire) != self.taken
     }
 
-    fn disarm(&mut self) {
+    fn disable_notification(&mut self) {
         if !self.layout.event_idx {
             self.used.store16(FLAGS, NO_NOTIFY, Ordering::Relaxed);
         }
@@ -409,8 +409,8 @@ impl DeviceRing for Split {
         u32::from(self.next_used)
     }
 
-    fn untake(&mut self, tokens: &[Token]) {
-        self.taken = self.taken.wrapping_sub(tokens.len() as u16);
+    fn rewind(&mut self, buf_ids: &[BufId]) {
+        self.taken = self.taken.wrapping_sub(buf_ids.len() as u16);
     }
 }
 

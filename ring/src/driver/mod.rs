@@ -34,7 +34,7 @@ pub use table::Table;
 
 use crate::chain::WRITE;
 use crate::{Direction, Layout, RingFault};
-use mem::Map;
+use mem::GuestMemory;
 use std::sync::Arc;
 
 /// A buffer that came back.
@@ -62,7 +62,7 @@ pub struct Post {
 /// What both ring kinds do for a driver.
 pub trait DriverRing: Send + Sized + 'static {
     /// A ring at these places of `map`, all of it free.
-    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault>;
+    fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault>;
 
     /// Descriptors that can still be posted: a chain takes as many as it has buffers, a table takes one.
     fn free(&self) -> usize;
@@ -104,10 +104,10 @@ pub trait DriverRing: Send + Sized + 'static {
     fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault>;
 
     /// Asks for calls. `true`: something was used meanwhile, do not sleep.
-    fn arm(&mut self) -> bool;
+    fn enable_notification(&mut self) -> bool;
 
     /// Asks for no calls.
-    fn disarm(&mut self);
+    fn disable_notification(&mut self);
 
     /// Fetches the lines that the next `take` reads first.
     fn prefetch(&self);

@@ -10,7 +10,7 @@ use crate::device::Place;
 use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
 use crate::{Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
-use mem::Map;
+use mem::GuestMemory;
 use std::sync::Arc;
 
 /// A packed virtqueue, driver side.
@@ -93,6 +93,10 @@ impl Packed {
             let there = self.taken.distance(self.published, self.size());
             let lap = there.min(self.size() - self.taken.at() as u32);
             let (more, passed) = self.take_lap::<IN_ORDER>(&mut to[n..], lap)?;
+            if passed > there {
+                // The last one was posted, but the device has not been told of it.
+                return Err(RingFault::NotOut(to[n + more - 1].id.into()));
+            }
             self.taken = self.taken.advance(passed, self.size());
             self.free += passed;
             n += more;
@@ -203,7 +207,7 @@ impl Packed {
 }
 
 impl DriverRing for Packed {
-    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
+    fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault> {
         if layout.size == 0 || layout.size > MAX_SIZE {
             return Err(RingFault::Size(layout.size));
         }
@@ -225,7 +229,7 @@ impl DriverRing for Packed {
             unasked: 0,
             batch: None,
         };
-        ring.disarm();
+        ring.disable_notification();
         Ok(ring)
     }
 
@@ -335,7 +339,7 @@ impl DriverRing for Packed {
         Ok(n)
     }
 
-    fn arm(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         if self.layout.event_idx {
             let word = u32::from(self.taken.encode()) | u32::from(EVENT_DESC) << 16;
             self.driver.store32(0, word, Ordering::Relaxed);
@@ -347,7 +351,7 @@ impl DriverRing for Packed {
         self.is_out() && (self.batch.is_some() || self.used_at(self.taken).is_some())
     }
 
-    fn disarm(&mut self) {
+    fn disable_notification(&mut self) {
         self.driver.store16(EVENT_FLAGS, EVENT_DISABLE, Ordering::Relaxed);
     }
 

@@ -6,7 +6,7 @@ use crate::chain::{DESC, INDIRECT, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
 use crate::{Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
-use mem::Map;
+use mem::GuestMemory;
 use std::sync::Arc;
 
 /// A split virtqueue, driver side.
@@ -153,7 +153,7 @@ fn word(len: u32, flags: u16, next: u16) -> u64 {
 }
 
 impl DriverRing for Split {
-    fn new(layout: &Layout, map: &Arc<Map>) -> Result<Self, RingFault> {
+    fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault> {
         if !layout.size.is_power_of_two() || layout.size > MAX_SIZE {
             return Err(RingFault::Size(layout.size));
         }
@@ -179,7 +179,7 @@ impl DriverRing for Split {
             index: start,
             batch: None,
         };
-        ring.disarm();
+        ring.disable_notification();
         Ok(ring)
     }
 
@@ -280,7 +280,7 @@ impl DriverRing for Split {
         Ok(n)
     }
 
-    fn arm(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         if self.layout.event_idx {
             let offset = RING + usize::from(self.layout.size) * 2;
             self.available.store16(offset, self.taken, Ordering::Relaxed);
@@ -292,7 +292,7 @@ impl DriverRing for Split {
         self.used.load16(INDEX, Ordering::Acquire) != self.taken
     }
 
-    fn disarm(&mut self) {
+    fn disable_notification(&mut self) {
         if !self.layout.event_idx {
             self.available.store16(FLAGS, NO_INTERRUPT, Ordering::Relaxed);
         }

@@ -9,7 +9,7 @@ use crate::area::Area;
 use crate::chain::{DESC, NEXT};
 use crate::{MAX_SIZE, RingFault};
 use core::sync::atomic::Ordering;
-use mem::Map;
+use mem::GuestMemory;
 use std::sync::Arc;
 
 /// What no entry ever is, so that the first one differs.
@@ -26,7 +26,7 @@ pub struct Table {
 impl Table {
     /// A table of up to `entries` descriptors at a guest-physical address, which lies in one region of `map` and is
     /// aligned to 16 bytes.
-    pub fn new(map: &Arc<Map>, address: u64, entries: u16) -> Result<Self, RingFault> {
+    pub fn new(map: &Arc<GuestMemory>, address: u64, entries: u16) -> Result<Self, RingFault> {
         if entries == 0 || entries > MAX_SIZE {
             return Err(RingFault::Size(entries));
         }

@@ -5,10 +5,10 @@
 
 use mem::Translator;
 use proptest::prelude::*;
-use ring::device::{DeviceRing, Sweep};
+use ring::device::{AvailBatch, DeviceRing};
 use ring::driver::{DriverRing, Post, Table, Used};
 use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
-use ring::{Descriptor, Direction, Token, resolve};
+use ring::{BufId, Descriptor, Direction, resolve};
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 
@@ -91,7 +91,7 @@ pub struct Pair<D, V> {
     tables: Vec<Table>,
     free: VecDeque<u16>,
     posted: VecDeque<Chain>,
-    taken: VecDeque<(Token, Chain)>,
+    taken: VecDeque<(BufId, Chain)>,
     used: VecDeque<(Chain, u32)>,
     asleep: [bool; 2],
     /// Kicks with the device's sleeps, and calls with the driver's.
@@ -172,7 +172,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         let kicked = self.driver.should_kick();
         let waiting = !self.posted.is_empty();
         if notified(&mut self.asleep[0], &mut self.counts[0], kicked, waiting, "the device") {
-            self.device.disarm();
+            self.device.disable_notification();
         }
     }
 
@@ -211,19 +211,19 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         if self.asleep[0] {
             return;
         }
-        let mut sweep = Sweep::default();
-        self.device.sweep(n, &mut sweep, &mut self.translator).unwrap();
-        for k in 0..sweep.len {
+        let mut batch = AvailBatch::default();
+        self.device.pop_avail(n, &mut batch, &mut self.translator).unwrap();
+        for k in 0..batch.len {
             let chain = self.posted.pop_front().unwrap();
-            let token = sweep.token(k);
-            assert_eq!(token.id, chain.head);
-            assert_eq!(token.slots, if self.shape.packed { chain.slots } else { 1 });
-            let last = k + 1 == sweep.len && sweep.has_chain();
-            let seen = if last { &sweep.chain[..] } else { &sweep.heads[k..=k] };
+            let buf_id = batch.buf_id(k);
+            assert_eq!(buf_id.id, chain.head);
+            assert_eq!(buf_id.slots, if self.shape.packed { chain.slots } else { 1 });
+            let last = k + 1 == batch.len && batch.has_chain();
+            let seen = if last { &batch.chain[..] } else { &batch.heads[k..=k] };
             self.compare(&chain, seen);
-            self.taken.push_back((token, chain));
+            self.taken.push_back((buf_id, chain));
         }
-        let stopped = sweep.has_chain() || sweep.len == n.min(64);
+        let stopped = batch.has_chain() || batch.len == n.min(64);
         assert!(stopped || self.posted.is_empty(), "all that was published is there");
     }
 
@@ -250,28 +250,28 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
             return;
         }
         let done: Vec<_> = self.taken.drain(..n.min(self.taken.len())).collect();
-        let entries = done.iter().map(|(token, _)| u64::from(token.slots)).sum::<u64>();
+        let entries = done.iter().map(|(buf_id, _)| u64::from(buf_id.slots)).sum::<u64>();
         if batch {
             self.device.push_read(&done.iter().map(|d| d.0).collect::<Vec<_>>());
         }
         let count = done.len();
-        for (k, (token, chain)) in done.into_iter().enumerate() {
+        for (k, (buf_id, chain)) in done.into_iter().enumerate() {
             let mut len = chain.writable() / 2;
             if batch {
                 // In order, one element stands for all, and those that it skips were used whole.
                 len = if self.shape.in_order && k + 1 < count { chain.writable() } else { 0 };
             } else {
-                self.device.push_used(token, len);
+                self.device.push_used(buf_id, len);
             }
             self.used.push_back((chain, len));
         }
-        self.device.publish();
+        self.device.flush_used();
         fence(Ordering::SeqCst);
         self.counts[1].entries += entries;
-        let called = self.device.should_call();
+        let called = self.device.needs_notification();
         let waiting = !self.used.is_empty();
         if notified(&mut self.asleep[1], &mut self.counts[1], called, waiting, "the driver") {
-            self.driver.disarm();
+            self.driver.disable_notification();
         }
     }
 
@@ -296,10 +296,10 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         if self.asleep[0] {
             return;
         }
-        let there = self.device.arm();
+        let there = self.device.enable_notification();
         assert_eq!(there, !self.posted.is_empty(), "arming says whether something is there");
         if there {
-            self.device.disarm();
+            self.device.disable_notification();
         } else {
             self.asleep[0] = true;
             self.counts[0].sleeps += 1;
@@ -310,10 +310,10 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         if self.asleep[1] {
             return;
         }
-        let there = self.driver.arm();
+        let there = self.driver.enable_notification();
         assert_eq!(there, !self.used.is_empty(), "arming says whether something is there");
         if there {
-            self.driver.disarm();
+            self.driver.disable_notification();
         } else {
             self.asleep[1] = true;
             self.counts[1].sleeps += 1;

@@ -123,7 +123,7 @@ impl Reading<'_> {
         Switch::start_from(self.folder, &text)
     }
 
-    /// With huge pages, which whoever runs this has reserved.
+    /// With huge pages, which must be reserved beforehand.
     fn theirs(&self, more: &[&str]) -> Ovs {
         let dpdk = format!(
             "other_config:dpdk-extra=--no-pci --no-telemetry --file-prefix=o{} --single-file-segments",

@@ -144,7 +144,7 @@ pub(crate) fn guests(arguments: &GuestsArguments) -> Result<()> {
         Output::Table => print!("{}{}", table(&subjects, &rounds), placed(arguments) + "\n"),
         Output::Json => println!("{:#}", json(arguments, &subjects, &rounds)),
     }
-    rounds.judge(&progress)
+    rounds.validate(&progress)
 }
 
 /// Where everything runs, the same for all.

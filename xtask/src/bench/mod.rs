@@ -170,7 +170,7 @@ fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
     }
 }
 
-/// Over memif, beside DPDK's testpmd, unless told otherwise.
+/// Over memif, beside DPDK's testpmd, by default.
 pub(crate) fn memif(arguments: &PeersArguments) -> Result<()> {
     let mut arguments = arguments.clone();
     if arguments.rings.is_empty() {

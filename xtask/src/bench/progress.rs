@@ -1,5 +1,5 @@
 //! How far a bench is and how long it will take, on standard error, so that standard output stays clean for the
-//! result; and whether somebody wants it to end.
+//! result; and whether the end was requested.
 
 use std::cell::Cell;
 use std::sync::Arc;

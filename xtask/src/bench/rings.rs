@@ -111,7 +111,7 @@ pub(crate) fn rings(arguments: &RingsArguments) -> Result<()> {
         Output::Table => print!("{}", table(&readings)),
         Output::Json => println!("{:#}", json(&readings)),
     }
-    readings.judge(&progress)
+    readings.validate(&progress)
 }
 
 fn program() -> std::path::PathBuf {

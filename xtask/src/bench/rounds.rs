@@ -54,8 +54,8 @@ impl<S: Subject, R: std::fmt::Display> Rounds<S, R> {
 }
 
 impl<S: Subject, R> Rounds<S, R> {
-    /// An error where somebody ended it, or where a subject gave no reading at all.
-    pub(super) fn judge(&self, progress: &Progress) -> Result<()> {
+    /// An error if it was cancelled, or if a subject gave no reading at all.
+    pub(super) fn validate(&self, progress: &Progress) -> Result<()> {
         if progress.is_interrupted() {
             bail!("interrupted after {}: the result is of what was measured by then", progress.done());
         }
@@ -111,7 +111,7 @@ impl<S: Subject, R> Rounds<S, R> {
 
 #[cfg(test)]
 impl<S: Subject, R> Rounds<S, R> {
-    /// Readings that nobody took.
+    /// Readings that were made up.
     pub(super) fn of(readings: impl IntoIterator<Item = (S, Vec<Option<R>>)>) -> Self {
         Self { readings: readings.into_iter().collect() }
     }
@@ -142,14 +142,14 @@ mod tests {
         assert_eq!(rounds.all(2, |r| *r), [2.0, 4.0]);
         assert_eq!(rounds.ratios(1, 2, |r| *r), [0.5, 0.75]);
         assert_eq!(rounds.median(1, |r| *r), Some(3.0));
-        assert!(rounds.judge(&progress).is_ok());
+        assert!(rounds.validate(&progress).is_ok());
     }
 
     #[test]
     fn a_subject_without_any_reading_is_an_error() {
         let progress = Progress::new(1).unwrap();
         let rounds = Rounds::<u8, f64>::of([(1, vec![Some(1.0)]), (2, vec![None])]);
-        assert!(rounds.judge(&progress).is_err() && rounds.ratio(1, 2, |r| *r).is_none());
+        assert!(rounds.validate(&progress).is_err() && rounds.ratio(1, 2, |r| *r).is_none());
         assert!(Rounds::take(0, &[1_u8], &progress, |_| Ok(1.0)).is_err());
     }
 }

@@ -69,9 +69,9 @@ impl Subject {
 impl rounds::Subject for Subject {
     fn title(self) -> &'static str {
         match self {
-            Subject::Xdp => "linerate, kind = \"xdp\"",
+            Subject::Xdp => "linerate, kind = \"af_xdp\"",
             Subject::AfXdp => "Open vSwitch, type=afxdp",
-            Subject::Packet => "linerate, kind = \"packet\"",
+            Subject::Packet => "linerate, kind = \"af_packet\"",
             Subject::System => "Open vSwitch, type=system",
         }
     }
@@ -126,7 +126,7 @@ pub(crate) fn sixtyfour(arguments: &SixtyFourArguments) -> Result<()> {
         Output::Table => print!("{}", table(&readings)),
         Output::Json => println!("{:#}", json(&readings)),
     }
-    readings.judge(&progress)
+    readings.validate(&progress)
 }
 
 fn read(arguments: &SixtyFourArguments, subject: Subject) -> Result<Reading> {

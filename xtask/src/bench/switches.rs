@@ -115,7 +115,7 @@ pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
         Output::Table => print!("{}", table(&rows)),
         Output::Json => println!("{:#}", Value::Array(rows.iter().map(Row::json).collect())),
     }
-    readings.judge(&progress)?;
+    readings.validate(&progress)?;
     Ok(rows.iter().filter_map(Row::bar).collect())
 }
 

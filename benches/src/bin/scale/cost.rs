@@ -31,7 +31,7 @@ enum Traffic {
     /// Every port sends to one other port.
     Pairs,
     /// Every port sends to all others in turn, so that each burst is dealt out.
-    Spread,
+    Rss,
     /// One port sends broadcasts to all others.
     Flood,
 }
@@ -40,7 +40,7 @@ impl Traffic {
     fn name(self) -> &'static str {
         match self {
             Traffic::Pairs => "pairs",
-            Traffic::Spread => "spread",
+            Traffic::Rss => "spread",
             Traffic::Flood => "flood",
         }
     }
@@ -99,7 +99,7 @@ fn cases() -> Vec<Case> {
     let case = |rig, traffic| Case { rig, traffic, sent: 0, turns: Vec::new() };
     let of =
         |traffic, step: usize| (0..PORTS.len() * MACS.len()).step_by(step).map(move |rig| case(rig, traffic));
-    of(Traffic::Pairs, 1).chain(of(Traffic::Spread, 1)).chain(of(Traffic::Flood, MACS.len())).collect()
+    of(Traffic::Pairs, 1).chain(of(Traffic::Rss, 1)).chain(of(Traffic::Flood, MACS.len())).collect()
 }
 
 impl Case {
@@ -139,7 +139,7 @@ impl Case {
             for n in self.sent..self.sent + BURST {
                 let destination = match self.traffic {
                     Traffic::Pairs => stations.mac(port ^ 1, n),
-                    Traffic::Spread => stations.mac((port + 1 + n % (ports - 1)) % ports, n),
+                    Traffic::Rss => stations.mac((port + 1 + n % (ports - 1)) % ports, n),
                     Traffic::Flood => BROADCAST,
                 };
                 guest.send(destination, stations.mac(port, n), SIZE);

@@ -14,7 +14,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tempfile::TempDir;
 
 /// How long a switch may take to be ready, or to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which switch, and where it runs.
 pub(crate) struct Which {
@@ -85,8 +85,8 @@ impl Switch {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the switch ended with {status} before it was ready");
             }
-            if start.elapsed() > PATIENCE {
-                bail!("the switch was not ready after {} s: does it open its ports yet?", PATIENCE.as_secs());
+            if start.elapsed() > TIMEOUT {
+                bail!("the switch was not ready after {} s: does it open its ports yet?", TIMEOUT.as_secs());
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -97,7 +97,7 @@ impl Switch {
     fn answers(&self) -> bool {
         let ask = || {
             let mut stream = UnixStream::connect(self.folder.path().join("control"))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             stream.write_all(b"GET /v1/status HTTP/1.1\r\nHost: linerate\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
@@ -163,7 +163,7 @@ impl Drop for Switch {
         }
         let start = Instant::now();
         while let Ok(None) = self.child.try_wait() {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
             }

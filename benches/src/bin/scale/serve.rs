@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use engine::{Engine, EngineConfig, Polling, Spread, WorkerConfig};
+use engine::{Engine, EngineConfig, Polling, Rss, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
 use port::vhost_user::{Options, VhostUser};
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     let polling = if arguments.busy { Polling::Busy } else { Polling::Adaptive };
     let worker = WorkerConfig { cpu: Some(arguments.cpu), polling, ..WorkerConfig::default() };
     let config =
-        EngineConfig { workers: vec![worker], max_ports: arguments.sockets.len(), spread: Spread::default() };
+        EngineConfig { workers: vec![worker], max_ports: arguments.sockets.len(), rss: Rss::default() };
     let engine = Engine::start(config, &switch)?;
     for socket in &arguments.sockets {
         let id = engine.reserve(&socket.display().to_string())?;

@@ -18,7 +18,7 @@ const SAMPLES: usize = 1000;
 const QUEUE_SIZE: u16 = 256;
 /// Long enough for an adaptive worker to fall asleep, which it does after 50 us without packets.
 const SILENCE: Duration = Duration::from_millis(2);
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 /// Both ways of polling.
@@ -77,8 +77,8 @@ fn one(from: &mut dyn Guest, to: &mut dyn Guest, destination: Mac, source: Mac) 
     from.kick();
     let sent = Instant::now();
     while to.collect()? == 0 {
-        if sent.elapsed() > PATIENCE {
-            bail!("a packet did not arrive within {} s", PATIENCE.as_secs());
+        if sent.elapsed() > TIMEOUT {
+            bail!("a packet did not arrive within {} s", TIMEOUT.as_secs());
         }
         spin_loop();
     }

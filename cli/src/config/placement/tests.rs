@@ -107,24 +107,20 @@ fn a_pattern_that_joins_stages_without_any_is_one_mistake_with_one_remedy() {
 #[test]
 fn a_node_that_is_not_there_is_told_beside_other_mistakes() {
     let text = placed("node = 5\npattern = \"io\"\n");
-    let mistakes = parse(&text, &host(), None).unwrap_err();
-    assert_eq!(
-        mistakes.iter().filter_map(|mistake| mistake.line).collect::<Vec<_>>(),
-        [9, 10],
-        "{mistakes:?}"
-    );
+    let errors = parse(&text, &host(), None).unwrap_err();
+    assert_eq!(errors.iter().filter_map(|error| error.line).collect::<Vec<_>>(), [9, 10], "{errors:?}");
 }
 
 #[test]
 fn nothing_is_isolated_where_a_port_is_spread_over_all_workers() {
-    let worker = "[worker]\nwork = [0, 1]\nspread_in = \"software\"\n";
+    let worker = "[worker]\nwork = [0, 1]\nrss_mode = \"software\"\n";
     let placement = "[placement]\nisolated = [\"a\"]\n";
     only(
         &format!("{PORT}{worker}{placement}"),
         "8: placement: `isolated` is of no use where port \"a\" is spread over all workers \
-         (remove it, or write spread_in = \"queues\" for every port with one queue pair)",
+         (remove it, or write rss_mode = \"queues\" for every port with one queue pair)",
     );
-    let sound = format!("{PORT}spread_in = \"queues\"\n{worker}{placement}");
+    let sound = format!("{PORT}rss_mode = \"queues\"\n{worker}{placement}");
     assert!(parse(&sound, &host(), None).is_ok());
 }
 

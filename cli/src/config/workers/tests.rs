@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Mistake, parse};
+use crate::config::{ConfigError, parse};
 use crate::model::RoleSettings;
 use serde_json::json;
 
@@ -9,9 +9,9 @@ fn host() -> Host {
 
 #[track_caller]
 fn only(text: &str, expected: &str) {
-    let mistakes = parse(text, &host(), None).err().unwrap_or_default();
-    let told = |m: Mistake| format!("{}: {} ({})", m.line.unwrap_or(0), m.error, m.remedy);
-    assert_eq!(mistakes.into_iter().map(told).collect::<Vec<_>>(), [expected]);
+    let errors = parse(text, &host(), None).err().unwrap_or_default();
+    let told = |m: ConfigError| format!("{}: {} ({})", m.line.unwrap_or(0), m.error, m.remedy);
+    assert_eq!(errors.into_iter().map(told).collect::<Vec<_>>(), [expected]);
 }
 
 const PIPELINE: &str = "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1, 2]\ntx = [0]\n";
@@ -33,9 +33,9 @@ fn a_cpu_in_several_lists_is_one_worker_with_several_roles() {
     );
     let model = topology.model.engine(topology.workers.iter().map(|w| w.roles));
     let engine::Model::Pipeline(pipeline) = model else { panic!("{model:?}") };
-    let hops = pipeline.hops;
-    assert_eq!((hops.ring, hops.write_unit, hops.read_unit), (512, 8, 32));
-    assert_eq!((hops.full, hops.order), (engine::QueueFull::Wait, engine::Order::Port));
+    let handoffs = pipeline.handoffs;
+    assert_eq!((handoffs.ring, handoffs.write_unit, handoffs.read_unit), (512, 8, 32));
+    assert_eq!((handoffs.full, handoffs.order), (engine::QueueFull::Wait, engine::Order::Port));
     let shown = topology.to_string();
     for line in [
         "├─ pipeline: rings of 512, read by 32, written by 8, ports keep their order, waits when a stage is full\n",
@@ -46,17 +46,17 @@ fn a_cpu_in_several_lists_is_one_worker_with_several_roles() {
 }
 
 #[test]
-fn workers_that_run_to_completion_may_be_listed_and_spread_in_software() {
+fn workers_that_run_to_completion_may_be_listed_and_rss_mode_software() {
     let topology = parse("[worker]\nwork = [0, 1]\nqueue_full = \"wait\"\n", &host(), None).unwrap();
     assert_eq!(topology.workers.len(), 2);
     assert_eq!(topology.model, ModelSettings::default());
-    let text = "[worker]\nwork = [0, 1]\nspread_in = \"software\"\nring = 256\n\
-        [[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nspread_in = \"queues\"\n";
+    let text = "[worker]\nwork = [0, 1]\nrss_mode = \"software\"\nring = 256\n\
+        [[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nrss_mode = \"queues\"\n";
     let topology = parse(text, &host(), None).unwrap();
     assert!(
-        matches!(topology.model.engine(std::iter::empty()), engine::Model::Spreading(hops) if hops.ring == 256)
+        matches!(topology.model.engine(std::iter::empty()), engine::Model::Spreading(handoffs) if handoffs.ring == 256)
     );
-    assert_eq!(topology.ports[0].spread_in, Some(SpreadIn::Queues));
+    assert_eq!(topology.ports[0].rss_mode, Some(RssMode::Queues));
     assert!(topology.to_string().contains("run-to-completion, spread in software: rings of 256"));
     assert_eq!(parse("[worker]\n", &host(), None).unwrap().workers, [WorkerSettings::default()]);
 }
@@ -88,28 +88,28 @@ fn what_a_model_has_no_use_for_is_refused() {
     only(
         "[worker]\nring = 256\n",
         "2: workers: `ring` is of no use to workers that run to completion \
-         (remove it, or choose model = \"pipeline\" or spread_in = \"software\")",
+         (remove it, or choose model = \"pipeline\" or rss_mode = \"software\")",
     );
     only(
         "[worker]\nrx = [0]\n",
         "2: workers: `rx` is of no use to workers that run to completion (remove it, or choose model = \"pipeline\")",
     );
     only(
-        &format!("{PIPELINE}spread_in = \"software\"\n"),
-        "6: workers: `spread_in` is of no use in a pipeline, which spreads every port (remove it)",
+        &format!("{PIPELINE}rss_mode = \"software\"\n"),
+        "6: workers: `rss_mode` is of no use in a pipeline, which spreads every port (remove it)",
     );
     only(
-        "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nspread_in = \"software\"\n",
-        "4: port \"a\": `spread_in` is \"software\", and workers hand no packets to each other \
-         (write spread_in = \"software\" in [worker] as well, or remove it here)",
+        "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nrss_mode = \"software\"\n",
+        "4: port \"a\": `rss_mode` is \"software\", and workers hand no packets to each other \
+         (write rss_mode = \"software\" in [worker] as well, or remove it here)",
     );
     only(
         &format!("{PIPELINE}ring = 300\n"),
         "6: workers: `ring` is 300, which is no power of two (write 512)",
     );
     only(
-        "[worker]\nmodel = \"merged\"\n",
-        "2: workers: `model` is \"merged\", which it cannot be (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
+        "[worker]\nmodel = \"inline\"\n",
+        "2: workers: `model` is \"inline\", which it cannot be (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
     );
 }
 
@@ -117,17 +117,17 @@ const STEALING: &str = "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n";
 
 #[test]
 fn a_port_says_how_it_is_spread_only_where_somebody_obeys() {
-    for spread_in in ["queues", "software"] {
+    for rss_mode in ["queues", "software"] {
         let port =
-            format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nspread_in = \"{spread_in}\"\n");
+            format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nrss_mode = \"{rss_mode}\"\n");
         only(
             &format!("{port}{STEALING}"),
-            "4: port \"a\": `spread_in` is of no use where workers take each other's bursts \
+            "4: port \"a\": `rss_mode` is of no use where workers take each other's bursts \
              (remove it, or choose model = \"run-to-completion\" in [worker])",
         );
         only(
             &format!("{port}{PIPELINE}"),
-            "4: port \"a\": `spread_in` is of no use in a pipeline, which spreads every port (remove it)",
+            "4: port \"a\": `rss_mode` is of no use in a pipeline, which spreads every port (remove it)",
         );
     }
 }
@@ -159,13 +159,15 @@ fn a_unit_of_reading_is_a_burst_at_most() {
 #[test]
 fn packets_are_not_kept_back_where_their_flow_may_have_another_worker() {
     let port = |packets| {
-        format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\ntransmit = {{ packets = {packets} }}\n")
+        format!(
+            "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\ntx_coalesce = {{ frames = {packets} }}\n"
+        )
     };
     only(
         &format!("{}{STEALING}", port(2)),
-        "4: port \"a\": `transmit` keeps packets back at each worker, and where workers take each other's bursts \
+        "4: port \"a\": `tx_coalesce` keeps packets back at each worker, and where workers take each other's bursts \
          a flow would overtake itself \
-         (write transmit = \"immediate\", or choose model = \"run-to-completion\" in [worker])",
+         (write tx_coalesce = \"immediate\", or choose model = \"run-to-completion\" in [worker])",
     );
     for sound in [format!("{}{STEALING}", port(1)), format!("{}{STEALING}", port(2)).replace("[0, 1]", "[0]")]
     {
@@ -176,7 +178,7 @@ fn packets_are_not_kept_back_where_their_flow_may_have_another_worker() {
 #[test]
 fn a_stage_joins_a_pipeline_on_a_cpu_that_nobody_has() {
     let running = parse(PIPELINE.replace("[1, 2]", "[1]").as_str(), &host(), None).unwrap();
-    let ask = |json| new_worker(&json, &running, &host()).map_err(|m| m.mistakes[0].error.clone());
+    let ask = |json| new_worker(&json, &running, &host()).map_err(|m| m.errors[0].error.clone());
     let (role, worker) = ask(json!({ "role": "work", "cpu": 2 })).unwrap();
     assert_eq!((role, worker.cpu, worker.roles.work), (Role::Work, Some(2), true));
     assert_eq!(ask(json!({ "role": "tx" })).unwrap().1.cpu, None);
@@ -193,5 +195,5 @@ fn a_stage_joins_a_pipeline_on_a_cpu_that_nobody_has() {
     }
     let whole = parse("[worker]\n", &host(), None).unwrap();
     let told = new_worker(&json!({ "role": "work" }), &whole, &host()).unwrap_err();
-    assert!(told.mistakes[0].error.contains("run to completion"), "{told}");
+    assert!(told.errors[0].error.contains("run to completion"), "{told}");
 }

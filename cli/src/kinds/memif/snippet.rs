@@ -2,14 +2,14 @@
 
 use super::Memif;
 use crate::args::GuestKind;
+use crate::error::CliError;
 use crate::kinds::Mode;
 use crate::snippet::{linerate, mac, no_comma, shell};
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use std::fmt::Write;
 
 /// What to paste for this other end.
-pub(super) fn snippet(port: &PortSettings, memif: &Memif, other: GuestKind) -> Result<String, Trouble> {
+pub(super) fn snippet(port: &PortSettings, memif: &Memif, other: GuestKind) -> Result<String, CliError> {
     match other {
         GuestKind::Linerate => Ok(section(port, memif)),
         GuestKind::Testpmd => no_comma(port, &memif.socket).map(|()| testpmd(port, memif)),
@@ -17,10 +17,10 @@ pub(super) fn snippet(port: &PortSettings, memif: &Memif, other: GuestKind) -> R
     }
 }
 
-fn stranger(port: &PortSettings) -> Trouble {
+fn stranger(port: &PortSettings) -> CliError {
     let reason = "virtual machines and Open vSwitch do not speak memif";
     let remedy = "ask --for testpmd or linerate; or write kind = \"vhost-user\"";
-    Trouble::bad(format!("port \"{}\"", port.name), reason, remedy)
+    CliError::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 
 /// Another linerate's section says what both must agree on.
@@ -101,8 +101,8 @@ mod tests {
     fn who_does_not_speak_memif_is_answered_with_who_does() {
         let port = port(Mode::Server, 0, None);
         for other in [GuestKind::Qemu, GuestKind::Libvirt, GuestKind::Ovs] {
-            let trouble = port.kind.snippet(&port, other).unwrap_err();
-            assert!(trouble.remedy.contains("--for testpmd or linerate"), "{trouble}");
+            let error = port.kind.snippet(&port, other).unwrap_err();
+            assert!(error.remedy.contains("--for testpmd or linerate"), "{error}");
         }
     }
 }

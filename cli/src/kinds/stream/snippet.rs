@@ -2,21 +2,21 @@
 
 use super::Stream;
 use crate::args::GuestKind;
+use crate::error::CliError;
 use crate::kinds::Mode;
 use crate::snippet::{mac, quoted, shell};
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 use ::port::stream::Site;
 
 /// What to paste for this other end.
-pub(super) fn snippet(port: &PortSettings, own: &Stream, other: GuestKind) -> Result<String, Trouble> {
+pub(super) fn snippet(port: &PortSettings, own: &Stream, other: GuestKind) -> Result<String, CliError> {
     match other {
         GuestKind::Qemu => Ok(qemu(port, own)),
         GuestKind::Linerate => Ok(linerate(port, own)),
         GuestKind::Libvirt | GuestKind::Testpmd | GuestKind::Ovs => {
             let reason = "it does not speak what a stream port speaks";
             let remedy = "ask --for qemu or linerate; or write kind = \"vhost-user\"";
-            Err(Trouble::bad(format!("port \"{}\"", port.name), reason, remedy))
+            Err(CliError::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         PortSettings::named("a", PortKind::Stream(Stream { socket, address, mode }))
     }
 
-    fn snippet(site: &str, mode: Mode, other: GuestKind) -> Result<String, Trouble> {
+    fn snippet(site: &str, mode: Mode, other: GuestKind) -> Result<String, CliError> {
         let port = port(site, mode);
         port.kind.snippet(&port, other)
     }
@@ -88,8 +88,8 @@ mod tests {
             "[[port]]\nname = \"a\"\nkind = \"stream\"\naddress = \"127.0.0.1:5555\"\nmode = \"client\"\n";
         assert_eq!(snippet("127.0.0.1:5555", Mode::Server, GuestKind::Linerate).unwrap(), expected);
         for other in [GuestKind::Libvirt, GuestKind::Testpmd, GuestKind::Ovs] {
-            let trouble = snippet("/tmp/a", Mode::Server, other).unwrap_err();
-            assert!(trouble.remedy.contains("--for qemu or linerate"), "{trouble}");
+            let error = snippet("/tmp/a", Mode::Server, other).unwrap_err();
+            assert!(error.remedy.contains("--for qemu or linerate"), "{error}");
         }
     }
 }

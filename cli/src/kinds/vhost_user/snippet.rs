@@ -1,17 +1,17 @@
 //! The other ends of a vhost-user port: guests, and another linerate's virtio-user port.
 
 use crate::args::GuestKind;
+use crate::error::CliError;
 use crate::kinds::{Mode, SocketSettings};
 use crate::snippet::{linerate, mac, no_comma, shell, xml};
 use crate::topology::PortSettings;
-use crate::trouble::Trouble;
 
 /// What to paste for this other end.
 pub(super) fn snippet(
     port: &PortSettings,
     socket: &SocketSettings,
     other: GuestKind,
-) -> Result<String, Trouble> {
+) -> Result<String, CliError> {
     match other {
         GuestKind::Qemu => Ok(qemu(port, socket)),
         GuestKind::Libvirt => Ok(libvirt(port, socket)),
@@ -20,7 +20,7 @@ pub(super) fn snippet(
         GuestKind::Ovs => {
             let reason = "Open vSwitch is a switch, and a vhost-user port is one for guests";
             let remedy = "write kind = \"virtio-user\" to plug this port into Open vSwitch";
-            Err(Trouble::bad(format!("port \"{}\"", port.name), reason, remedy))
+            Err(CliError::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         PortSettings { queue_pairs, mtu, ..PortSettings::named("guest-a", kind) }
     }
 
-    fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, Trouble> {
+    fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
         port.kind.snippet(port, other)
     }
 
@@ -201,8 +201,8 @@ dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
                 .contains(r"'socket,id=chr-guest-a,path=/tmp/it'\''s <a>,,b,reconnect=1'")
         );
         assert!(snippet(&odd, GuestKind::Libvirt).unwrap().contains("path='/tmp/it&apos;s &lt;a>,b'"));
-        let trouble = snippet(&odd, GuestKind::Testpmd).unwrap_err();
-        assert!(trouble.reason.contains("no path with a comma"), "{trouble}");
+        let error = snippet(&odd, GuestKind::Testpmd).unwrap_err();
+        assert!(error.reason.contains("no path with a comma"), "{error}");
     }
 
     #[test]
@@ -213,7 +213,7 @@ dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
 
     #[test]
     fn a_switch_that_cannot_be_at_the_other_end_is_answered_with_what_can() {
-        let trouble = snippet(&port(Mode::Server, 1, None), GuestKind::Ovs).unwrap_err();
-        assert!(trouble.remedy.contains("kind = \"virtio-user\""), "{trouble}");
+        let error = snippet(&port(Mode::Server, 1, None), GuestKind::Ovs).unwrap_err();
+        assert!(error.remedy.contains("kind = \"virtio-user\""), "{error}");
     }
 }

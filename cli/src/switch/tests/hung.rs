@@ -1,19 +1,19 @@
 //! A port is removed while a worker hangs in one of its queues.
 
 use super::{port, switch};
-use crate::plant::{Plant, PlantError};
+use crate::data_plane::{DataPlane, DataPlaneError};
 use crate::switch::{Member, Switch};
-use ::port::{Attach, Burst, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue, Tally};
-use port::Token;
+use ::port::{Attach, Burst, BurstStats, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue};
+use port::BufId;
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes, so that a hang is a failure.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A queue that keeps whoever looks at it until the other end of `free` is dropped.
+/// A queue whose poll blocks until the other end of `free` is dropped.
 struct Trap {
     entered: Sender<()>,
     free: Receiver<()>,
@@ -22,22 +22,22 @@ struct Trap {
 impl RxQueue for Trap {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, _burst: &mut Burst, _tally: &mut Tally) -> Result<(), PortFault> {
-        // Nobody listens any more when the test has failed.
+    fn rx(&mut self, _burst: &mut Burst, _tally: &mut BurstStats) -> Result<(), PortFault> {
+        // The receiver is gone when the test has failed.
         let _ = self.entered.send(());
         let _ = self.free.recv();
         Ok(())
     }
 
-    fn complete(&mut self, _: &[Token]) {}
+    fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(true)
     }
 
-    fn disarm(&mut self) {}
+    fn disable_notification(&mut self) {}
 
     fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -92,7 +92,7 @@ fn trap(switch: &Switch, dir: &Path) -> (PortId, Sender<()>) {
     let control = Trapped(Some(Trap { entered, free }));
     let id = switch.plug_in(&port(dir, "a", None), Box::new(control)).unwrap();
     switch.members().push(Member { id, name: "a".to_owned(), bridge: "main".to_owned() });
-    inside.recv_timeout(PATIENCE).unwrap();
+    inside.recv_timeout(TIMEOUT).unwrap();
     (id, shut)
 }
 
@@ -102,7 +102,7 @@ fn number(switch: &Switch, name: &str) -> Option<u16> {
 
 /// Adds the port "b" again and again until it gets `id`.
 fn add_under(switch: &Switch, dir: &Path, id: PortId) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         switch.add_port(&port(dir, "b", None), None).unwrap();
         if number(switch, "b") == Some(id.0) {
@@ -118,10 +118,10 @@ fn a_port_that_a_hung_worker_holds_is_gone_and_its_number_is_the_next_ones_alone
     let dir = tempfile::tempdir().unwrap();
     let switch = switch(Vec::new(), Vec::new()).unwrap();
     let (id, shut) = trap(&switch, dir.path());
-    assert_eq!(switch.remove_port("a"), Err(PlantError::Held(0)));
+    assert_eq!(switch.remove_port("a"), Err(DataPlaneError::Held(0)));
     assert_eq!(number(&switch, "a"), None);
     let again = switch.remove_port("a");
-    assert!(matches!(again, Err(PlantError::Refused(_))), "{again:?}");
+    assert!(matches!(again, Err(DataPlaneError::Refused(_))), "{again:?}");
     // Its name is free, its number is not.
     switch.add_port(&port(dir.path(), "a", None), None).unwrap();
     assert_ne!(number(&switch, "a"), Some(id.0));

@@ -66,7 +66,7 @@ fn no_memory_stays_mapped_for_packets_that_were_edited() {
     bench.worker.handle(Command::Judge(Box::new(Tagged)));
     let source = Source::new(&tcp(), (1000, 200), Offload::NONE);
     let (memory, given) = (Arc::downgrade(&source.memory), source.state.clone());
-    bench.worker.handle(Command::StartRx(key(0), Serial(0), Box::new(source)));
+    bench.worker.handle(Command::StartRx(key(0), Generation(0), Box::new(source)));
     while given.lock().unwrap().completed < 200 {
         bench.worker.round();
     }

@@ -18,7 +18,7 @@ pub use ratios::{Band, Ratio, null_band, ratios};
 use serde::Serialize;
 
 use super::factors::{LETTERS, cells};
-use super::made::Made;
+use super::provenance::Provenance;
 use super::results::{Kind, Results};
 
 /// Throughput of each of the 64 cells of a to f that was run, in millions of packets a second, numbered as
@@ -33,7 +33,7 @@ pub struct Analysis {
     /// On what
     pub processor: String,
     /// By which build, with which profile or on which machine
-    pub made: Made,
+    pub provenance: Provenance,
     /// Packets that count in each run
     pub packets: u64,
     /// Misses against throughput
@@ -62,7 +62,7 @@ impl Analysis {
         Analysis {
             memory: results.memory,
             processor: results.processor.clone(),
-            made: results.made.clone(),
+            provenance: results.provenance.clone(),
             packets: results.packets,
             fits: fits(results),
             ratios: ratios(results),

@@ -89,7 +89,7 @@ fn without_noise(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::made::Made;
+    use crate::cache::provenance::Provenance;
 
     fn row(name: &str, mpps: f64, ratio: Option<(f64, f64, f64)>) -> Row {
         let ratio = ratio.map(|(low, median, high)| Estimate { median, low, high });
@@ -100,7 +100,7 @@ mod tests {
         Results {
             memory,
             processor: "a processor".to_owned(),
-            made: Made::default(),
+            provenance: Provenance::default(),
             packets: 1,
             seed: 0,
             constants: Vec::new(),

@@ -3,7 +3,7 @@
 //! An experiment in the simulator needs one core and nothing else, so as many run at once as there are jobs, and what
 //! comes out does not depend on how many. [`Event`]s come to the caller's thread, which keeps and shows them.
 
-pub mod keep;
+pub mod checkpoint;
 pub mod profiles;
 mod simulated;
 
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 use super::experiment::Length;
 use super::factors::{Named, UnknownConfiguration, find};
-use super::made::Made;
+use super::provenance::Provenance;
 use super::results::{ConstantRow, Kind, Results, Row};
 use super::simulated::{Profile, Stuck};
 
@@ -43,7 +43,7 @@ impl Plan {
         Results {
             memory: Kind::Simulated,
             processor: self.profile.name.clone(),
-            made: Made::simulated(&self.profile),
+            provenance: Provenance::simulated(&self.profile),
             packets: self.packets,
             seed: self.seed,
             constants: ConstantRow::of(&self.profile).into_iter().chain([ConstantRow::step()]).collect(),

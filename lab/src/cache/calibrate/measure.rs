@@ -200,5 +200,5 @@ impl Bench {
 
 /// Whether this processor writes past its caches as `vmovntdq` does.
 fn can_go_past() -> bool {
-    crate::cache::factors::find("b").is_ok_and(|named| Processor::here().judge(&named).is_ok())
+    crate::cache::factors::find("b").is_ok_and(|named| Processor::here().validate(&named).is_ok())
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::setting::{Direction, VARIANTS};
-use crate::cache::batch::keep::KeepError;
+use crate::cache::batch::checkpoint::CheckpointError;
 use crate::cache::results::{ConstantRow, Estimate, Kind};
 
 /// What a file of this study says of itself, so that none is taken for results of the other one.
@@ -60,18 +60,18 @@ type Key<'a> = (&'a str, Direction, u64);
 
 impl Results {
     /// A set of these bytes; none, if they say that they are something else. Its numbers are judged.
-    pub fn parse(bytes: &[u8]) -> Result<Option<Results>, KeepError> {
+    pub fn parse(bytes: &[u8]) -> Result<Option<Results>, CheckpointError> {
         /// As much as any set of results of the laboratory has.
         #[derive(Deserialize)]
         struct Tagged {
             study: Option<serde::de::IgnoredAny>,
         }
-        let tagged: Tagged = serde_json::from_slice(bytes).map_err(KeepError::NotResults)?;
+        let tagged: Tagged = serde_json::from_slice(bytes).map_err(CheckpointError::NotResults)?;
         if tagged.study.is_none() {
             return Ok(None);
         }
-        let results: Results = serde_json::from_slice(bytes).map_err(KeepError::NotResults)?;
-        results.rows.iter().try_for_each(judge)?;
+        let results: Results = serde_json::from_slice(bytes).map_err(CheckpointError::NotResults)?;
+        results.rows.iter().try_for_each(validate)?;
         Ok(Some(results))
     }
 
@@ -116,7 +116,7 @@ pub fn is_warm(name: &str) -> bool {
     VARIANTS.iter().any(|variant| variant.name == name && variant.is_warm())
 }
 
-fn judge(row: &Row) -> Result<(), KeepError> {
+fn validate(row: &Row) -> Result<(), CheckpointError> {
     let ends = |estimate: Option<Estimate>| estimate.map(|found| [found.median, found.low, found.high]);
     let numbers = [row.cost].into_iter();
     let numbers =
@@ -124,7 +124,7 @@ fn judge(row: &Row) -> Result<(), KeepError> {
     match numbers.into_iter().find(|number| !(number.is_finite() && *number > 0.0)) {
         Some(wrong) => {
             let row = format!("{}, {}, {} bytes", row.variant, row.direction.name(), row.size);
-            Err(KeepError::Impossible { row, what: format!("a cost or ratio of {wrong}") })
+            Err(CheckpointError::Impossible { row, what: format!("a cost or ratio of {wrong}") })
         }
         None => Ok(()),
     }

@@ -62,7 +62,7 @@ impl Events {
         round % self.groups()
     }
 
-    /// A watch that counts a group. Made in the thread that is counted.
+    /// A watch that counts a group. Provenance in the thread that is counted.
     pub fn watch(&self, group: usize) -> Watch {
         // A group from before the groups became smaller may be gone by now.
         let group = group % self.groups();

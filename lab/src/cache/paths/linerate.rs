@@ -299,7 +299,7 @@ impl Tx {
         change: Option<Change>,
     ) -> u64 {
         if self.stock.is_empty() {
-            self.stock_up(memory);
+            self.fill_cache(memory);
         }
         let first = self.used;
         for (n, source) in (0..).zip(&burst.sources) {
@@ -327,7 +327,7 @@ impl Tx {
         }
         self.dirty = true;
         if change == Some(Change::StockEachBurst) || self.stock.len() as u64 <= BURST - PART {
-            self.stock_up(memory);
+            self.fill_cache(memory);
             if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
                 self.own_ahead(memory);
             }
@@ -345,8 +345,8 @@ impl Tx {
         }
     }
 
-    /// `Core::stock_up`.
-    fn stock_up<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
+    /// `Core::fill_cache`.
+    fn fill_cache<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
         let wanted = BURST.saturating_sub(self.stock.len() as u64);
         if wanted == 0 {
             return;

@@ -130,7 +130,7 @@ impl Arena {
     /// # Safety
     ///
     /// Every byte that is accessed through it lies below [`Arena::bytes`], and a kind of copy that the processor lacks
-    /// is never asked for ([`super::Processor::judge`]).
+    /// is never asked for ([`super::Processor::validate`]).
     pub unsafe fn view(&self) -> RealMemory<'_> {
         RealMemory::new(self.base, self)
     }

@@ -89,7 +89,7 @@ impl Processor {
     }
 
     /// Whether a configuration can run here.
-    pub fn judge(&self, named: &Named) -> Result<(), Missing> {
+    pub fn validate(&self, named: &Named) -> Result<(), Missing> {
         let config = &named.config;
         let name = || named.name.clone();
         if config.prefetchers != (Prefetchers { stream: true, adjacent: true }) {
@@ -192,12 +192,12 @@ mod tests {
     #[test]
     fn what_cannot_run_is_refused_by_name() {
         let processor = Processor::read(INFO);
-        let judge = |name: &str| processor.judge(&find(name).expect("it is listed"));
-        assert_eq!(judge("base"), Ok(()));
-        assert_eq!(judge("a+f"), Err(Missing::Prefetchers("a+f".to_owned())));
-        assert!(matches!(judge("flush"), Err(Missing::Instruction { needs: "CLFLUSHOPT", .. })));
+        let validate = |name: &str| processor.validate(&find(name).expect("it is listed"));
+        assert_eq!(validate("base"), Ok(()));
+        assert_eq!(validate("a+f"), Err(Missing::Prefetchers("a+f".to_owned())));
+        assert!(matches!(validate("flush"), Err(Missing::Instruction { needs: "CLFLUSHOPT", .. })));
         let mut long = find("batch-256").expect("it is listed");
         long.config.ring = 64;
-        assert!(matches!(processor.judge(&long), Err(Missing::Deadlock { batch: 256, ring: 64, .. })));
+        assert!(matches!(processor.validate(&long), Err(Missing::Deadlock { batch: 256, ring: 64, .. })));
     }
 }

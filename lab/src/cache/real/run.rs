@@ -70,7 +70,7 @@ pub struct Bench {
 
 /// Runs one slice. `watch` makes the watch of a thread, in that thread.
 ///
-/// The configuration must have been judged ([`Processor::judge`]), and the arena must hold its layout; panics if not.
+/// The configuration must have been judged ([`Processor::validate`]), and the arena must hold its layout; panics if not.
 pub fn slice<W: Watch>(
     bench: &Bench,
     arena: &mut Arena,

@@ -32,7 +32,7 @@ const KINDS: [Copying; 7] = [
 fn can(how: Copying) -> bool {
     let mut named = find("base").expect("it is listed");
     named.config.copy_rx = how;
-    Processor::here().judge(&named).is_ok()
+    Processor::here().validate(&named).is_ok()
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn each_configuration_that_can_run_here_brings_every_packet_through_in_turn() {
     let processor = Processor::here();
     let bench = bench(Seats::InTurn);
     for named in everything() {
-        if processor.judge(&named).is_err() {
+        if processor.validate(&named).is_err() {
             continue;
         }
         let name = named.name.clone();

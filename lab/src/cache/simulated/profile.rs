@@ -204,7 +204,7 @@ fn counts(name: &str) -> bool {
     name.ends_with("bytes") || name.ends_with("ways") || name.ends_with("buffer") || name.ends_with("buffers")
 }
 
-fn judge(name: &'static str, value: f64) -> Result<(), ProfileError> {
+fn validate(name: &'static str, value: f64) -> Result<(), ProfileError> {
     // What is a switch may be off.
     let least = if ["migratory", "inclusive"].contains(&name) { 0.0 } else { f64::MIN_POSITIVE };
     if !value.is_finite() || value < least {
@@ -240,10 +240,10 @@ impl Profile {
             if constant.source.trim().is_empty() {
                 return Err(ProfileError::NoSource(name));
             }
-            judge(name, constant.value)?;
+            validate(name, constant.value)?;
         }
-        profile.judge_ways()?;
-        profile.judge_times()?;
+        profile.validate_ways()?;
+        profile.validate_times()?;
         let free = profile.constants().iter().filter(|(_, constant)| constant.free).count();
         if free > 2 { Err(ProfileError::TooFree(free)) } else { Ok(profile) }
     }
@@ -290,7 +290,7 @@ impl Profile {
     }
 
     /// Each cache has a line for each way, and a device no more ways than there are.
-    fn judge_ways(&self) -> Result<(), ProfileError> {
+    fn validate_ways(&self) -> Result<(), ProfileError> {
         for (name, cache) in [("l1.ways", &self.l1), ("l2.ways", &self.l2), ("llc.ways", &self.llc)] {
             let (ways, lines) = (cache.ways.value, (cache.bytes.value / LINE as f64).floor());
             if ways > lines {
@@ -303,7 +303,7 @@ impl Profile {
     }
 
     /// No time comes to nothing: lines that nobody holds would go round among cores for ever, and nothing divides by it.
-    fn judge_times(&self) -> Result<(), ProfileError> {
+    fn validate_times(&self) -> Result<(), ProfileError> {
         for (name, constant) in self.constants() {
             let value = constant.value;
             let ticks = match name {

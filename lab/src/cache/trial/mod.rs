@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use super::counted::{self, NoCounters};
 use super::factors::{Named, find};
-use super::made::Made;
 use super::model::Layout;
+use super::provenance::Provenance;
 use super::real::{Arena, ArenaError, Bench, Clock, Missing, Processor, Seats, SeatsError};
 use super::results::{Kind, Results};
 use blocks::{Blocks, tries};
@@ -112,7 +112,7 @@ pub fn possible(all: impl IntoIterator<Item = Named>) -> (Vec<Named>, Vec<Missin
     let processor = Processor::here();
     let (mut can, mut cannot) = (Vec::new(), Vec::new());
     for named in all {
-        match processor.judge(&named) {
+        match processor.validate(&named) {
             Ok(()) => can.push(named),
             Err(missing) => cannot.push(missing),
         }
@@ -155,7 +155,7 @@ impl<'a> Stage<'a> {
             return Err(TrialError::Slice(plan.slice));
         }
         for named in &plan.configurations {
-            processor.judge(named)?;
+            processor.validate(named)?;
         }
         let all = with_controls(&plan.configurations, &processor);
         let seats = Seats::here()?;
@@ -172,7 +172,7 @@ impl<'a> Stage<'a> {
         Results {
             memory: if self.plan.counted { Kind::Counted } else { Kind::Real },
             processor: self.bench.processor.name.clone(),
-            made: Made::measured(&self.bench.processor, &self.bench.seats),
+            provenance: Provenance::measured(&self.bench.processor, &self.bench.seats),
             packets: 0,
             seed: self.plan.seed,
             constants: Vec::new(),
@@ -198,7 +198,7 @@ impl<'a> Stage<'a> {
 
     fn rounds(
         &mut self,
-        made: &Results,
+        provenance: &Results,
         record: &mut Record,
         progress: &mut dyn Progress,
     ) -> Result<(), TrialError> {
@@ -211,7 +211,7 @@ impl<'a> Stage<'a> {
             let number = record.rounds.len();
             let Some(round) = self.blocks().round(number, record, progress)? else { return Ok(()) };
             record.rounds.push(round);
-            if progress.round(&self.results(made, record.clone())).is_break() {
+            if progress.round(&self.results(provenance, record.clone())).is_break() {
                 return Ok(());
             }
         }
@@ -226,7 +226,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What all finished rounds say.
-    fn results(&self, made: &Results, record: Record) -> Results {
+    fn results(&self, provenance: &Results, record: Record) -> Results {
         let seed = self.plan.seed;
         let processor = &self.bench.processor;
         let rows = record.rows(seed);
@@ -234,7 +234,7 @@ impl<'a> Stage<'a> {
         notes.extend(record.notes(seed, tries(self.plan)));
         notes.extend(self.events.as_ref().map(counted::Events::note));
         notes.extend(verdict::notes(&rows, &null_names(processor)));
-        Results { rows, notes, packets: record.packets(), trial: Some(record), ..made.clone() }
+        Results { rows, notes, packets: record.packets(), trial: Some(record), ..provenance.clone() }
     }
 }
 
@@ -251,7 +251,7 @@ fn with_controls(asked: &[Named], processor: &Processor) -> Vec<Named> {
     all.extend(find("base").into_iter().map(|base| Named { name: BASE_AGAIN.to_owned(), ..base }));
     if let Ok(demote) = find("demote") {
         let absent = all.iter().all(|named| named.name != demote.name);
-        if absent && !processor.demotes() && processor.judge(&demote).is_ok() {
+        if absent && !processor.demotes() && processor.validate(&demote).is_ok() {
             all.push(demote);
         }
     }

@@ -4,7 +4,7 @@
 use super::super::GuestError;
 use super::super::memory::Memory;
 use core::sync::atomic::Ordering;
-use mem::{Map, Seg, Translator};
+use mem::{GuestMemory, Translator, VolatileSlice};
 use port::virtio_user::SharedRegion;
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(super) struct Arena(Vec<Memory>);
 
 /// A range of the first region. Every access is checked against its length.
 pub(super) struct Area {
-    seg: Seg,
-    _map: Arc<Map>,
+    seg: VolatileSlice,
+    _map: Arc<GuestMemory>,
 }
 
 impl Arena {
@@ -50,7 +50,7 @@ impl Arena {
 impl Area {
     /// `len` bytes at an address that a front end names, where its rings are. Returns `None` if they lie outside its memory
     /// or off an even address.
-    pub(super) fn of_user(map: &Arc<Map>, address: u64, len: u32) -> Option<Self> {
+    pub(super) fn of_user(map: &Arc<GuestMemory>, address: u64, len: u32) -> Option<Self> {
         let seg = map.by_user(address, len).filter(|seg| seg.addr().is_multiple_of(2))?;
         Some(Self { seg, _map: map.clone() })
     }

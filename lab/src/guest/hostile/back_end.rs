@@ -16,8 +16,8 @@ use port::vhost::Features;
 use port::vhost::message::ProtocolFeatures;
 use port::vhost_user::setup::QueueSetup;
 use port::vhost_user::{BackEnd, BackEndError, Offer};
-use ring::device::{DeviceRing, Packed, Split, Sweep};
-use ring::{Descriptor, Token};
+use ring::device::{AvailBatch, DeviceRing, Packed, Split};
+use ring::{BufId, Descriptor};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ pub(super) fn plug_in(
     loop {
         back_end.serve()?;
         if let Some([receive, send]) = back_end.rings() {
-            judge(&receive, orders)?;
+            validate(&receive, orders)?;
             return if receive.features.has(Features::RING_PACKED) {
                 Ok(Box::new(Device::<Packed>::new(back_end, &receive, &send, orders)?))
             } else {
@@ -120,7 +120,7 @@ pub(super) fn plug_in(
     }
 }
 
-fn judge(ring: &QueueSetup, orders: &Orders<'_>) -> Result<(), GuestError> {
+fn validate(ring: &QueueSetup, orders: &Orders<'_>) -> Result<(), GuestError> {
     let missing = orders.plan.needs.iter().find(|need| !ring.features.has(need.0));
     missing.filter(|_| !orders.anyway).map_or(Ok(()), |need| Err(GuestError::NotOffered(need.1)))
 }
@@ -128,7 +128,7 @@ fn judge(ring: &QueueSetup, orders: &Orders<'_>) -> Result<(), GuestError> {
 /// One ring of the driver.
 struct Line<R> {
     ring: R,
-    sweep: Sweep,
+    batch: AvailBatch,
     translator: Translator,
     /// Where the driver looks whether kicks are wanted.
     suppression: Area,
@@ -144,7 +144,7 @@ impl<R: DeviceRing> Line<R> {
         let outside = || GuestError::Memory("the device area lies outside the shared memory".into());
         Ok(Self {
             ring: R::new(&setup.layout(), map)?,
-            sweep: Sweep::default(),
+            batch: AvailBatch::default(),
             suppression: suppression.ok_or_else(outside)?,
             call: setup.call.clone(),
             translator,
@@ -231,11 +231,11 @@ impl<R: DeviceRing> Device<R> {
         if !self.returns {
             return Ok(0);
         }
-        let Line { ring, sweep, translator, .. } = &mut self.empty;
-        ring.sweep(BURST, sweep, translator)?;
-        let mut tokens = [Token::default(); BURST];
-        for (k, (head, token)) in sweep.heads[..sweep.len].iter().zip(&mut tokens).enumerate() {
-            *token = sweep.token(k);
+        let Line { ring, batch, translator, .. } = &mut self.empty;
+        ring.pop_avail(BURST, batch, translator)?;
+        let mut buf_ids = [BufId::default(); BURST];
+        for (k, (head, buf_id)) in batch.heads[..batch.len].iter().zip(&mut buf_ids).enumerate() {
+            *buf_id = batch.buf_id(k);
             self.counts.received += 1;
             let mut front = [0; HEADER + 6];
             if let Some(area) = Area::of_guest(translator, head.address, head.len) {
@@ -244,20 +244,20 @@ impl<R: DeviceRing> Device<R> {
             let to = &front[HEADER..];
             self.counts.foreign += u64::from(to[0] & 1 == 0 && to != self.own);
         }
-        ring.push_read(&tokens[..sweep.len]);
-        ring.publish();
-        Ok(sweep.len)
+        ring.push_read(&buf_ids[..batch.len]);
+        ring.flush_used();
+        Ok(batch.len)
     }
 
     /// Takes receive buffers ahead of need.
     fn take(&mut self) -> Result<(), GuestError> {
         while self.free.len() < BUDGET {
-            let Line { ring, sweep, translator, .. } = &mut self.fill;
-            ring.sweep(BURST, sweep, translator)?;
-            if sweep.plain() == 0 {
+            let Line { ring, batch, translator, .. } = &mut self.fill;
+            ring.pop_avail(BURST, batch, translator)?;
+            if batch.plain() == 0 {
                 break;
             }
-            self.free.extend(&sweep.heads[..sweep.plain()]);
+            self.free.extend(&batch.heads[..batch.plain()]);
         }
         Ok(())
     }
@@ -270,7 +270,7 @@ impl<R: DeviceRing> Device<R> {
         self.take()?;
         if self.counts.sent >= HONEST && self.free.len() > 1 && self.tell_lie() {
             self.lied = true;
-            self.fill.ring.publish();
+            self.fill.ring.flush_used();
             return Ok(1);
         }
         let (mut sent, mut left) = (0, BUDGET);
@@ -281,7 +281,7 @@ impl<R: DeviceRing> Device<R> {
             (sent, left) = (sent + 1, left - n);
         }
         self.counts.sent += sent as u64;
-        self.fill.ring.publish();
+        self.fill.ring.flush_used();
         Ok(sent)
     }
 
@@ -307,7 +307,7 @@ impl<R: DeviceRing> Device<R> {
                 *held = (at, piece);
                 write(&mut self.fill.translator, buffer, here);
             }
-            self.fill.ring.push_used(buffer.token(), here.len() as u32);
+            self.fill.ring.push_used(buffer.buf_id(), here.len() as u32);
             rest = behind;
         }
     }
@@ -318,8 +318,8 @@ impl<R: DeviceRing> Device<R> {
             return false;
         }
         let Some(buffer) = self.free.pop_front() else { return false };
-        let (own, len, size) = (buffer.token(), 76, self.size);
-        let unknown = |id| Token { id, slots: 1 };
+        let (own, len, size) = (buffer.buf_id(), 76, self.size);
+        let unknown = |id| BufId { id, slots: 1 };
         match self.lie {
             Lie::Ids => self.use_times(self.of_round([unknown(size), own, unknown(u16::MAX)]), len, 2),
             Lie::Lengths => {
@@ -343,9 +343,9 @@ impl<R: DeviceRing> Device<R> {
     }
 
     /// Uses a buffer `times` times. A packed ring has no index: it ends with the descriptors that were taken.
-    fn use_times(&mut self, token: Token, len: u32, times: usize) {
+    fn use_times(&mut self, buf_id: BufId, len: u32, times: usize) {
         let most = if self.features.has(Features::RING_PACKED) { self.free.len() + 1 } else { times };
-        (0..times.min(most)).for_each(|_| self.fill.ring.push_used(token, len));
+        (0..times.min(most)).for_each(|_| self.fill.ring.push_used(buf_id, len));
     }
 
     fn notify(&mut self) {
@@ -359,7 +359,7 @@ impl<R: DeviceRing> Device<R> {
         // Orders what was used before the loads of the driver's suppression fields.
         fence(Ordering::SeqCst);
         for line in [&mut self.fill, &mut self.empty] {
-            if line.ring.should_call() {
+            if line.ring.needs_notification() {
                 self.counts.kicks += line.call();
             }
         }

@@ -87,8 +87,8 @@ fn latency(size: &SizeResults) -> Option<Sketch> {
         .enumerate()
         .map(|(n, name)| line(name, false, &|row| Some(row.percentiles[n])))
         .collect();
-    lines.push(line("floor p50", true, &|row| row.floor.map(|floor| floor[0])));
-    lines.push(line("floor p99", true, &|row| row.floor.map(|floor| floor[1])));
+    lines.push(line("baseline p50", true, &|row| row.baseline.map(|baseline| baseline[0])));
+    lines.push(line("baseline p99", true, &|row| row.baseline.map(|baseline| baseline[1])));
     lines.retain(|line| !line.points.is_empty());
     let ticks = rows.iter().map(|row| (row.load, tick(row.load))).collect();
     let axes = Axes { across: "load, percent of NDR", up: "microseconds", ticks, decades: true };
@@ -96,7 +96,7 @@ fn latency(size: &SizeResults) -> Option<Sketch> {
         name: "latency",
         title: format!("Latency by load, size {}", size.size),
         caption:
-            "From making a frame to finding it. The floor is the same load over the generator's own wire, \
+            "From making a frame to finding it. The baseline is the same load over the generator's own wire, \
                   which is part of every latency. Medians over rounds; powers of ten upwards."
                 .to_owned(),
         drawing: plot(&axes, &lines)?,

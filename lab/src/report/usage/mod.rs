@@ -5,7 +5,7 @@
 
 mod batching;
 mod budget;
-mod field;
+mod comparison;
 mod mistake;
 mod models;
 mod page;
@@ -58,7 +58,7 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     sections.extend(whole(results, Study::Scaling, scaling::simulated(results)));
     sections.extend(whole(results, Study::Models, models::sections(results)));
     sections.extend(whole(results, Study::Budget, budget::section(results)));
-    sections.extend(whole(results, Study::Field, field::section(results)));
+    sections.extend(whole(results, Study::Comparison, comparison::section(results)));
     sections
 }
 

@@ -37,7 +37,7 @@ fn measured(rows: &[Row], from: &str) -> Section {
 
 fn simulated(rows: &[Simulated]) -> Section {
     let words = [
-        "Guests are cores of their own, and three workers have three pairs of them; a merged switch has the core of the guest that \
+        "Guests are cores of their own, and three workers have three pairs of them; an inline switch has the core of the guest that \
          sends, which is the one that counts for it. Instructions of a packet were counted on our path, what lines cost is the simulator's.",
         "Cycles are those of the simulated processor, at 3.1 GHz.",
     ];
@@ -189,9 +189,9 @@ mod tests {
     fn results() -> Results {
         let rows = vec![
             row(Layout::RunToCompletion, 0, 12e6),
-            row(Layout::Merged, 0, 8e6),
+            row(Layout::Inline, 0, 8e6),
             row(Layout::RunToCompletion, 100, 4e6),
-            row(Layout::Merged, 100, 6e6),
+            row(Layout::Inline, 100, 6e6),
         ];
         let simulated = Cores::ALL.map(|cores| simulated_row(cores, 0)).to_vec();
         Results { models: Some(Models { rows, simulated }), ..Results::default() }
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(crossings.rows.len(), 1, "of the two that were run");
         assert_eq!(crossings.rows[0][2], "67 (33); before, run-to-completion is ahead");
         let never = Crossing { at: vec![], first_leads: Some(false) };
-        let pair = [Layout::RunToCompletion, Layout::Merged].map(Layout::name);
-        assert_eq!(said(&never, pair, 0.5), "never: merged is ahead");
+        let pair = [Layout::RunToCompletion, Layout::Inline].map(Layout::name);
+        assert_eq!(said(&never, pair, 0.5), "never: inline is ahead");
         assert_eq!(said(&Crossing { at: vec![], first_leads: None }, pair, 0.5), "equal");
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let figures = &sections[0].figures;
         assert_eq!(figures.len(), 2);
         for figure in figures {
-            assert!(figure.inline().contains("run-to-completion") && figure.inline().contains("merged"));
+            assert!(figure.inline().contains("run-to-completion") && figure.inline().contains("inline"));
             assert!(!figure.inline().contains("stages together"), "it was not run");
         }
         assert_eq!(sections[1].figures.len(), 2);

@@ -4,7 +4,7 @@
 use super::{Phase, Progress, RigError, Side, Watch};
 use port::Flush;
 use port::memif::Options;
-use port::pair::{Exchange, Pair};
+use port::patch::{Exchange, Patch};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ impl Ends {
     pub fn wire() -> Result<Self, RigError> {
         let exchange = Exchange::default();
         let end = |name: &str, peer: &str| {
-            let made = Pair::new(name, peer, Options::default(), &exchange);
+            let made = Patch::new(name, peer, Options::default(), &exchange);
             made.map(|pair| Side::new(name, Box::new(pair))).map_err(|e| RigError::Wire(e.to_string()))
         };
         Ok(Self { send: end("wire-a", "wire-b")?, receive: Some(end("wire-b", "wire-a")?), beside: None })
@@ -54,17 +54,17 @@ impl Ends {
     }
 
     /// Waits until all ports carry packets.
-    pub fn open(&mut self, patience: Duration, watch: Watch<'_>) -> Result<(), RigError> {
+    pub fn open(&mut self, timeout: Duration, watch: Watch<'_>) -> Result<(), RigError> {
         let began = Instant::now();
         self.sides().for_each(|side| side.open(began));
         loop {
             self.tend();
             let Some(waiting) = self.sides().find(|side| !side.is_ready()) else { return Ok(()) };
-            if began.elapsed() > patience {
+            if began.elapsed() > timeout {
                 let status = waiting.status();
                 let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
                 let state = format!("{:?}{fault}, at {}", status.state, status.place);
-                return Err(RigError::NotReady { name: waiting.name().to_owned(), patience, state });
+                return Err(RigError::NotReady { name: waiting.name().to_owned(), timeout, state });
             }
             let progress = Progress { phase: Phase::Waiting, since: began.elapsed(), sent: 0, received: 0 };
             if !watch(progress) {

@@ -41,7 +41,7 @@ pub struct Timing {
     /// what is due in one.
     pub catch_up: Option<u64>,
     /// How long ports may take until they carry packets.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Whether the receiver says where it is, so that switches need not flood: once before, and every few milliseconds of
     /// the warm-up until a frame has come.
     pub announce: bool,
@@ -89,12 +89,12 @@ pub enum RigError {
     #[error(transparent)]
     Memory(#[from] NoMemory),
     /// A port did not come to life; nothing was sent.
-    #[error("port {name} carried no packets within {patience:?}: it is {state}")]
+    #[error("port {name} carried no packets within {timeout:?}: it is {state}")]
     NotReady {
         /// Which one.
         name: String,
         /// How long was waited.
-        patience: Duration,
+        timeout: Duration,
         /// What it is doing.
         state: String,
     },

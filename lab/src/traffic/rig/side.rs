@@ -6,7 +6,9 @@
 use super::super::meter::Meter;
 use super::super::tag::TAG;
 use mem::copy::Kernel;
-use port::{Attach, BURST, Burst, Flush, Now, PortControl, PortFault, PortStatus, RxQueue, Tally, TxQueue};
+use port::{
+    Attach, BURST, Burst, BurstStats, Flush, Now, PortControl, PortFault, PortStatus, RxQueue, TxQueue,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
 
@@ -32,7 +34,7 @@ pub struct Side {
     received: Burst,
     /// The transmit queue whose turn it is.
     turn: usize,
-    tally: Tally,
+    stats: BurstStats,
     faults: u64,
 }
 
@@ -69,7 +71,7 @@ impl Desk {
 
 impl Attach for Desk {
     fn start_rx(&mut self, pair: u16, mut queue: Box<dyn RxQueue>) {
-        queue.disarm();
+        queue.disable_notification();
         self.rx.push((pair, queue));
     }
 
@@ -109,7 +111,7 @@ impl Side {
     pub fn new(name: &str, control: Box<dyn PortControl>) -> Self {
         let (desk, received) = (Desk::default(), Burst::new());
         let name = name.to_owned();
-        Self { name, control, desk, received, turn: 0, tally: Tally::default(), faults: 0 }
+        Self { name, control, desk, received, turn: 0, stats: BurstStats::default(), faults: 0 }
     }
 
     /// The port's name.
@@ -134,12 +136,12 @@ impl Side {
 
     /// Frames that the port was given and lost.
     pub fn dropped(&self) -> u64 {
-        self.tally.lost
+        self.stats.lost
     }
 
     /// Forgets what was counted.
     pub fn forget(&mut self) {
-        self.tally = Tally::default();
+        self.stats = BurstStats::default();
     }
 
     /// Lets the port's control run, if there is anything to do. Never waits.
@@ -174,13 +176,13 @@ impl Side {
 
     /// Offers these places of the burst to the queue whose turn it is. How many it is done with.
     #[inline]
-    pub fn send(&mut self, burst: &Burst, picks: &[u8]) -> usize {
+    pub fn send(&mut self, burst: &Burst, indices: &[u8]) -> usize {
         let queues = self.desk.tx.len();
-        if queues == 0 || picks.is_empty() {
+        if queues == 0 || indices.is_empty() {
             return 0;
         }
         self.turn = if self.turn + 1 < queues { self.turn + 1 } else { 0 };
-        match self.desk.tx[self.turn].1.tx(burst, picks, &mut self.tally) {
+        match self.desk.tx[self.turn].1.tx(burst, indices, &mut self.stats) {
             Ok(done) => done,
             Err(fault) => {
                 drop(self.desk.tx.remove(self.turn));
@@ -195,7 +197,7 @@ impl Side {
     pub fn flush(&mut self, now: Now, due: Flush) -> bool {
         let (mut sent, mut at) = (false, 0);
         while self.desk.keeps_back && at < self.desk.tx.len() {
-            match self.desk.tx[at].1.flush(now, due, &mut self.tally) {
+            match self.desk.tx[at].1.flush(now, due, &mut self.stats) {
                 Ok(some) => {
                     sent |= some;
                     at += 1;
@@ -245,7 +247,7 @@ impl Side {
         let queue = &mut self.desk.rx[at].1;
         self.received.begin(at);
         self.received.set_now(Now(clock()));
-        let taken = queue.rx(&mut self.received, &mut Tally::default());
+        let taken = queue.rx(&mut self.received, &mut BurstStats::default());
         if self.received.is_untouched() {
             return (0, taken);
         }
@@ -254,7 +256,7 @@ impl Side {
             let tail = self.received.frame(i).tail::<K, TAG>();
             meter.take(tail.as_ref(), self.received.frame_len(i), now);
         }
-        queue.complete(self.received.tokens());
+        queue.complete(self.received.buf_ids());
         (self.received.len(), taken)
     }
 
@@ -280,13 +282,13 @@ impl Side {
     pub(super) fn pass(&mut self, to: &mut Self, is_lost: bool) -> usize {
         let Some((_, queue)) = self.desk.rx.first_mut() else { return 0 };
         self.received.begin(0);
-        queue.rx(&mut self.received, &mut Tally::default()).unwrap();
+        queue.rx(&mut self.received, &mut BurstStats::default()).unwrap();
         let came = self.received.len();
         if !is_lost {
             to.send(&self.received, &port::PLACES[..came]);
         }
         if !self.received.is_untouched() {
-            queue.complete(self.received.tokens());
+            queue.complete(self.received.buf_ids());
         }
         came
     }

@@ -3,8 +3,8 @@ use crate::traffic::Description;
 use crate::traffic::Sizes;
 use crate::traffic::meter::Meter;
 use port::memif::Options;
-use port::pair::{Exchange, Pair};
-use port::wrap::{Transmit, Wrappers, wrap};
+use port::patch::{Exchange, Patch};
+use port::wrap::{TxCoalesce, Wrappers, wrap};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ fn timing(rate: &str) -> Timing {
         duration: Duration::from_millis(150),
         warm_up: Duration::from_millis(20),
         catch_up: None,
-        patience: Duration::from_secs(5),
+        timeout: Duration::from_secs(5),
         announce: true,
     }
 }
@@ -48,7 +48,7 @@ fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
 fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
     let exchange = Exchange::default();
     let mut sides = [("a", "b"), ("b", "a")].map(|(name, peer)| {
-        Side::new(name, Box::new(Pair::new(name, peer, Options::default(), &exchange).unwrap()))
+        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     });
     for side in &mut sides {
         side.open(Instant::now());
@@ -82,10 +82,10 @@ fn every_frame_that_was_due_was_sent_or_missed_also_at_the_end() {
 fn what_a_port_keeps_back_is_sent_at_the_end() {
     let exchange = Exchange::default();
     let end =
-        |name: &str, peer: &str| Box::new(Pair::new(name, peer, Options::default(), &exchange).unwrap());
+        |name: &str, peer: &str| Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap());
     // It waits for as many packets as never come.
-    let transmit = Some(Transmit { packets: 256, within: None });
-    let gathers = wrap(end("a", "b"), "a", &Wrappers { transmit, ..Wrappers::default() }).unwrap();
+    let tx_coalesce = Some(TxCoalesce { packets: 256, within: None });
+    let gathers = wrap(end("a", "b"), "a", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
     let (send, receive) = (Side::new("a", gathers), Some(Side::new("b", end("b", "a"))));
     let ends = Ends { send, receive, beside: None };
     let outcome = Rig::new(ends, &[stream("64")], timing("1kpps"), 1).unwrap().run(&mut |_| true).unwrap();
@@ -96,7 +96,7 @@ fn what_a_port_keeps_back_is_sent_at_the_end() {
 fn forgetful(lost: usize) -> Ends {
     let exchange = Exchange::default();
     let end = |name: &str, peer: &str| {
-        Side::new(name, Box::new(Pair::new(name, peer, Options::default(), &exchange).unwrap()))
+        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     };
     let (send, receive) = (end("a", "to-a"), Some(end("b", "to-b")));
     let mut own = [end("to-a", "a"), end("to-b", "b")];
@@ -142,7 +142,7 @@ fn without_a_rate_somebody_is_named_as_the_limit() {
 fn a_port_that_never_comes_to_life_is_named() {
     let mut ends = Ends::wire().unwrap();
     ends.receive = None;
-    let timing = Timing { patience: Duration::from_millis(10), ..timing("1kpps") };
+    let timing = Timing { timeout: Duration::from_millis(10), ..timing("1kpps") };
     let told =
         Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap_err().to_string();
     assert!(told.starts_with("port wire-a carried no packets within 10ms: it is Waiting"), "{told}");

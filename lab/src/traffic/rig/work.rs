@@ -22,6 +22,8 @@ const TOLD: u64 = 250_000_000;
 const ANNOUNCED: u64 = 5_000_000;
 /// Frames that wait for room are made anew when they are older than this, in nanoseconds.
 const STALE: u64 = 1_000;
+/// Nanoseconds between two offers above which the generator's thread was kept from running.
+const STALL: u64 = 100_000;
 /// Without a frame for as long as frames were sent, within these bounds, the last ones are not coming any more.
 const SILENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// The schedule may catch up with what was due in so many seconds, but at least a burst; and with more frames than a ring
@@ -53,7 +55,9 @@ struct Loop {
     burst: Burst,
     /// How far the burst was accepted.
     at: usize,
-    made: u64,
+    stamped: u64,
+    /// When the port was offered something last.
+    offered: u64,
     /// Whether the port had no room since the schedule was asked last.
     blocked: bool,
     missed: Missed,
@@ -120,7 +124,7 @@ impl Rig {
 
     /// Opens the ports, sends, receives, closes them and says what became of it.
     pub fn run(mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
-        if let Err(error) = self.ends.open(self.timing.patience, watch) {
+        if let Err(error) = self.ends.open(self.timing.timeout, watch) {
             self.ends.close();
             return Err(error);
         }
@@ -141,7 +145,8 @@ impl Rig {
         let mut state = Loop {
             burst: Burst::new(),
             at: 0,
-            made: 0,
+            stamped: 0,
+            offered: 0,
             blocked: false,
             missed: Missed::default(),
             offers: (0, 0),
@@ -275,13 +280,19 @@ impl Rig {
     /// Offers the port a burst, or again what it left of the last one. How many frames it took.
     #[inline]
     fn offer<K: Kernel>(&mut self, state: &mut Loop, at: u64) -> usize {
+        // What was due while this thread did not run is not the port's to answer for.
+        let stalled = at - std::mem::replace(&mut state.offered, at) > STALL;
         if state.at == state.burst.len() {
             let missed = self.source.fill::<K>(&mut state.burst, at);
-            *(if state.blocked { &mut state.missed.port } else { &mut state.missed.generator }) += missed;
-            (state.at, state.made, state.blocked) = (0, at, false);
-        } else if at - state.made > STALE {
+            *(if state.blocked && !stalled {
+                &mut state.missed.port
+            } else {
+                &mut state.missed.generator
+            }) += missed;
+            (state.at, state.stamped, state.blocked) = (0, at, false);
+        } else if at - state.stamped > STALE {
             self.source.renew::<K>(&mut state.burst, state.at, at);
-            state.made = at;
+            state.stamped = at;
         }
         let len = state.burst.len();
         if len == 0 {
@@ -320,7 +331,7 @@ impl Rig {
         let sent: u64 = self.source.sent().map(|sent| sent.frames).sum();
         while state.meter.received() < sent
             && last.elapsed() < silence
-            && began.elapsed() < self.timing.patience
+            && began.elapsed() < self.timing.timeout
         {
             let came = self.take::<K>(state, now);
             // A port that had no room for all that it kept back may have some now.

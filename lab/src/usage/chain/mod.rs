@@ -3,7 +3,7 @@
 //! [`simulate`] runs a [`Layout`] until so many packets have passed and then until nothing is on its way, so that what came in
 //! can be compared with what went out. It must not know which layout is thought to be the best.
 
-mod hop;
+mod handoff;
 mod places;
 mod pool;
 mod stage;
@@ -15,7 +15,7 @@ use crate::cache::memory::{Memory, Width::Eight};
 use crate::cache::program::Program;
 use crate::cache::simulated::moves::Moved;
 use crate::cache::simulated::{Counters, Profile, Simulated, Stuck, TICKS, Time};
-use hop::{Receiver, Sender};
+use handoff::{Receiver, Sender};
 use places::{Needs, Places};
 use pool::Cache;
 use serde::{Deserialize, Serialize};
@@ -89,22 +89,22 @@ pub struct Instructions {
     /// To take it from a port.
     pub take: u64,
     /// To decide where it goes.
-    pub judge: u64,
+    pub validate: u64,
     /// To write it to a port.
     pub write: u64,
     /// To give its place in a port's ring back.
     pub give_back: u64,
-    /// At each end of a hop.
-    pub hop: u64,
+    /// At each end of a handoff queue.
+    pub handoff: u64,
     /// For a round that found nothing.
     pub idle: u64,
 }
 
 impl Default for Instructions {
     /// A quarter each of the 373 that callgrind counts of a worker that does all (`lab/src/cache/paths/instructions.rs`), less what
-    /// the model issues itself; the end of a hop is an estimate, about half of that.
+    /// the model issues itself; the end of a handoff queue is an estimate, about half of that.
     fn default() -> Self {
-        Self { take: 85, judge: 85, write: 85, give_back: 85, hop: 40, idle: 90 }
+        Self { take: 85, validate: 85, write: 85, give_back: 85, handoff: 40, idle: 90 }
     }
 }
 
@@ -321,8 +321,8 @@ struct Plan<'a> {
     needs: Needs,
     /// Each core's caches, by their numbers.
     caches: Vec<std::ops::Range<u64>>,
-    /// Hops by their numbers: from which stage to which, in the order of the layout.
-    hops: Vec<(usize, usize)>,
+    /// Handoffs by their numbers: from which stage to which, in the order of the layout.
+    handoffs: Vec<(usize, usize)>,
 }
 
 impl<'a> Plan<'a> {
@@ -334,17 +334,17 @@ impl<'a> Plan<'a> {
             caches.push(next..next + threads);
             next += threads;
         }
-        let hops = joints(&roles, layout.spreading);
+        let handoffs = joints(&roles, layout.spreading);
         let ports = roles.iter().filter(|role| role.takes_from_port()).count();
         let ports = ports.max(roles.iter().filter(|role| role.sends_to_port()).count());
         let needs = Needs {
-            hops: hops.len() as u64,
+            handoffs: handoffs.len() as u64,
             threads: next,
             stages: roles.len() as u64,
             caches: next,
             ports: ports as u64,
         };
-        Plan { layout, needs, caches, hops }
+        Plan { layout, needs, caches, handoffs }
     }
 
     /// The stages of each core.
@@ -368,18 +368,18 @@ impl<'a> Plan<'a> {
     }
 
     fn ends(&self, world: &World, stage: usize, role: Role, (source, sink): (u64, u64)) -> (Input, Output) {
-        let numbered = || (0..).zip(&self.hops);
+        let numbered = || (0..).zip(&self.handoffs);
         let input = if role.takes_from_port() {
             Input::Port { number: source, ring: world.places.source(source), taken: 0 }
         } else {
             let mine = numbered().filter(|(_, (_, to))| *to == stage);
-            Input::Hops(mine.map(|(n, _)| Receiver::new(world.places.hop(n))).collect())
+            Input::Handoffs(mine.map(|(n, _)| Receiver::new(world.places.handoff(n))).collect())
         };
         let output = if role.sends_to_port() {
             Output::Port { ring: world.places.sink(sink), sent: 0 }
         } else {
             let mine = numbered().filter(|(_, (from, _))| *from == stage);
-            Output::Hops(mine.map(|(n, _)| Sender::new(world.places.hop(n))).collect())
+            Output::Handoffs(mine.map(|(n, _)| Sender::new(world.places.handoff(n))).collect())
         };
         (input, output)
     }

@@ -1,6 +1,6 @@
 //! Where everything of the simulated switch lies, and which part of it a line belongs to.
 
-use super::hop::{Hop, RING};
+use super::handoff::{Handoff, RING};
 use super::pool::Depot;
 use crate::cache::memory::{Address, LINE};
 
@@ -10,7 +10,7 @@ pub const PARTS: [&str; 6] =
 
 /// A pair of lines, which the adjacent-line prefetcher brings together.
 const PAIR: u64 = 2 * LINE;
-/// Bytes from one buffer of the pool to the next, as `engine/src/hop` has them.
+/// Bytes from one buffer of the pool to the next, as `engine/src/handoff` has them.
 const BUFFER: u64 = 17 * PAIR;
 /// Bytes before a packet in its buffer.
 const HEADROOM: u64 = 64;
@@ -56,7 +56,7 @@ impl Heads {
 /// What there is to find room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
-    pub(super) hops: u64,
+    pub(super) handoffs: u64,
     pub(super) threads: u64,
     pub(super) stages: u64,
     pub(super) caches: u64,
@@ -69,7 +69,7 @@ pub(super) struct Places {
     pub(super) depot: Depot,
     pub(super) ends: Vec<Address>,
     positions: Address,
-    parcels: Address,
+    handoff_slots: Address,
     caches: Address,
     heads: Address,
     idle: Address,
@@ -99,13 +99,13 @@ impl Cutter {
 impl Places {
     pub(super) fn new(needs: Needs) -> Places {
         // As many as an engine makes: none is missing while a ring has room.
-        let buffers = 2 * needs.hops * (RING + BURST) + needs.threads * 512;
+        let buffers = 2 * needs.handoffs * (RING + BURST) + needs.threads * 512;
         let mut cut = Cutter { next: 0, ends: Vec::new() };
         let (top, entries) = (cut.take(PAIR), cut.take(buffers * 8));
         cut.end_part();
-        let positions = cut.take(needs.hops * 2 * PAIR);
+        let positions = cut.take(needs.handoffs * 2 * PAIR);
         cut.end_part();
-        let parcels = cut.take(needs.hops * Hop::SLOTS);
+        let handoff_slots = cut.take(needs.handoffs * Handoff::SLOTS);
         cut.end_part();
         let caches = cut.take(needs.caches * CACHE);
         let heads = cut.take(needs.stages * BURST * SLOT);
@@ -116,16 +116,16 @@ impl Places {
         let at = cut.take(buffers * BUFFER);
         cut.end_part();
         let depot = Depot { top, entries, buffers };
-        Places { depot, ends: cut.ends, positions, parcels, caches, heads, idle, ports, buffers: at }
+        Places { depot, ends: cut.ends, positions, handoff_slots, caches, heads, idle, ports, buffers: at }
     }
 
     pub(super) fn bytes(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    pub(super) fn hop(&self, n: u64) -> Hop {
+    pub(super) fn handoff(&self, n: u64) -> Handoff {
         let head = self.positions + n * 2 * PAIR;
-        Hop { head, tail: head + PAIR, slots: self.parcels + n * Hop::SLOTS }
+        Handoff { head, tail: head + PAIR, slots: self.handoff_slots + n * Handoff::SLOTS }
     }
 
     /// The magazines of cache `n`.

@@ -1,9 +1,9 @@
-//! Stages of the simulated switch: what each touches in a round, in the order of `engine/src/worker.rs` and `engine/src/hop`.
+//! Stages of the simulated switch: what each touches in a round, in the order of `engine/src/worker.rs` and `engine/src/handoff`.
 //!
 //! What a stage executes beside its accesses is in [`Instructions`]. Frames come from a card that has always more (DDIO: they and
 //! their descriptors lie in the shared cache), and go to the memory of another port; what a device reads there costs nobody.
 
-use super::hop::{Parcel, Receiver, Sender};
+use super::handoff::{HandoffEntry, Receiver, Sender};
 use super::places::{FRAME, Heads, Places, PortRing};
 use super::pool::Cache;
 use super::{Instructions, Shared, flow};
@@ -31,7 +31,7 @@ pub(super) enum Input {
     /// A port, and packets that came from it so far.
     Port { number: u64, ring: PortRing, taken: u64 },
     /// The stages before.
-    Hops(Vec<Receiver>),
+    Handoffs(Vec<Receiver>),
 }
 
 /// What a stage gives to.
@@ -39,7 +39,7 @@ pub(super) enum Output {
     /// A port, and packets that went to it so far.
     Port { ring: PortRing, sent: u64 },
     /// The stages behind, of which flows choose one.
-    Hops(Vec<Sender>),
+    Handoffs(Vec<Sender>),
 }
 
 /// One stage.
@@ -66,7 +66,7 @@ impl Stage {
     pub(super) fn round(&mut self, memory: &mut Simulated<'_>, caches: &mut [Cache]) -> bool {
         let inputs = match &self.input {
             Input::Port { .. } => 1,
-            Input::Hops(hops) => hops.len(),
+            Input::Handoffs(handoffs) => handoffs.len(),
         };
         let mut worked = false;
         for at in 0..inputs {
@@ -82,11 +82,13 @@ impl Stage {
         worked
     }
 
-    /// Whether every hop behind has room for two bursts.
+    /// Whether every handoff queue behind has room for two bursts.
     fn has_room(&mut self, memory: &mut Simulated<'_>) -> bool {
         match &mut self.output {
             Output::Port { .. } => true,
-            Output::Hops(hops) => hops.iter_mut().all(|hop| hop.has_room(memory, 2 * BURST)),
+            Output::Handoffs(handoffs) => {
+                handoffs.iter_mut().all(|handoff| handoff.has_room(memory, 2 * BURST))
+            }
         }
     }
 
@@ -104,18 +106,18 @@ impl Stage {
                 let packet = |n| Packet { buffer: None, flow: flow(*number, n) };
                 (first..first + BURST).map(packet).collect()
             }
-            Input::Hops(hops) => {
-                let parcels = hops[at].take(memory, BURST);
+            Input::Handoffs(handoffs) => {
+                let entries = handoffs[at].take(memory, BURST);
                 memory.follows();
-                for parcel in &parcels {
-                    let packet = world.places.packet(parcel.buffer);
+                for entry in &entries {
+                    let packet = world.places.packet(entry.buffer);
                     memory.prefetch(packet, Intent::Read);
                     memory.prefetch(packet + LINE, Intent::Read);
-                    memory.work(world.work.hop);
+                    memory.work(world.work.handoff);
                 }
-                parcels
+                entries
                     .into_iter()
-                    .map(|parcel| Packet { buffer: Some(parcel.buffer), flow: parcel.to })
+                    .map(|entry| Packet { buffer: Some(entry.buffer), flow: entry.to })
                     .collect()
             }
         }
@@ -131,12 +133,12 @@ impl Stage {
             };
             memory.copy(from, self.heads.at(n), FRAME, Copying::Libc);
             if self.judges {
-                memory.work(world.work.judge);
+                memory.work(world.work.validate);
             }
         }
         match self.output {
             Output::Port { .. } => self.write(memory, cache, packets),
-            Output::Hops(_) => self.hand_on(memory, cache, packets),
+            Output::Handoffs(_) => self.hand_on(memory, cache, packets),
         }
         if let Input::Port { ring, taken, .. } = &self.input {
             give_back(memory, &world, *ring, *taken - packets.len() as u64);
@@ -158,28 +160,28 @@ impl Stage {
 
     /// To the stages behind: what has no buffer yet is copied into one.
     fn hand_on(&mut self, memory: &mut Simulated<'_>, cache: &mut Cache, packets: &[Packet]) {
-        let Output::Hops(hops) = &mut self.output else { return };
-        let many = hops.len() as u64;
-        for (at, hop) in (0..).zip(hops) {
-            let mut parcels = Vec::new();
+        let Output::Handoffs(handoffs) = &mut self.output else { return };
+        let many = handoffs.len() as u64;
+        for (at, handoff) in (0..).zip(handoffs) {
+            let mut entries = Vec::new();
             for (n, packet) in (0..).zip(packets) {
                 let (to, rest) =
                     if many > 1 { (packet.flow % many, packet.flow / many) } else { (0, packet.flow) };
                 if to != at {
                     continue;
                 }
-                memory.work(self.world.work.hop);
+                memory.work(self.world.work.handoff);
                 let buffer = packet.buffer.or_else(|| {
                     let buffer = cache.alloc(memory)?;
                     memory.copy(self.heads.at(n), self.world.places.packet(buffer), FRAME, Copying::Libc);
                     Some(buffer)
                 });
                 match buffer {
-                    Some(buffer) => parcels.push(Parcel { buffer, to: rest }),
+                    Some(buffer) => entries.push(HandoffEntry { buffer, to: rest }),
                     None => self.world.shared.borrow_mut().lost += 1,
                 }
             }
-            hop.push(memory, &parcels);
+            handoff.push(memory, &entries);
         }
     }
 }

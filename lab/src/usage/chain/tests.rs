@@ -10,7 +10,7 @@ fn ran(layout: &Layout) -> Outcome {
     simulate(&Profile::study(), layout, Instructions::default(), SHORT).expect("nobody is stuck")
 }
 
-fn judge(outcome: &Outcome, what: &str) {
+fn validate(outcome: &Outcome, what: &str) {
     assert_eq!(outcome.taken, outcome.sent + outcome.lost, "{what}: {outcome:?}");
     assert_eq!(outcome.lost, 0, "{what}: a pool of that size is never empty");
     assert!(outcome.packets >= SHORT.packets && outcome.cycles > 0.0, "{what}: {outcome:?}");
@@ -22,7 +22,7 @@ fn packets_out_are_packets_in_in_every_pattern_and_width() {
         for width in Width::ALL {
             let (layout, _) = layout(pattern, width).unwrap();
             let outcome = ran(&layout);
-            judge(&outcome, &format!("{pattern}, {}", width.title()));
+            validate(&outcome, &format!("{pattern}, {}", width.title()));
             let pool = outcome.pool_sum();
             // What is in rings when counting begins and ends differs by what they hold.
             let in_rings = (layout.cores.iter().flatten().count() as u64).pow(2) * 1024;
@@ -44,7 +44,7 @@ fn a_thread_that_does_all_needs_no_buffer() {
     let whole = vec![Seat { role: Role::Whole, thread: 0 }];
     let cores = vec![whole.clone(), whole];
     let outcome = ran(&Layout { cores, spreading: Spreading::Own, bystander: false });
-    judge(&outcome, "two threads");
+    validate(&outcome, "two threads");
     assert_eq!(outcome.pool_sum(), Counted::default());
 }
 

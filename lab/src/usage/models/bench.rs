@@ -6,10 +6,10 @@ use crate::cache::real::seats::pin;
 use crate::usage::budget::BudgetError;
 use crate::usage::delay::Delay;
 use crate::usage::switch::failed;
-use engine::{Context, Engine, EngineConfig, Merged, Model, Pipeline, Pipelines, Spread, Verdicts};
+use engine::{Context, Engine, EngineConfig, Inline, Model, Pipeline, Pipelines, Rss, Verdicts};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
-use port::pair::Exchange;
+use port::patch::Exchange;
 use port::{Burst, PortControl};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const NAMES: [(&str, &str); 2] = [("red", "load-red"), ("blue", "load-blue")];
 const WARM_UP: Duration = Duration::from_millis(20);
 /// How long ports may take to be there.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A bridge's pipelines, each with work for every packet.
 struct Working<'a> {
@@ -57,7 +57,7 @@ pub(super) struct Reading {
 /// A switch that runs, and its load.
 struct Bench {
     engine: Engine,
-    merged: Vec<Merged>,
+    inline: Vec<Inline>,
     load: Load,
 }
 
@@ -69,10 +69,10 @@ pub(super) fn read(
     length: Duration,
 ) -> Result<Reading, BudgetError> {
     pin(layout.load_on(cpus))?;
-    let Bench { engine, mut merged, mut load } = Bench::start(layout, cpus, work)?;
+    let Bench { engine, mut inline, mut load } = Bench::start(layout, cpus, work)?;
     let mut between = || {
-        for merged in &mut merged {
-            merged.forward();
+        for inline in &mut inline {
+            inline.forward();
         }
     };
     load.announce()?;
@@ -88,7 +88,7 @@ impl Bench {
     fn start(layout: Layout, cpus: [usize; 2], work: &Delay) -> Result<Self, BudgetError> {
         let (switch, exchange) = (Switch::new(NAMES.len()), Exchange::default());
         switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
-        let (engine, merged) = start(layout, cpus, &Working { switch: &switch, work: work.clone() })?;
+        let (engine, inline) = start(layout, cpus, &Working { switch: &switch, work: work.clone() })?;
         for (name, peer) in NAMES {
             let id = engine.reserve(name).map_err(failed)?;
             switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
@@ -98,7 +98,7 @@ impl Bench {
         let ends: [Box<dyn PortControl>; 2] = [send?, receive?];
         let load = Load::new(ends)?;
         await_ports(&engine)?;
-        Ok(Self { engine, merged, load })
+        Ok(Self { engine, inline, load })
     }
 }
 
@@ -106,17 +106,17 @@ fn start(
     layout: Layout,
     cpus: [usize; 2],
     pipelines: &dyn Pipelines,
-) -> Result<(Engine, Vec<Merged>), BudgetError> {
+) -> Result<(Engine, Vec<Inline>), BudgetError> {
     let (workers, model): (_, Model) = layout.threads(cpus);
-    let config = EngineConfig { workers, max_ports: NAMES.len(), spread: Spread::default() };
-    if layout == Layout::Merged {
-        return Engine::start_merged(config, pipelines).map_err(failed);
+    let config = EngineConfig { workers, max_ports: NAMES.len(), rss: Rss::default() };
+    if layout == Layout::Inline {
+        return Engine::start_inline(config, pipelines).map_err(failed);
     }
     Ok((Engine::start_as(config, model, pipelines).map_err(failed)?, Vec::new()))
 }
 
 fn await_ports(engine: &Engine) -> Result<(), BudgetError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !engine.snapshot().ports.iter().all(|port| port.state == "connected") {
         if Instant::now() > until {
             return Err(failed("the switch's ports did not come to life"));

@@ -1,6 +1,6 @@
 //! How one switch and whoever loads it are laid out on two CPUs under each execution model.
 
-use engine::{HopConfig, Model, PipelineConfig, Polling, QueueFull, Roles, WorkerConfig};
+use engine::{HandoffConfig, Model, PipelineConfig, Polling, QueueFull, Roles, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
 /// A model with the places of its threads. Source and sink are one thread always.
@@ -16,7 +16,7 @@ pub enum Layout {
     /// Worker and Tx on the first CPU; Rx on the second, which it shares with source and sink.
     PipelineRx,
     /// Source, switch and sink are one thread on the first CPU.
-    Merged,
+    Inline,
 }
 
 const RX: Roles = Roles { rx: true, work: false, tx: false };
@@ -32,7 +32,7 @@ impl Layout {
         Layout::PipelineTogether,
         Layout::PipelineIo,
         Layout::PipelineRx,
-        Layout::Merged,
+        Layout::Inline,
     ];
 
     /// The model and what is where, in few words.
@@ -42,7 +42,7 @@ impl Layout {
             Layout::PipelineTogether => "pipeline, stages together",
             Layout::PipelineIo => "pipeline, Rx+Tx by the source",
             Layout::PipelineRx => "pipeline, Rx by the source",
-            Layout::Merged => "merged",
+            Layout::Inline => "inline",
         }
     }
 
@@ -53,13 +53,13 @@ impl Layout {
             Layout::PipelineTogether => ["Rx, Worker, Tx", "source, sink"],
             Layout::PipelineIo => ["Worker", "Rx, Tx, source, sink"],
             Layout::PipelineRx => ["Worker, Tx", "Rx, source, sink"],
-            Layout::Merged => ["source, switch, sink", ""],
+            Layout::Inline => ["source, switch, sink", ""],
         }
     }
 
     /// The CPU of source and sink.
     pub(super) fn load_on(self, [one, other]: [usize; 2]) -> usize {
-        if self == Layout::Merged { one } else { other }
+        if self == Layout::Inline { one } else { other }
     }
 
     /// Whether source and sink share their CPU with a thread of the switch, which they let run when there is nothing to do.
@@ -73,7 +73,7 @@ impl Layout {
         let config = |cpu, polling| WorkerConfig { cpu, polling, queue_full: QueueFull::Drop };
         let alone = vec![config(one, Polling::Busy)];
         let pipeline = |roles: &[Roles]| {
-            Model::Pipeline(PipelineConfig { roles: roles.to_vec(), hops: HopConfig::default() })
+            Model::Pipeline(PipelineConfig { roles: roles.to_vec(), handoffs: HandoffConfig::default() })
         };
         // Who shares a CPU sleeps when nothing comes, so that the others have it.
         let both = || vec![config(one, Polling::Busy), config(other, Polling::Adaptive)];
@@ -82,7 +82,7 @@ impl Layout {
             Layout::PipelineTogether => (alone, pipeline(&[ALL])),
             Layout::PipelineIo => (both(), pipeline(&[WORK, IO])),
             Layout::PipelineRx => (both(), pipeline(&[WORK_TX, RX])),
-            Layout::Merged => (vec![config(None, Polling::Adaptive)], Model::RunToCompletion),
+            Layout::Inline => (vec![config(None, Polling::Adaptive)], Model::RunToCompletion),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::usage::budget::BudgetError;
 use crate::usage::queues::discard;
 use crate::usage::switch::failed;
 use port::memif::Options;
-use port::pair::{Exchange, Pair};
-use port::{BURST, Burst, PLACES, PortControl, PortFault, RxQueue, Tally, TxQueue};
+use port::patch::{Exchange, Patch};
+use port::{BURST, Burst, BurstStats, PLACES, PortControl, PortFault, RxQueue, TxQueue};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const WINDOW: u64 = RING as u64 - BURST as u64;
 /// Between two looks at the clock.
 const TURNS: usize = 64;
 /// How long ports may take to be there, and packets to come back.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Without a packet for so long, the last ones are not coming any more.
 const SILENCE: Duration = Duration::from_millis(100);
 
@@ -62,12 +62,12 @@ pub(super) struct Load {
 /// A port of kind `pair` with rings as they are here.
 pub(super) fn pair(name: &str, peer: &str, exchange: &Exchange) -> Result<Box<dyn PortControl>, BudgetError> {
     let options = Options { ring_size: RING, ..Options::default() };
-    Ok(Box::new(Pair::new(name, peer, options, exchange).map_err(failed)?))
+    Ok(Box::new(Patch::new(name, peer, options, exchange).map_err(failed)?))
 }
 
 /// Brings it to life; its other end is the switch's.
 fn open(mut control: Box<dyn PortControl>) -> Result<End, BudgetError> {
-    let (mut desk, until) = (Desk::default(), Instant::now() + PATIENCE);
+    let (mut desk, until) = (Desk::default(), Instant::now() + TIMEOUT);
     while !desk.is_ready() {
         if Instant::now() > until {
             return Err(failed("a port of the switch did not come to life"));
@@ -98,7 +98,7 @@ impl Load {
         for answer in self.source.answers() {
             burst.begin(0);
             burst.push_own(&answer);
-            self.receive.tx.tx(&burst, &PLACES[..burst.len()], &mut Tally::default())?;
+            self.receive.tx.tx(&burst, &PLACES[..burst.len()], &mut BurstStats::default())?;
         }
         fence(Ordering::SeqCst);
         self.receive.tx.notify();
@@ -149,7 +149,7 @@ impl Load {
         if self.sent + BURST as u64 > self.came + WINDOW {
             return Ok(0);
         }
-        let done = self.send.tx.tx(&self.burst, &PLACES[..self.burst.len()], &mut Tally::default())?;
+        let done = self.send.tx.tx(&self.burst, &PLACES[..self.burst.len()], &mut BurstStats::default())?;
         self.sent += done as u64;
         Ok(done)
     }

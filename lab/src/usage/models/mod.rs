@@ -192,7 +192,7 @@ mod tests {
             came: 9,
             lost: 1,
         };
-        let row = row(Layout::Merged, (50, 25.0), &[reading(400), reading(100), reading(300)]);
+        let row = row(Layout::Inline, (50, 25.0), &[reading(400), reading(100), reading(300)]);
         assert_eq!((row.pps, row.least_pps, row.most_pps), (150.0, 50.0, 200.0));
         assert_eq!((row.cpus, row.pps_per_cpu), (2.0, 75.0));
         assert_eq!((row.sent, row.came, row.lost), (30, 27, 3));

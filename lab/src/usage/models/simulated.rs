@@ -2,7 +2,7 @@
 //!
 //! Guests are cores of their own: one writes frames, another takes them. What a packet costs in instructions was counted on our
 //! own path (`cargo xtask callgrind`, 64 bytes), as `INSTRUCTIONS` says; what a line costs that moves from core to core
-//! is the simulator's. A ring has its two positions on lines of their own, four descriptors or two parcels on a line, and
+//! is the simulator's. A ring has its two positions on lines of their own, four descriptors or two entries on a line, and
 //! both sides look at a position again only when what they saw last is used up, as ours do. Buffers of a pipeline's pool go back from its last
 //! stage to its first by a ring of their own, in place of a depot of magazines.
 
@@ -23,13 +23,13 @@ pub enum Cores {
     /// Rx, Worker and Tx on a core each.
     Pipeline,
     /// The guest that sends forwards, too.
-    Merged,
+    Inline,
 }
 
 impl Cores {
     /// All of them, in the order of tables.
     pub const ALL: [Cores; 4] =
-        [Cores::RunToCompletion, Cores::ThreeRunToCompletion, Cores::Pipeline, Cores::Merged];
+        [Cores::RunToCompletion, Cores::ThreeRunToCompletion, Cores::Pipeline, Cores::Inline];
 
     /// Its name, with its cores.
     pub fn name(self) -> &'static str {
@@ -37,13 +37,13 @@ impl Cores {
             Cores::RunToCompletion => "run-to-completion, 1 core",
             Cores::ThreeRunToCompletion => "run-to-completion, 3 cores",
             Cores::Pipeline => "pipeline, 3 cores",
-            Cores::Merged => "merged, the guest's core",
+            Cores::Inline => "inline, the guest's core",
         }
     }
 
     /// Cores of the switch; a merged one has the core that its guest has, too.
     pub fn cores(self) -> usize {
-        if matches!(self, Cores::RunToCompletion | Cores::Merged) { 1 } else { 3 }
+        if matches!(self, Cores::RunToCompletion | Cores::Inline) { 1 } else { 3 }
     }
 
     /// Pairs of guests.
@@ -80,31 +80,31 @@ const PACKETS: [u64; 2] = [3_000, 9_000];
 const BURST: u64 = 64;
 const SLOTS: u64 = 1024;
 const DESCRIPTOR: u64 = 16;
-const PARCEL: u64 = 32;
+const ENTRY: u64 = 32;
 /// From one buffer to the next: ours, which does not have all of them in the same few sets.
 const BUFFER: u64 = 17 * 128;
 const FRAME: u64 = 64;
 /// Of a lane in the arena: five rings and three stocks of buffers at most.
-const RING: u64 = 4096 + SLOTS * PARCEL;
+const RING: u64 = 4096 + SLOTS * ENTRY;
 const LANE: u64 = 5 * RING + 3 * SLOTS * BUFFER;
 
 /// A ring from one core to another.
 #[derive(Clone, Copy)]
-struct Hop {
+struct Handoff {
     at: Address,
     slot: u64,
 }
 
 /// One end of it: the next slot, and the other side's position as it was last seen.
 struct End {
-    hop: Hop,
+    handoff: Handoff,
     next: u64,
     seen: u64,
 }
 
-impl Hop {
-    fn new(lane: u64, which: u64, slot: u64) -> Hop {
-        Hop { at: lane * LANE + which * RING, slot }
+impl Handoff {
+    fn new(lane: u64, which: u64, slot: u64) -> Handoff {
+        Handoff { at: lane * LANE + which * RING, slot }
     }
 
     fn slot(self, n: u64) -> Address {
@@ -112,7 +112,7 @@ impl Hop {
     }
 
     fn end(self) -> End {
-        End { hop: self, next: 0, seen: 0 }
+        End { handoff: self, next: 0, seen: 0 }
     }
 }
 
@@ -121,7 +121,7 @@ impl End {
     fn ready<M: Memory>(&mut self, memory: &mut M) -> u64 {
         if self.seen == self.next {
             let next = self.next;
-            self.seen = memory.load_until(self.hop.at, Eight, |value| value != next);
+            self.seen = memory.load_until(self.handoff.at, Eight, |value| value != next);
         }
         (self.seen - self.next).min(BURST)
     }
@@ -130,30 +130,30 @@ impl End {
     fn room<M: Memory>(&mut self, memory: &mut M, many: u64) {
         let end = self.next + many;
         if end - self.seen > SLOTS {
-            self.seen = memory.load_until(self.hop.at + 128, Eight, |value| end - value <= SLOTS);
+            self.seen = memory.load_until(self.handoff.at + 128, Eight, |value| end - value <= SLOTS);
         }
     }
 
     fn read<M: Memory>(&mut self, memory: &mut M) -> u64 {
-        memory.read(self.hop.slot(self.next), self.hop.slot);
+        memory.read(self.handoff.slot(self.next), self.handoff.slot);
         self.next += 1;
         self.next - 1
     }
 
     fn write<M: Memory>(&mut self, memory: &mut M) -> u64 {
-        memory.write(self.hop.slot(self.next), self.hop.slot);
+        memory.write(self.handoff.slot(self.next), self.handoff.slot);
         self.next += 1;
         self.next - 1
     }
 
     /// The receiver's: what was taken is room again.
     fn give_back<M: Memory>(&self, memory: &mut M) {
-        memory.store(self.hop.at + 128, Eight, self.next);
+        memory.store(self.handoff.at + 128, Eight, self.next);
     }
 
     /// The sender's: what was written is there.
     fn publish<M: Memory>(&self, memory: &mut M) {
-        memory.store(self.hop.at, Eight, self.next);
+        memory.store(self.handoff.at, Eight, self.next);
     }
 }
 
@@ -164,7 +164,7 @@ fn buffer(lane: u64, stock: u64, n: u64) -> Address {
 
 /// A guest writes frames.
 fn source<M: Memory>(memory: &mut M, lane: u64, packets: u64) {
-    let mut out = Hop::new(lane, 0, DESCRIPTOR).end();
+    let mut out = Handoff::new(lane, 0, DESCRIPTOR).end();
     while out.next < packets {
         out.room(memory, BURST);
         for _ in 0..BURST.min(packets - out.next) {
@@ -182,7 +182,7 @@ fn write_frame<M: Memory>(memory: &mut M, lane: u64, out: &mut End) {
 
 /// A guest takes them.
 fn sink<M: Memory>(memory: &mut M, lane: u64, packets: u64) {
-    let mut from = Hop::new(lane, 1, DESCRIPTOR).end();
+    let mut from = Handoff::new(lane, 1, DESCRIPTOR).end();
     while from.next < packets {
         for _ in 0..from.ready(memory) {
             let n = from.read(memory);
@@ -195,8 +195,9 @@ fn sink<M: Memory>(memory: &mut M, lane: u64, packets: u64) {
 
 /// Takes frames from one guest and writes them into the other's buffers; `guest`: it is the first guest that does it.
 fn forward<M: Memory>(memory: &mut M, lane: u64, packets: u64, work: u64, guest: bool) {
-    let (mut from, mut to) = (Hop::new(lane, 0, DESCRIPTOR).end(), Hop::new(lane, 1, DESCRIPTOR).end());
-    let mut own = Hop::new(lane, 0, DESCRIPTOR).end();
+    let (mut from, mut to) =
+        (Handoff::new(lane, 0, DESCRIPTOR).end(), Handoff::new(lane, 1, DESCRIPTOR).end());
+    let mut own = Handoff::new(lane, 0, DESCRIPTOR).end();
     while to.next < packets {
         if guest {
             own.room(memory, BURST);
@@ -224,8 +225,8 @@ fn forward<M: Memory>(memory: &mut M, lane: u64, packets: u64, work: u64, guest:
 
 /// Rx: copies frames into buffers of the pool, which come back from Tx.
 fn stage_rx<M: Memory>(memory: &mut M, packets: u64) {
-    let mut from = Hop::new(0, 0, DESCRIPTOR).end();
-    let (mut to, mut pool) = (Hop::new(0, 2, PARCEL).end(), Hop::new(0, 4, 8).end());
+    let mut from = Handoff::new(0, 0, DESCRIPTOR).end();
+    let (mut to, mut pool) = (Handoff::new(0, 2, ENTRY).end(), Handoff::new(0, 4, 8).end());
     while to.next < packets {
         let many = from.ready(memory);
         to.room(memory, many);
@@ -251,7 +252,7 @@ fn stage_rx<M: Memory>(memory: &mut M, packets: u64) {
 
 /// Worker: reads heads, works, and hands buffers on.
 fn stage_work<M: Memory>(memory: &mut M, packets: u64, work: u64) {
-    let (mut from, mut to) = (Hop::new(0, 2, PARCEL).end(), Hop::new(0, 3, PARCEL).end());
+    let (mut from, mut to) = (Handoff::new(0, 2, ENTRY).end(), Handoff::new(0, 3, ENTRY).end());
     while to.next < packets {
         let many = from.ready(memory);
         to.room(memory, many);
@@ -271,8 +272,8 @@ fn stage_work<M: Memory>(memory: &mut M, packets: u64, work: u64) {
 
 /// Tx: writes frames into the other guest's buffers, and gives those of the pool back.
 fn stage_tx<M: Memory>(memory: &mut M, packets: u64) {
-    let (mut from, mut to) = (Hop::new(0, 3, PARCEL).end(), Hop::new(0, 1, DESCRIPTOR).end());
-    let mut pool = Hop::new(0, 4, 8).end();
+    let (mut from, mut to) = (Handoff::new(0, 3, ENTRY).end(), Handoff::new(0, 1, DESCRIPTOR).end());
+    let mut pool = Handoff::new(0, 4, 8).end();
     while to.next < packets {
         let many = from.ready(memory);
         to.room(memory, many);
@@ -299,7 +300,7 @@ fn program(cores: Cores, packets: u64, work: u64) -> Program {
     let mut program: Program = Program::new(cores.lanes() * LANE);
     for lane in 0..cores.lanes() {
         program = program.thread(move |memory| sink(memory, lane, packets));
-        if cores == Cores::Merged {
+        if cores == Cores::Inline {
             program = program.thread(move |memory| forward(memory, lane, packets, work, true));
             continue;
         }
@@ -383,10 +384,10 @@ mod tests {
     #[test]
     fn under_heavy_work_a_model_does_what_its_working_core_can() {
         let most = Profile::study().frequency.value * 1e9 / 2_000.0;
-        for cores in [Cores::RunToCompletion, Cores::Pipeline, Cores::Merged] {
+        for cores in [Cores::RunToCompletion, Cores::Pipeline, Cores::Inline] {
             let pps = pps(cores, 2_000);
             assert!(pps < most && pps > most * 0.8, "{}: {pps} of {most}", cores.name());
         }
-        assert!(pps(Cores::Pipeline, 2_000) > pps(Cores::Merged, 2_000), "it has Rx and Tx elsewhere");
+        assert!(pps(Cores::Pipeline, 2_000) > pps(Cores::Inline, 2_000), "it has Rx and Tx elsewhere");
     }
 }

@@ -13,7 +13,7 @@ use crate::usage::budget::BudgetError;
 use crate::usage::switch::Bench;
 use engine::machine::Machine;
 use engine::placement::{Pattern, Plan, Role, Stage, Stages, Wish, plan};
-use engine::{HopConfig, Model, PipelineConfig, Polling, QueueFull, Roles, Snapshot, WorkerConfig};
+use engine::{HandoffConfig, Model, PipelineConfig, Polling, QueueFull, Roles, Snapshot, WorkerConfig};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn model(plan: &Plan) -> (Vec<WorkerConfig>, Model) {
     let worker =
         |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
     let workers = plan.threads.iter().map(|thread| worker(thread.cpu)).collect();
-    (workers, Model::Pipeline(PipelineConfig { roles: roles.collect(), hops: HopConfig::default() }))
+    (workers, Model::Pipeline(PipelineConfig { roles: roles.collect(), handoffs: HandoffConfig::default() }))
 }
 
 fn row(plan: &Plan, generator: usize, length: Duration) -> Result<Row, BudgetError> {

@@ -1,16 +1,16 @@
-//! Workers on the CPUs that there are, each on one of its own, from a port that has always more and needs no CPU (`spring`).
+//! Workers on the CPUs that there are, each on one of its own, from a port that has always more and needs no CPU (`packet_source`).
 //!
 //! The other side is left out on purpose: a generator would take a CPU from the workers, and be the limit before they are.
 
 use super::Way;
-use super::spring::{STATIONS, Spring};
+use super::packet_source::{PacketSource, STATIONS};
 use crate::traffic::rig::RigError;
 use crate::usage::budget::BudgetError;
 use engine::machine::Machine;
-use engine::{Engine, EngineConfig, HopConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
+use engine::{Engine, EngineConfig, HandoffConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
 use net::Switch;
 use net::bridge::{BridgeConfig, PortConfig};
-use port::Spread;
+use port::Rss;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub struct Row {
     pub queues: usize,
     /// Packets a second that were sent.
     pub pps: f64,
-    /// Packets that each worker's queues and hops brought it, as parts of all that were judged.
+    /// Packets that each worker's queues and handoff queues brought it, as parts of all that were judged.
     pub shares: Vec<f64>,
     /// Packets lost meanwhile.
     pub lost: u64,
@@ -83,15 +83,18 @@ fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, 
     let worker =
         |&cpu: &usize| WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, queue_full: QueueFull::Drop };
     let workers = cpus.iter().map(worker).collect();
-    let config = EngineConfig { workers, max_ports: 2, spread: Spread::default() };
+    let config = EngineConfig { workers, max_ports: 2, rss: Rss::default() };
     let model = match way {
         Way::Queues => Model::RunToCompletion,
-        Way::Software => Model::Spreading(HopConfig::default()),
+        Way::Software => Model::Spreading(HandoffConfig::default()),
     };
     let engine = Engine::start_as(config, model, &switch).map_err(failed)?;
     let [from, to] = STATIONS;
     // Who takes is there before anything comes.
-    let ports = [("sink", Spring::new(0, [to, from], 0)), ("spring", Spring::new(queues, STATIONS, most))];
+    let ports = [
+        ("sink", PacketSource::new(0, [to, from], 0)),
+        ("spring", PacketSource::new(queues, STATIONS, most)),
+    ];
     for (name, port) in ports {
         let id = engine.reserve(name).map_err(failed)?;
         switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;

@@ -5,8 +5,8 @@
 //! nothing but the number of queues and workers differs.
 
 pub mod measured;
+mod packet_source;
 pub mod simulated;
-mod spring;
 
 use engine::machine::Machine;
 use serde::{Deserialize, Serialize};

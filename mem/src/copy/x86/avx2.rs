@@ -5,7 +5,7 @@
 //! them are declared as overwritten.
 
 use super::{Lines, by_lines, sse2};
-use crate::Seg;
+use crate::VolatileSlice;
 use crate::copy::{Kernel, small};
 use crate::line::LINE;
 use core::arch::asm;
@@ -49,7 +49,7 @@ impl Kernel for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+    unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
         // SAFETY: by contract; pairs begin at an even number from the end.
         unsafe {
             if !n.is_multiple_of(2) {
@@ -65,7 +65,7 @@ impl Kernel for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn heads(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+    unsafe fn heads(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
         if n == 0 {
             return;
         }
@@ -102,7 +102,7 @@ impl Kernel for Avx2 {
 /// # Safety
 /// As [`Kernel::lines`].
 #[inline(always)]
-unsafe fn one_line(dst: *mut u8, stride: usize, from: *const Seg, pairs: usize) {
+unsafe fn one_line(dst: *mut u8, stride: usize, from: *const VolatileSlice, pairs: usize) {
     // SAFETY: by contract. A segment is its address and, behind 8 of its 16 bytes, its length.
     unsafe {
         wide_asm!(
@@ -133,7 +133,7 @@ unsafe fn one_line(dst: *mut u8, stride: usize, from: *const Seg, pairs: usize) 
 /// # Safety
 /// As [`Kernel::lines`].
 #[inline(always)]
-unsafe fn two_lines(dst: *mut u8, stride: usize, from: *const Seg, pairs: usize) {
+unsafe fn two_lines(dst: *mut u8, stride: usize, from: *const VolatileSlice, pairs: usize) {
     // SAFETY: as in `one_line`.
     unsafe {
         wide_asm!(

@@ -4,7 +4,7 @@
 //! masked move touches exactly the bytes of its mask: it neither writes nor faults on the others.
 
 use super::{Lines, by_lines};
-use crate::Seg;
+use crate::VolatileSlice;
 use crate::copy::Kernel;
 use core::arch::asm;
 
@@ -29,7 +29,7 @@ impl Kernel for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn heads(dst: *mut u8, stride: usize, from: *const Seg, n: usize) {
+    unsafe fn heads(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
         if n == 0 {
             return;
         }

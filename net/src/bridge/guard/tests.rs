@@ -30,7 +30,7 @@ fn inspect(guard: &Guard, frame: &[u8]) -> Result<Option<Reply>, DropReason> {
 
 /// What becomes of the frame, also behind one VLAN tag and behind two.
 #[track_caller]
-fn judged(guard: &Guard, frame: &[u8]) -> Option<&'static str> {
+fn validated(guard: &Guard, frame: &[u8]) -> Option<&'static str> {
     let tag = |frame: &[u8], kind: [u8; 2]| [&frame[..12], &kind, &[0, 7], &frame[12..]].concat();
     let once = tag(frame, [0x81, 0]);
     let twice = tag(&once, [0x88, 0xa8]);
@@ -124,7 +124,7 @@ fn ipv4_packets_leave_from_listed_addresses_only_whatever_their_headers_look_lik
     ] {
         for (options, fragment) in [(0, 0), (10, 0), (0, 0x2000), (3, 0x2001), (0, 0x00ff)] {
             let frame = ipv4(source, 6, options, fragment, &[0; 40]);
-            assert_eq!(judged(&guard, &frame), expected, "{source:?}, {options} words, {fragment:x}");
+            assert_eq!(validated(&guard, &frame), expected, "{source:?}, {options} words, {fragment:x}");
         }
     }
 }
@@ -134,14 +134,14 @@ fn what_cannot_be_read_or_is_no_internet_protocol_is_dropped() {
     let guard = usual();
     let whole = ipv4(IP, 17, 0, 0, &udp(1, 2, &[]));
     for len in 14..whole.len() {
-        assert_eq!(judged(&guard, &whole[..len]), Some("source-violation"), "{len} bytes");
+        assert_eq!(validated(&guard, &whole[..len]), Some("source-violation"), "{len} bytes");
     }
     for ethertype in [0x0026, 0x8847, 0x8863, 0x88cc, 0x9100] {
-        assert_eq!(judged(&guard, &ethernet(ethertype, &[0; 46])), Some("source-violation"));
+        assert_eq!(validated(&guard, &ethernet(ethertype, &[0; 46])), Some("source-violation"));
     }
     let mut short = ipv4(IP, 6, 0, 0, &[0; 40]);
     short[14] = 0x44;
-    assert_eq!(judged(&guard, &short), Some("source-violation"), "a header length below twenty bytes");
+    assert_eq!(validated(&guard, &short), Some("source-violation"), "a header length below twenty bytes");
     let tags = [0x81, 0, 0, 7].repeat(3);
     let deep = [&whole[..12], &tags, &whole[12..]].concat();
     assert_eq!(inspect(&guard, &deep), Err(DropReason::SourceViolation), "three tags");
@@ -162,14 +162,14 @@ fn arp_speaks_for_its_sender_only() {
     ];
     for (operation, sender, ip, expected) in table {
         assert_eq!(
-            judged(&guard, &arp(0x0806, operation, sender, ip)),
+            validated(&guard, &arp(0x0806, operation, sender, ip)),
             expected,
             "{operation} {sender:?} {ip:?}"
         );
     }
-    assert_eq!(judged(&guard, &arp(0x8035, 3, OWN, [0; 4])), None);
-    assert_eq!(judged(&guard, &arp(0x8035, 3, OTHER, [0; 4])), Some("arp-violation"));
-    assert_eq!(judged(&guard, &arp(0x0806, 1, OWN, IP)[..41]), Some("arp-violation"));
+    assert_eq!(validated(&guard, &arp(0x8035, 3, OWN, [0; 4])), None);
+    assert_eq!(validated(&guard, &arp(0x8035, 3, OTHER, [0; 4])), Some("arp-violation"));
+    assert_eq!(validated(&guard, &arp(0x0806, 1, OWN, IP)[..41]), Some("arp-violation"));
 }
 
 #[test]
@@ -184,31 +184,31 @@ fn ipv6_packets_leave_from_listed_addresses_and_the_ports_own_link_local_one() {
         ("::ffff:10.0.0.5", Some("source-violation")),
         ("::", Some("source-violation")),
     ] {
-        assert_eq!(judged(&guard, &ipv6(source, 6, &[0; 20])), expected, "{source}");
+        assert_eq!(validated(&guard, &ipv6(source, 6, &[0; 20])), expected, "{source}");
         let extended = [&hop_by_hop(60)[..], &hop_by_hop(6), &[0; 20]].concat();
-        assert_eq!(judged(&guard, &ipv6(source, 0, &extended)), expected, "{source} with extensions");
+        assert_eq!(validated(&guard, &ipv6(source, 0, &extended)), expected, "{source} with extensions");
     }
     let endless = hop_by_hop(0).repeat(9);
     assert_eq!(
-        judged(&guard, &ipv6("fd00::5", 0, &endless)),
+        validated(&guard, &ipv6("fd00::5", 0, &endless)),
         Some("source-violation"),
         "too many extensions"
     );
     let long = [&[17, 30][..], &[0; 246], &udp(547, 9, &[])].concat();
-    assert_eq!(judged(&guard, &ipv6("fd00::5", 60, &long)), Some("source-violation"), "beyond the head");
+    assert_eq!(validated(&guard, &ipv6("fd00::5", 60, &long)), Some("source-violation"), "beyond the head");
 }
 
 #[test]
 fn before_it_has_an_address_a_guest_may_solicit_and_report_and_nothing_else() {
     let guard = usual();
     let detection = nd("::", 135, "fd00::77", &[]);
-    assert_eq!(judged(&guard, &detection), None);
+    assert_eq!(validated(&guard, &detection), None);
     let forged = nd("::", 135, "fd00::77", &link_layer(1, OWN));
-    assert_eq!(judged(&guard, &forged), Some("nd-violation"));
-    assert_eq!(judged(&guard, &ipv6("::", 58, &[133, 0, 0, 0, 0, 0, 0, 0])), None);
-    assert_eq!(judged(&guard, &ipv6("::", 58, &[143, 0, 0, 0, 0, 0, 0, 0])), None);
+    assert_eq!(validated(&guard, &forged), Some("nd-violation"));
+    assert_eq!(validated(&guard, &ipv6("::", 58, &[133, 0, 0, 0, 0, 0, 0, 0])), None);
+    assert_eq!(validated(&guard, &ipv6("::", 58, &[143, 0, 0, 0, 0, 0, 0, 0])), None);
     for kind in [128, 134, 136] {
-        assert_eq!(judged(&guard, &nd("::", kind, "fd00::5", &[])), Some("source-violation"), "{kind}");
+        assert_eq!(validated(&guard, &nd("::", kind, "fd00::5", &[])), Some("source-violation"), "{kind}");
     }
 }
 
@@ -226,23 +226,23 @@ fn neighbor_discovery_speaks_for_its_sender_only_and_never_as_a_router() {
         (135, "fd00::1", &link_layer(1, OTHER), Some("nd-violation")),
     ];
     for (kind, target, options, expected) in table {
-        assert_eq!(judged(&guard, &nd(LOCAL, kind, target, options)), expected, "{kind} for {target}");
+        assert_eq!(validated(&guard, &nd(LOCAL, kind, target, options)), expected, "{kind} for {target}");
     }
     let advertisement = ipv6(LOCAL, 58, &[&[134][..], &[0; 15], &link_layer(1, OWN)].concat());
-    assert_eq!(judged(&guard, &advertisement), Some("nd-violation"));
+    assert_eq!(validated(&guard, &advertisement), Some("nd-violation"));
     let redirect = nd(LOCAL, 137, "fd00::1", &[0; 16]);
-    assert_eq!(judged(&guard, &redirect), Some("nd-violation"));
+    assert_eq!(validated(&guard, &redirect), Some("nd-violation"));
     let cut = nd(LOCAL, 136, "fd00::5", &own[..5]);
-    assert_eq!(judged(&guard, &cut), Some("nd-violation"));
+    assert_eq!(validated(&guard, &cut), Some("nd-violation"));
     let mut trailing = nd(LOCAL, 136, "fd00::5", &other);
     trailing[14 + 5] -= 8;
     assert_eq!(
-        judged(&guard, &trailing),
+        validated(&guard, &trailing),
         None,
         "what lies behind the packet's end is not read by a receiver either"
     );
     let router = super::tests::guard(&["fd00::5"], true);
-    assert_eq!(judged(&router, &advertisement), None, "a trusted port may advertise");
+    assert_eq!(validated(&router, &advertisement), None, "a trusted port may advertise");
 }
 
 #[test]
@@ -253,18 +253,18 @@ fn fragments_hide_neither_neighbor_discovery_nor_a_dhcp_server() {
         ipv6("fd00::5", 44, &[&header[..], payload].concat())
     };
     let advertisement = [&[136, 0, 0, 0, 0, 0, 0, 0][..], &[0; 16]].concat();
-    assert_eq!(judged(&guard, &fragment(58, 0, &advertisement)), Some("nd-violation"));
-    assert_eq!(judged(&guard, &fragment(17, 0, &udp(547, 546, &[]))), Some("dhcp-violation"));
+    assert_eq!(validated(&guard, &fragment(58, 0, &advertisement)), Some("nd-violation"));
+    assert_eq!(validated(&guard, &fragment(17, 0, &udp(547, 546, &[]))), Some("dhcp-violation"));
     assert_eq!(
-        judged(&guard, &fragment(60, 0, &[58, 1, 0, 0, 0, 0, 0, 0])),
+        validated(&guard, &fragment(60, 0, &[58, 1, 0, 0, 0, 0, 0, 0])),
         Some("source-violation"),
         "an open chain"
     );
-    assert_eq!(judged(&guard, &fragment(58, 1, &advertisement)), None, "of no use without the first");
+    assert_eq!(validated(&guard, &fragment(58, 1, &advertisement)), None, "of no use without the first");
     let server = udp(67, 68, &[0; 8]);
-    assert_eq!(judged(&guard, &ipv4(IP, 17, 0, 0x2000, &server)), Some("dhcp-violation"));
+    assert_eq!(validated(&guard, &ipv4(IP, 17, 0, 0x2000, &server)), Some("dhcp-violation"));
     assert_eq!(
-        judged(&guard, &ipv4(IP, 17, 0, 0x2000, &server[..4])),
+        validated(&guard, &ipv4(IP, 17, 0, 0x2000, &server[..4])),
         Some("source-violation"),
         "a tiny fragment"
     );
@@ -278,24 +278,24 @@ fn dhcp_servers_are_refused_by_either_port_behind_any_header() {
         for (source, destination) in [(67, 68), (67, 9), (9, 68), (67, 67)] {
             for options in [0, 10] {
                 let frame = ipv4(IP, 17, options, 0, &udp(source, destination, &[0; 20]));
-                assert_eq!(judged(guard, &frame), Some("dhcp-violation"), "{source} to {destination}");
+                assert_eq!(validated(guard, &frame), Some("dhcp-violation"), "{source} to {destination}");
             }
         }
         for (source, destination) in [(547, 546), (547, 9), (9, 546)] {
             let extended = [&[17, 0, 0, 0, 0, 0, 0, 0][..], &udp(source, destination, &[])].concat();
-            assert_eq!(judged(guard, &ipv6("fd00::5", 60, &extended)), Some("dhcp-violation"));
+            assert_eq!(validated(guard, &ipv6("fd00::5", 60, &extended)), Some("dhcp-violation"));
         }
     }
     let any = ipv4([9; 4], 6, 0, 0, &[0; 20]);
-    assert_eq!(judged(&plain, &any), None, "without sources, addresses are not looked at");
-    assert_eq!(judged(&plain, &any[..30]), Some("dhcp-violation"), "but everything can be read");
+    assert_eq!(validated(&plain, &any), None, "without sources, addresses are not looked at");
+    assert_eq!(validated(&plain, &any[..30]), Some("dhcp-violation"), "but everything can be read");
 }
 
 #[test]
 fn a_dhcp_client_asks_for_itself_only() {
     let guard = usual();
     let ask =
-        |source: [u8; 4], message: &[u8]| judged(&guard, &ipv4(source, 17, 0, 0, &udp(68, 67, message)));
+        |source: [u8; 4], message: &[u8]| validated(&guard, &ipv4(source, 17, 0, 0, &udp(68, 67, message)));
     assert_eq!(ask([0; 4], &dhcp(1, 1, OWN, [0; 4], [0; 4])), None);
     assert_eq!(ask([10, 0, 0, 77], &dhcp(1, 3, OWN, [10, 0, 0, 77], [0; 4])), None, "renews what it has");
     assert_eq!(ask([10, 0, 0, 78], &dhcp(1, 3, OWN, [10, 0, 0, 77], [0; 4])), Some("source-violation"));
@@ -312,16 +312,16 @@ fn a_dhcp_client_asks_for_itself_only() {
 #[test]
 fn a_lease_opens_the_source_guard_and_a_release_closes_it() {
     let (guard, leased) = (usual(), [10, 0, 0, 77]);
-    let speaks = |ip| judged(&guard, &ipv4(ip, 6, 0, 0, &[0; 20]));
+    let speaks = |ip| validated(&guard, &ipv4(ip, 6, 0, 0, &[0; 20]));
     assert_eq!(speaks(leased), Some("source-violation"));
     assert!(
         guard.bind(leased.into(), 100, 60)
             && guard.holds(leased.into(), 159)
             && !guard.holds(leased.into(), 160)
     );
-    assert_eq!((speaks(leased), judged(&guard, &arp(0x0806, 1, OWN, leased))), (None, None));
+    assert_eq!((speaks(leased), validated(&guard, &arp(0x0806, 1, OWN, leased))), (None, None));
     let release = ipv4(leased, 17, 0, 0, &udp(68, 67, &dhcp(1, 7, OWN, leased, [0; 4])));
-    assert_eq!((judged(&guard, &release), speaks(leased)), (None, Some("source-violation")));
+    assert_eq!((validated(&guard, &release), speaks(leased)), (None, Some("source-violation")));
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) const LEARNS_PER_BURST: u32 = 8;
 const UNTAGGED_HEADER: usize = 14;
 const TAGGED_HEADER: usize = 18;
 
-/// Who sends to whom.
+/// Source and destination.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Flow {
     source: Key,
@@ -275,7 +275,7 @@ impl Pass<'_> {
     /// Reads the packets' addresses and asks for the table's lines.
     #[inline(always)]
     fn plan<const TAGGED: bool, const GUARDED: bool>(&mut self, from: usize) {
-        // Nobody has the address zero, so the empty plan stands for no packet that is looked up.
+        // No station has the address zero, so the empty plan stands for no packet that is looked up.
         let mut last = Plan::default();
         for i in from..self.burst.len() {
             if !TAGGED
@@ -308,7 +308,7 @@ impl Pass<'_> {
 
     #[inline(always)]
     fn plan_one<const TAGGED: bool, const GUARDED: bool>(&mut self, i: usize, last: Plan) -> Plan {
-        let read = self.read::<TAGGED, GUARDED>(i).and_then(|(flow, form)| Ok((self.judge(flow)?, form)));
+        let read = self.read::<TAGGED, GUARDED>(i).and_then(|(flow, form)| Ok((self.validate(flow)?, form)));
         match read {
             Ok((flow, form)) => Plan { form, ..self.plan_flow(flow, last) },
             Err(reason) => Plan { lost: Some(reason), ..Plan::default() },
@@ -327,7 +327,7 @@ impl Pass<'_> {
     }
 
     #[inline(always)]
-    fn judge(&self, flow: Flow) -> Result<Flow, DropReason> {
+    fn validate(&self, flow: Flow) -> Result<Flow, DropReason> {
         let source = flow.source.mac();
         if source.is_group() || source.is_zero() {
             return Err(DropReason::BadSource);
@@ -387,7 +387,7 @@ impl Pass<'_> {
                     match self.learn(i, &plan) {
                         Source::Known => {}
                         Source::Elsewhere => {
-                            self.out.drop(i, DropReason::StaticElsewhere);
+                            self.out.drop(i, DropReason::StaticMacViolation);
                             confirmed = None;
                             continue;
                         }

@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// What a message comes to. Descriptors that nobody wants are closed.
+    /// What a message comes to. Unwanted descriptors are closed.
     pub(super) fn receive(&mut self, message: Message, files: Vec<OwnedFd>) -> Result<Step, End> {
         match self {
             Session::Server(server) => server.receive(message, files),

@@ -8,7 +8,7 @@ use crate::memif::options::{MAX_LOG2, Options};
 use crate::memif::queue::{Queue, Rings};
 use crate::memif::ring::Ring;
 use crate::{eventfd, memory};
-use mem::{Map, Region, RegionSpec};
+use mem::{GuestMemory, Region, RegionSpec};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const MAX_REGIONS: u16 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nobody has said for whom this is.
+    /// The addressee is not known yet.
     Opening,
     /// Regions and rings are added.
     Adding,
@@ -156,7 +156,7 @@ impl ServerSession {
         if self.to_server.is_empty() && self.to_client.is_empty() {
             return Err(broke("it connects without a ring"));
         }
-        let map = Map::new(self.regions.clone()).map_err(|e| broke(e.to_string()))?;
+        let map = GuestMemory::new(self.regions.clone()).map_err(|e| broke(e.to_string()))?;
         let map = Arc::new(map);
         let queues =
             |rings: &[Announced]| rings.iter().map(|ring| queue(&map, ring)).collect::<Result<_, End>>();
@@ -166,7 +166,7 @@ impl ServerSession {
     }
 }
 
-fn queue(map: &Arc<Map>, announced: &Announced) -> Result<Queue<Borrowed>, End> {
+fn queue(map: &Arc<GuestMemory>, announced: &Announced) -> Result<Queue<Borrowed>, End> {
     let AddRing { region, offset, log2_size, .. } = announced.ring;
     let place = map.by_user(address(region, offset), Ring::bytes(log2_size));
     let ring = Ring::new(map, place, log2_size).map_err(|fault| End::Fault(fault.into()))?;

@@ -6,8 +6,8 @@ use super::super::verdict::gone;
 use super::sys::{Received, Receiver};
 use super::unavailable;
 use crate::eventfd;
-use crate::{BURST, Burst, PortFault, RxQueue, Tally};
-use ring::Token;
+use crate::{BURST, Burst, BurstStats, PortFault, RxQueue};
+use ring::BufId;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Rx {
 impl RxQueue for Rx {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, burst: &mut Burst, tally: &mut Tally) -> Result<(), PortFault> {
+    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.slots.collect();
         self.refill()?;
         if !self.receiver.is_ready() {
@@ -79,38 +79,38 @@ impl RxQueue for Rx {
         }
         self.receiver.enter().map_err(|error| unavailable(&error))?;
         self.slots.pin(burst);
-        let (mut failed, before) = (None, (self.offered, tally.bytes));
+        let (mut failed, before) = (None, (self.offered, stats.bytes));
         let (slots, offered) = (&self.slots, &mut self.offered);
         self.receiver.harvest(burst.room(), |received| match received {
             Received::Packet(slot, len) => {
                 *offered -= 1;
-                take(slot, slots.whole(slot).split_at(len).0, burst, tally);
+                take(slot, slots.whole(slot).split_at(len).0, burst, stats);
             }
             Received::Ended => {}
             Received::Failed(errno) => failed = Some(errno),
         });
-        let (packets, bytes) = (before.0 - self.offered, (tally.bytes - before.1) as usize);
+        let (packets, bytes) = (before.0 - self.offered, (stats.bytes - before.1) as usize);
         if packets > 0 {
             self.tune(packets, bytes);
         }
         failed.map_or(Ok(()), |errno| Err(gone(errno)))
     }
 
-    fn complete(&mut self, buffers: &[Token]) {
-        for token in buffers {
-            self.slots.give(token.id);
+    fn complete(&mut self, buffers: &[BufId]) {
+        for buf_id in buffers {
+            self.slots.give(buf_id.id);
         }
     }
 
     fn notify(&mut self) {}
 
-    fn arm(&mut self) -> Result<bool, PortFault> {
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
         self.refill()?;
-        Ok(self.receiver.arm())
+        Ok(self.receiver.enable_notification())
     }
 
-    fn disarm(&mut self) {
-        self.receiver.disarm();
+    fn disable_notification(&mut self) {
+        self.receiver.disable_notification();
         eventfd::clear(&self.receiver.event());
     }
 

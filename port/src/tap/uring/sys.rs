@@ -10,7 +10,7 @@ use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{Builder, IoUring, Probe, cqueue, opcode};
-use mem::Seg;
+use mem::VolatileSlice;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io::Result;
@@ -111,7 +111,7 @@ impl Receiver {
 
     /// Lets the kernel have a slot, of whose map the caller takes care.
     #[inline(always)]
-    pub(super) fn offer(&mut self, slot: u16, whole: Seg) {
+    pub(super) fn offer(&mut self, slot: u16, whole: VolatileSlice) {
         let (ring, at) = (self.offers.slot(0), usize::from(self.tail % OFFERS) * ENTRY);
         // SAFETY: the arena is held by `self`, and a position below the number of entries lies inside. The last two
         // bytes of an entry are left alone: in the first one they are the position.
@@ -180,7 +180,7 @@ impl Receiver {
     }
 
     /// Asks for the event. Whether there is something already.
-    pub(super) fn arm(&mut self) -> bool {
+    pub(super) fn enable_notification(&mut self) -> bool {
         self.ring.completion().enable_eventfd();
         // Orders our flag before our look; pairs with the kernel's locked setting of its own before it looks at ours.
         fence(std::sync::atomic::Ordering::SeqCst);
@@ -188,7 +188,7 @@ impl Receiver {
     }
 
     /// Asks for no event.
-    pub(super) fn disarm(&mut self) {
+    pub(super) fn disable_notification(&mut self) {
         self.ring.completion().disable_eventfd();
     }
 }
@@ -241,13 +241,13 @@ impl Sender {
         })
     }
 
-    /// Writes packets of `burst` in the order of `picks`, as far as their pieces find room, and tells for each how that
-    /// ended, by its place in `picks`. How many were taken.
+    /// Writes packets of `burst` in the order of `indices`, as far as their pieces find room, and tells for each how that
+    /// ended, by its place in `indices`. How many were taken.
     pub(in super::super) fn send(
         &mut self,
         tun: BorrowedFd<'_>,
         burst: &Burst,
-        picks: &[u8],
+        indices: &[u8],
         mut each: impl FnMut(usize, i32),
     ) -> Result<usize> {
         if !self.is_enabled {
@@ -256,7 +256,7 @@ impl Sender {
         }
         self.pieces.clear();
         let mut taken = 0;
-        while taken < picks.len() && self.put(tun, burst, picks[taken], taken) {
+        while taken < indices.len() && self.put(tun, burst, indices[taken], taken) {
             taken += 1;
         }
         if taken > 0 {

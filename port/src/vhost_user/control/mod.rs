@@ -12,7 +12,7 @@ pub use offer::{Options, OutOfRange, PlugError};
 
 use super::session::{Offer, Queues, Session};
 use crate::socket::rights::ReceiveError;
-use crate::socket::{Door, Site};
+use crate::socket::{Connector, Site};
 use crate::vhost::message::{Header, feature_names};
 use crate::vhost::wire::{Channel, WireError};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
@@ -27,7 +27,7 @@ const MESSAGES_AT_ONCE: usize = 64;
 /// A vhost-user back end: one port of a virtual machine.
 #[derive(Debug)]
 pub struct VhostUser {
-    door: Door,
+    connector: Connector,
     /// Whether front ends come to it, rather than it to them.
     listens: bool,
     offer: Offer,
@@ -70,7 +70,7 @@ impl VhostUser {
     #[doc(hidden)]
     pub fn listen_with(path: impl AsRef<Path>, options: Options, queues: Queues) -> Result<Self, PlugError> {
         let offer = options.offer()?;
-        Ok(Self::behind(Door::listen(Site::Unix(path.as_ref().into()))?, true, offer, queues))
+        Ok(Self::behind(Connector::listen(Site::Unix(path.as_ref().into()))?, true, offer, queues))
     }
 
     /// As [`VhostUser::connect`], with queues of another make.
@@ -82,17 +82,17 @@ impl VhostUser {
         queues: Queues,
     ) -> Result<Self, PlugError> {
         let offer = options.offer()?;
-        Ok(Self::behind(Door::connect(Site::Unix(path.as_ref().into()), now)?, false, offer, queues))
+        Ok(Self::behind(Connector::connect(Site::Unix(path.as_ref().into()), now)?, false, offer, queues))
     }
 
-    fn behind(door: Door, listens: bool, offer: Offer, queues: Queues) -> Self {
+    fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
         let (link, state, last_fault) = (None, PortState::Waiting, None);
-        Self { door, listens, offer, queues, link, state, last_fault, connects: 0 }
+        Self { connector, listens, offer, queues, link, state, last_fault, connects: 0 }
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
-        if self.door.watch(socket.as_fd()).is_err() {
-            return self.door.rest(now);
+        if self.connector.watch(socket.as_fd()).is_err() {
+            return self.connector.rest(now);
         }
         let channel = Channel::new(socket, Header::expect_request);
         self.link = Some(Link { channel, session: Session::new(self.offer, self.queues) });
@@ -104,7 +104,7 @@ impl VhostUser {
         let Some(link) = &mut self.link else { return };
         let served = link.serve(engine);
         if link.session.features().is_some() {
-            self.door.succeeded();
+            self.connector.succeeded();
         }
         match served {
             Ok(()) => {}
@@ -123,7 +123,7 @@ impl VhostUser {
             None => PortState::Waiting,
         };
         if !self.listens || fault.is_some() {
-            self.door.rest(now);
+            self.connector.rest(now);
         }
         self.last_fault = fault.or(self.last_fault.take());
     }
@@ -163,23 +163,23 @@ impl Link {
 
 impl PortControl for VhostUser {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.state != PortState::Closed).then(|| self.door.as_fd())
+        (self.state != PortState::Closed).then(|| self.connector.as_fd())
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.door.deadline()
+        self.connector.deadline()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.state == PortState::Closed {
             return;
         }
-        if let Some(socket) = self.door.knock(now) {
+        if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now);
         }
         // The link first: its front end may have gone, and the one that waits may be the same guest again.
         self.serve(now, engine);
-        if let Some(socket) = self.door.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);
         }
     }
@@ -192,7 +192,7 @@ impl PortControl for VhostUser {
         if let Some(mut link) = self.link.take() {
             link.session.end(engine);
         }
-        self.door.close();
+        self.connector.close();
         self.state = PortState::Closed;
     }
 
@@ -201,7 +201,7 @@ impl PortControl for VhostUser {
         PortStatus {
             state: self.state.clone(),
             kind: "vhost-user",
-            place: self.door.place(),
+            place: self.connector.place(),
             features: session.and_then(Session::features).map(feature_names).unwrap_or_default(),
             queues: session.map(Session::queue_status).unwrap_or_default(),
             connects: self.connects,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pause::LONGEST_PAUSE;
+use crate::backoff::LONGEST_PAUSE;
 use crate::socket::ListenError;
 use crate::socket::rights;
 use crate::vhost::Features;

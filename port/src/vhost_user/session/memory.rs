@@ -6,7 +6,7 @@
 
 use super::{Refusal, Session};
 use crate::{Attach, memory};
-use mem::{Map, Region, RegionSpec};
+use mem::{GuestMemory, Region, RegionSpec};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Session {
             .zip(descriptors)
             .map(|(spec, fd)| map(&fd, *spec))
             .collect::<Result<Vec<_>, _>>()?;
-        self.replace(Map::new(regions), engine)
+        self.replace(GuestMemory::new(regions), engine)
     }
 
     pub(super) fn add_mem_reg(
@@ -57,7 +57,11 @@ impl Session {
         self.replace(current.without(region.guest, region.user, region.len), engine)
     }
 
-    fn replace(&mut self, map: Result<Map, mem::MapError>, engine: &mut dyn Attach) -> Result<(), Refusal> {
+    fn replace(
+        &mut self,
+        map: Result<GuestMemory, mem::GuestMemoryError>,
+        engine: &mut dyn Attach,
+    ) -> Result<(), Refusal> {
         let map = map.map_err(|error| Refusal::Failed(error.to_string()))?;
         let old = self.memory.replace(map);
         engine.refresh();

@@ -14,7 +14,7 @@ use super::setup::QueueSetup;
 use crate::vhost::Features;
 use crate::vhost::message::{Header, ProtocolFeatures, Reply, Request};
 use crate::{Attach, PortFault, QueueStatus, RxQueue, TxQueue};
-use mem::MapCell;
+use mem::MemTable;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use vring::Vring;
@@ -73,7 +73,7 @@ pub struct Session {
     features: Option<Features>,
     protocol: ProtocolFeatures,
     status: u8,
-    memory: Arc<MapCell>,
+    memory: Arc<MemTable>,
     vrings: Vec<Vring>,
 }
 
@@ -87,7 +87,7 @@ impl Session {
             features: None,
             protocol: ProtocolFeatures(0),
             status: 0,
-            memory: Arc::new(MapCell::default()),
+            memory: Arc::new(MemTable::default()),
             vrings,
         }
     }
@@ -234,7 +234,7 @@ impl Session {
     /// Stops every ring and lets go of the memory. Nothing of the front end is in use afterwards.
     pub fn end(&mut self, engine: &mut dyn Attach) {
         self.reset(engine);
-        self.memory.replace(mem::Map::default());
+        self.memory.replace(mem::GuestMemory::default());
         engine.refresh();
     }
 

@@ -4,7 +4,7 @@ use crate::PortFault;
 use crate::vhost::Features;
 use crate::vhost::message::VringAddress;
 use crate::vhost_user::setup::QueueSetup;
-use mem::MapCell;
+use mem::MemTable;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,7 +47,7 @@ impl Vring {
     }
 
     /// Everything a queue must know, or the rule that the front end broke.
-    pub(super) fn setup(&self, memory: &Arc<MapCell>, features: Features) -> Result<QueueSetup, PortFault> {
+    pub(super) fn setup(&self, memory: &Arc<MemTable>, features: Features) -> Result<QueueSetup, PortFault> {
         let size = self.size.unwrap_or(0);
         let address = self.address.unwrap_or_default();
         if !features.has(Features::RING_PACKED) && !size.is_power_of_two() {
@@ -71,7 +71,7 @@ impl Vring {
         })
     }
 
-    fn start_base(&self, memory: &MapCell, features: Features, size: u16) -> Result<u32, PortFault> {
+    fn start_base(&self, memory: &MemTable, features: Features, size: u16) -> Result<u32, PortFault> {
         if features.has(Features::RING_PACKED) {
             return packed_base(self.base, size);
         }
@@ -87,7 +87,7 @@ impl Vring {
     /// "The device is supposed to read the next index in the Used Ring from the respective vring structure in
     /// guest memory." Nothing is in flight when a ring of ours stops, so this is the next available entry too; a
     /// front end that has forgotten the base (DPDK's sends 0 after every reconnection) is set right by it.
-    fn used_index(&self, memory: &MapCell) -> Option<u16> {
+    fn used_index(&self, memory: &MemTable) -> Option<u16> {
         let map = memory.load();
         let used = map.by_user(self.address?.used, 4)?;
         if !used.addr().is_multiple_of(4) {

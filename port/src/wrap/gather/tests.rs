@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memif::Options;
-use crate::pair::{Exchange, Pair};
+use crate::patch::{Exchange, Patch};
 use crate::vhost_user::fake::FakeEngine;
 use crate::{Flush, PortControl, RxQueue};
 use mem::copy::Portable;
@@ -14,9 +14,9 @@ const RING: u16 = 128;
 struct Wire {
     queue: GatherTx<Portable>,
     other: Box<dyn RxQueue>,
-    tally: Tally,
+    stats: BurstStats,
     /// Both ends live as long as their queues.
-    _ends: [Pair; 2],
+    _ends: [Patch; 2],
 }
 
 impl Wire {
@@ -24,7 +24,7 @@ impl Wire {
         let (exchange, now) = (Exchange::default(), Instant::now());
         let options = Options { ring_size: RING, ..Options::default() };
         let mut ends =
-            [("a", "b"), ("b", "a")].map(|(name, peer)| Pair::new(name, peer, options, &exchange).unwrap());
+            [("a", "b"), ("b", "a")].map(|(name, peer)| Patch::new(name, peer, options, &exchange).unwrap());
         let mut engines = [FakeEngine::default(), FakeEngine::default()];
         for _ in 0..2 {
             for (end, engine) in ends.iter_mut().zip(&mut engines) {
@@ -33,8 +33,8 @@ impl Wire {
         }
         let [one, two] = &mut engines;
         let inner = one.tx.remove(&0).unwrap();
-        let queue = GatherTx::new(inner, Transmit { packets, within }).unwrap();
-        Self { queue, other: two.rx.remove(&0).unwrap(), tally: Tally::default(), _ends: ends }
+        let queue = GatherTx::new(inner, TxCoalesce { packets, within }).unwrap();
+        Self { queue, other: two.rx.remove(&0).unwrap(), stats: BurstStats::default(), _ends: ends }
     }
 
     /// Sends frames of these lengths, each filled with its number from `first` on. How many were taken.
@@ -51,7 +51,7 @@ impl Wire {
             burst.push_kept(frame);
         }
         burst.load_heads::<Portable>();
-        self.queue.tx(&burst, &PLACES[..lengths.len()], &mut self.tally).unwrap()
+        self.queue.tx(&burst, &PLACES[..lengths.len()], &mut self.stats).unwrap()
     }
 
     /// What came out at the other end: first bytes and lengths.
@@ -59,10 +59,10 @@ impl Wire {
         let (mut burst, mut came) = (Burst::new(), vec![]);
         loop {
             burst.begin(0);
-            self.other.rx(&mut burst, &mut Tally::default()).unwrap();
+            self.other.rx(&mut burst, &mut BurstStats::default()).unwrap();
             burst.load_heads::<Portable>();
             came.extend((0..burst.len()).map(|i| (burst.head(i)[0], burst.frame_len(i))));
-            self.other.complete(burst.tokens());
+            self.other.complete(burst.buf_ids());
             if burst.is_empty() {
                 return came;
             }
@@ -70,7 +70,7 @@ impl Wire {
     }
 
     fn flush(&mut self, now: u64, due: Flush) -> bool {
-        self.queue.flush(Now(now), due, &mut self.tally).unwrap()
+        self.queue.flush(Now(now), due, &mut self.stats).unwrap()
     }
 }
 
@@ -79,12 +79,12 @@ fn packets_leave_when_enough_of_them_are_there() {
     let mut wire = Wire::new(4, None);
     assert_eq!(wire.send(0, 0, &[60; 3]), 3);
     assert!(wire.receive().is_empty() && !wire.flush(u64::MAX / 2, Flush::Waited));
-    assert_eq!(wire.tally, Tally::default(), "what is kept back is neither sent nor lost");
+    assert_eq!(wire.stats, BurstStats::default(), "what is kept back is neither sent nor lost");
     assert_eq!(wire.send(1, 3, &[60; 3]), 3);
     assert_eq!(wire.receive(), [(0, 60), (1, 60), (2, 60), (3, 60)]);
     assert!(wire.flush(2, Flush::All));
     assert_eq!(wire.receive(), [(4, 60), (5, 60)]);
-    assert_eq!((wire.tally.packets, wire.tally.bytes), (6, 360));
+    assert_eq!((wire.stats.packets, wire.stats.bytes), (6, 360));
 }
 
 #[test]
@@ -116,18 +116,18 @@ fn the_first_waits_no_longer_than_it_may() {
 fn a_full_ring_keeps_packets_here_and_then_refuses_more() {
     let mut wire = Wire::new(32, None);
     let taken: usize = (0..6).map(|n| wire.send(0, n * 32, &[60; 32])).sum();
-    assert_eq!((taken, wire.tally.packets), (usize::from(RING) + 32, u64::from(RING)));
+    assert_eq!((taken, wire.stats.packets), (usize::from(RING) + 32, u64::from(RING)));
     assert_eq!(wire.receive().len(), usize::from(RING));
     assert!(wire.flush(1, Flush::All));
-    assert_eq!((wire.receive().len(), wire.tally.packets), (32, u64::from(RING) + 32));
+    assert_eq!((wire.receive().len(), wire.stats.packets), (32, u64::from(RING) + 32));
 }
 
 #[test]
 fn what_is_kept_when_the_port_goes_is_counted_as_lost_with_it() {
     let mut wire = Wire::new(8, None);
     wire.send(0, 0, &[60; 5]);
-    wire.queue.abandon(&mut wire.tally);
-    assert_eq!(wire.tally.drops[DropReason::PortDown as usize], 5);
+    wire.queue.abandon(&mut wire.stats);
+    assert_eq!(wire.stats.drops[DropReason::PortDown as usize], 5);
     assert!(!wire.flush(1, Flush::All) && wire.receive().is_empty());
 }
 
@@ -162,6 +162,6 @@ proptest! {
         }
         came.extend(wire.receive());
         prop_assert_eq!(&sent, &came);
-        prop_assert_eq!((wire.tally.packets, wire.tally.lost), (sent.len() as u64, 0));
+        prop_assert_eq!((wire.stats.packets, wire.stats.lost), (sent.len() as u64, 0));
     }
 }

@@ -159,7 +159,7 @@ pub(crate) fn neighbours(arguments: &NeighboursArguments) -> Result<()> {
         fs::write(file, report::svg(&cases, &readings))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    readings.judge(&progress)
+    readings.validate(&progress)
 }
 
 /// All combinations; of each, the honest neighbour comes first.

@@ -108,7 +108,7 @@ impl Execution {
     }
 }
 
-fn judge(machine: &Machine, history: &History) {
+fn validate(machine: &Machine, history: &History) {
     let execution = Execution::of(history);
     let coherence: Vec<Order> = (0..PLACES)
         .map(|n| execution.coherence(n, machine.peek(super::program::place(n), Width::Eight)))
@@ -119,7 +119,7 @@ fn judge(machine: &Machine, history: &History) {
 
 /// Between stores of two cores to a line lies the shortest way that a line can go from one to the other: never do both have
 /// the right at once.
-fn judge_writers(machine: &Machine) {
+fn validate_writers(machine: &Machine) {
     let timing = &machine.timing;
     let least = timing.llc.min(timing.upgrade).min(timing.core_clean).min(timing.core_modified);
     let mut last = HashMap::new();
@@ -202,8 +202,8 @@ proptest! {
         let profile = if tiny { small() } else { Profile::study() };
         let machine = Machine::new(&profile, programs.len(), 24 * 64, PREFETCHERS);
         let (machine, history) = execute(machine, &programs, |_| {});
-        judge(&machine, &history);
-        judge_writers(&machine);
+        validate(&machine, &history);
+        validate_writers(&machine);
     }
 
     /// One core alone sees plain memory, however wide its accesses are and however they overlap.

@@ -1,0 +1,343 @@
+//! Does what a request asks: judges it against the running topology, then tells the plant. Knows no HTTP.
+//!
+//! The topology is changed only after the plant has done its part, and both under one lock, so that two requests
+//! never judge against the same past. What the plant has done is in the topology even if an error is left to tell.
+
+use super::model::{
+    BridgeReport, BridgeStatus, ErrorBody, FdbEntry, FdbFilter, FdbReport, Flushed, PlacementReport,
+    PortReport, RebalanceRequest, Snapshot, Status, Traffic, WorkerAdded, WorkersReport,
+};
+use crate::config::{self, ConfigErrors};
+use crate::data_plane::{DataPlane, DataPlaneError};
+use crate::host::Host;
+use crate::kinds::{self, Loaded};
+use crate::placement::Placement;
+use crate::topology::{PortSettings, StaticEntry, Topology};
+use engine::balance::Balance;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::MacAddress;
+
+/// How long a request may measure: clients wait ten seconds for an answer.
+const MEASURED: std::ops::RangeInclusive<u64> = 10..=8000;
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ApiError {
+    /// The request is wrong.
+    Invalid(ErrorBody),
+    /// It names something that does not exist.
+    NotFound(ErrorBody),
+    /// It was right and did not work.
+    Failed(ErrorBody),
+}
+
+impl From<ConfigErrors> for ApiError {
+    fn from(errors: ConfigErrors) -> Self {
+        let mut all = errors.errors.into_iter().map(|m| ErrorBody::new(m.error, m.remedy));
+        let mut first = all.next().unwrap_or_else(|| ErrorBody::new("the request is wrong", "correct it"));
+        first.more = all.collect();
+        ApiError::Invalid(first)
+    }
+}
+
+impl From<DataPlaneError> for ApiError {
+    fn from(error: DataPlaneError) -> Self {
+        let remedy = match error {
+            DataPlaneError::Refused(_) | DataPlaneError::Taken(_) => {
+                "see `linerate status`; nothing was changed"
+            }
+            DataPlaneError::Held(_) => {
+                "its name and its socket are free; if the worker never answers, end the process"
+            }
+        };
+        ApiError::Failed(ErrorBody::new(error.to_string(), remedy))
+    }
+}
+
+/// The running switch behind the API.
+pub(crate) struct ApiService {
+    topology: Mutex<Topology>,
+    /// Held while a file is read.
+    loading: Mutex<()>,
+    control: PathBuf,
+    data_plane: Box<dyn DataPlane>,
+    stop: Box<dyn Fn() + Send + Sync>,
+}
+
+impl ApiService {
+    /// A desk for `data_plane`, which runs `topology`. `stop` asks the process to end.
+    pub(crate) fn new(
+        topology: Topology,
+        control: PathBuf,
+        data_plane: Box<dyn DataPlane>,
+        stop: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            topology: Mutex::new(topology),
+            loading: Mutex::default(),
+            control,
+            data_plane,
+            stop: Box::new(stop),
+        }
+    }
+
+    /// A panic in another request leaves the topology as it was: it changes in one step.
+    fn topology(&self) -> MutexGuard<'_, Topology> {
+        self.topology.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `GET /v1/status`
+    pub(crate) fn status(&self) -> Status {
+        let (topology, now) = (self.topology(), self.data_plane.snapshot());
+        let traffic = Traffic::of(&now);
+        let bridge = |b| BridgeStatus::of(b, &topology.ports, self.data_plane.addresses(&b.name));
+        Status {
+            name: topology.switch.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ns: now.uptime_ns,
+            cycles_per_second: now.cycles_per_second,
+            kernel: now.kernel.clone(),
+            workers: now.workers.len(),
+            model: topology.model.model,
+            roles: roles(&now),
+            sleeping: now.workers.iter().filter(|worker| worker.sleeping).count(),
+            bridges: topology.bridges.iter().map(bridge).collect(),
+            ports: topology.ports.len(),
+            connected: now.ports.iter().filter(|port| port.state == "connected").count(),
+            traffic,
+        }
+    }
+
+    /// `GET /v1/snapshot`: every counter, read at one moment.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.data_plane.snapshot()
+    }
+
+    /// `GET /v1/bridges`
+    pub(crate) fn bridges(&self) -> Vec<BridgeReport> {
+        self.data_plane.bridges()
+    }
+
+    /// `GET /v1/ports`
+    pub(crate) fn ports(&self) -> Vec<PortReport> {
+        let (topology, now) = (self.topology(), self.data_plane.snapshot());
+        let live = |name: &str| now.ports.iter().find(|port| port.name == name).cloned();
+        let report = |port: &PortSettings| PortReport { settings: port.clone(), live: live(&port.name) };
+        topology.ports.iter().map(report).collect()
+    }
+
+    /// `GET /v1/ports/{name}`
+    pub(crate) fn port(&self, name: &str) -> Result<PortReport, ApiError> {
+        let found = self.ports().into_iter().find(|port| port.settings.name == name);
+        found.ok_or_else(|| no_port(name))
+    }
+
+    /// `POST /v1/ports`: waits for the disk where the port plays a file, and holds up no other request meanwhile.
+    pub(crate) fn add_port(&self, json: &Value) -> Result<PortReport, ApiError> {
+        let running = self.topology().clone();
+        let loaded = self.load(&config::new_port(json, &running, &self.control)?)?;
+        let mut topology = self.topology();
+        // What runs may have changed while the file was read.
+        let port = config::new_port(json, &topology, &self.control)?;
+        self.data_plane.add_port(&port, loaded)?;
+        topology.ports.push(port.clone());
+        drop(topology);
+        self.port(&port.name)
+    }
+
+    /// Reads the file that `port` plays. One file is read at a time, which bounds what requests take of memory and disk.
+    fn load(&self, port: &PortSettings) -> Result<Loaded, ApiError> {
+        if port.kind.plays().is_none() {
+            return Ok(None);
+        }
+        let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds::load(&port.kind).map_err(|wrong| {
+            ApiError::Invalid(ErrorBody::new(
+                format!("port \"{}\": {}", port.name, wrong.reason),
+                wrong.remedy,
+            ))
+        })
+    }
+
+    /// `DELETE /v1/ports/{name}`. A port that a hung worker holds is gone as well, though the answer is an error.
+    pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, ApiError> {
+        let mut topology = self.topology();
+        let index = topology.ports.iter().position(|port| port.name == name).ok_or_else(|| no_port(name))?;
+        let removed = self.data_plane.remove_port(name);
+        if let Err(refused @ DataPlaneError::Refused(_)) = removed {
+            return Err(refused.into());
+        }
+        for bridge in &mut topology.bridges {
+            bridge.statics.retain(|entry| entry.port != name);
+        }
+        let port = topology.ports.remove(index);
+        removed?;
+        Ok(port)
+    }
+
+    /// `GET /v1/fdb`
+    pub(crate) fn fdb(&self, wanted: &FdbFilter) -> Result<FdbReport, ApiError> {
+        self.known(wanted)?;
+        let mut entries = self.data_plane.fdb();
+        entries.retain(|entry| wanted.names(entry));
+        entries.sort_by(|a, b| (&a.bridge, a.vlan, a.mac).cmp(&(&b.bridge, b.vlan, b.mac)));
+        let total = entries.len();
+        entries.truncate(wanted.limit.unwrap_or(usize::MAX));
+        Ok(FdbReport { total, entries })
+    }
+
+    /// `POST /v1/fdb`
+    pub(crate) fn pin(&self, json: &Value) -> Result<StaticEntry, ApiError> {
+        let mut topology = self.topology();
+        let entry = config::new_static(json, &topology)?;
+        self.data_plane.pin(&entry)?;
+        let home = topology.ports.iter().find(|port| port.name == entry.port).map(|port| port.bridge.clone());
+        let home = topology.bridges.iter_mut().find(|bridge| Some(&bridge.name) == home.as_ref());
+        if let Some(bridge) = home {
+            bridge.statics.retain(|old| (old.mac, old.vlan) != (entry.mac, entry.vlan));
+            bridge.statics.push(entry.clone());
+        }
+        Ok(entry)
+    }
+
+    /// `DELETE /v1/fdb/{mac}`: one address, learned or static.
+    pub(crate) fn forget(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, ApiError> {
+        self.known(wanted)?;
+        let entry = self.only(mac, wanted)?;
+        let mut topology = self.topology();
+        self.data_plane.forget(&entry.bridge, entry.mac, entry.vlan)?;
+        if let Some(bridge) = topology.bridges.iter_mut().find(|bridge| bridge.name == entry.bridge) {
+            // An entry that was written without a VLAN is listed under its port's.
+            let gone = |old: &StaticEntry| old.mac == entry.mac && [0, entry.vlan].contains(&old.vlan);
+            bridge.statics.retain(|old| !gone(old));
+        }
+        Ok(entry)
+    }
+
+    /// The one entry that is meant.
+    fn only(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, ApiError> {
+        let remedy = "write it as 02:00:00:00:00:01";
+        let address: MacAddress = mac.parse().map_err(|_| {
+            ApiError::Invalid(ErrorBody::new(format!("\"{mac}\" is no Ethernet address"), remedy))
+        })?;
+        let mut found = self.data_plane.fdb();
+        found.retain(|entry| entry.mac == address && wanted.names(entry));
+        match (found.pop(), found.len()) {
+            (None, _) => Err(ApiError::NotFound(ErrorBody::new(
+                format!("there is no {address}{}", wanted.among()),
+                "see the addresses in `linerate fdb show`",
+            ))),
+            (Some(entry), 0) => Ok(entry),
+            (Some(_), more) => Err(ApiError::Invalid(ErrorBody::new(
+                format!("{address} is there {} times, and only one can be meant", more + 1),
+                "name the bridge, the port or the VLAN as well; `linerate fdb show` lists them",
+            ))),
+        }
+    }
+
+    /// `DELETE /v1/fdb`
+    pub(crate) fn flush(&self, wanted: &FdbFilter) -> Result<Flushed, ApiError> {
+        self.known(wanted)?;
+        Ok(Flushed { flushed: self.data_plane.flush(wanted)? })
+    }
+
+    /// `GET /v1/workers`
+    pub(crate) fn workers(&self) -> WorkersReport {
+        let now = self.data_plane.snapshot();
+        WorkersReport {
+            uptime_ns: now.uptime_ns,
+            cycles_per_second: now.cycles_per_second,
+            budget: now.budget,
+            workers: now.workers,
+        }
+    }
+
+    /// `GET /v1/placement`
+    pub(crate) fn placement(&self) -> Result<PlacementReport, ApiError> {
+        let queues = self.data_plane.queues()?;
+        let topology = self.topology();
+        let placement = topology.placement.as_ref();
+        let plan = placement.and_then(|placement| placement.plan.as_ref());
+        Ok(PlacementReport {
+            rules: placement.map(ToString::to_string),
+            notes: plan.map(|plan| plan.notes.clone()).unwrap_or_default(),
+            workers: self.data_plane.snapshot().workers,
+            queues,
+            latest: self.data_plane.latest_balance(),
+        })
+    }
+
+    /// `POST /v1/rebalance`: waits while load is measured, and holds up no other request.
+    pub(crate) fn rebalance(&self, json: Value) -> Result<Balance, ApiError> {
+        let bad = |reason: String, remedy: &str| ApiError::Invalid(ErrorBody::new(reason, remedy));
+        let wanted: RebalanceRequest = serde_json::from_value(json).map_err(|e| {
+            bad(
+                format!("this is no request to rebalance: {e}"),
+                "give over_ms, and dry_run and threshold or not",
+            )
+        })?;
+        if !MEASURED.contains(&wanted.over_ms) {
+            let reason = format!("{} ms are no time to measure for", wanted.over_ms);
+            return Err(bad(reason, "measure for 10ms to 8s"));
+        }
+        let usual =
+            self.topology().placement.as_ref().map_or(Placement::default().threshold, |p| p.threshold);
+        let threshold = wanted.threshold.unwrap_or(usual.0);
+        if !(0.01..=1.0).contains(&threshold) {
+            return Err(bad(
+                format!("a threshold of {threshold} cannot be"),
+                "give 0.01 to 1, a share of a core",
+            ));
+        }
+        let over = Duration::from_millis(wanted.over_ms);
+        Ok(self.data_plane.rebalance(over, threshold, !wanted.dry_run)?)
+    }
+
+    /// `POST /v1/workers`
+    pub(crate) fn add_worker(&self, json: &Value) -> Result<WorkerAdded, ApiError> {
+        let mut topology = self.topology();
+        let (role, worker) = config::new_worker(json, &topology, &Host::here())?;
+        let index = self.data_plane.add_worker(role, &worker)?;
+        topology.workers.push(worker);
+        Ok(WorkerAdded { index, role, cpu: worker.cpu })
+    }
+
+    /// `POST /v1/shutdown`
+    pub(crate) fn shutdown(&self) {
+        (self.stop)();
+    }
+
+    /// Whether the bridge and the port of a filter exist.
+    fn known(&self, wanted: &FdbFilter) -> Result<(), ApiError> {
+        let topology = self.topology();
+        match (&wanted.bridge, &wanted.port) {
+            (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {
+                let remedy = "see the bridges in `linerate status`";
+                Err(ApiError::NotFound(ErrorBody::new(format!("there is no bridge \"{name}\""), remedy)))
+            }
+            (_, Some(name)) if topology.ports.iter().all(|port| port.name != *name) => Err(no_port(name)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How many workers there are of each role, where they share the work.
+fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
+    let mut roles = BTreeMap::new();
+    for worker in &now.workers {
+        *roles.entry(worker.role.clone()).or_default() += 1;
+    }
+    if roles.len() < 2 { BTreeMap::new() } else { roles }
+}
+
+fn no_port(name: &str) -> ApiError {
+    ApiError::NotFound(ErrorBody::new(
+        format!("there is no port \"{name}\""),
+        "see the names in `linerate ports show`",
+    ))
+}

@@ -1,0 +1,90 @@
+//! The file of trials: begun, gone on with, and written a whole line at a time.
+
+use crate::error::CliError;
+use lab::bench::checkpoint::{Checkpoint, CheckpointError, Header};
+use lab::bench::{Course, Environment, Trial};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// An open file of trials.
+#[derive(Debug)]
+pub(super) struct CheckpointWriter {
+    path: PathBuf,
+    file: File,
+}
+
+/// Begins the file, or goes on with it: then the trials that it has, and where they were made.
+pub(super) fn open(
+    path: &Path,
+    resume: bool,
+    header: &Header,
+) -> Result<(CheckpointWriter, Course, Environment), CliError> {
+    let place = || format!("--keep {}", path.display());
+    let unusable =
+        |error: io::Error| CliError::bad(place(), error, "name a file that you may read and write");
+    let exists = path.exists();
+    if exists && !resume {
+        let remedy = "add --resume to go on with it, or name another file";
+        return Err(CliError::bad(place(), "the file exists already, and would be lost", remedy));
+    }
+    if !exists {
+        let file = File::create_new(path).map_err(unusable)?;
+        let mut writer = CheckpointWriter { path: path.to_owned(), file };
+        writer.write(header)?;
+        return Ok((writer, Course::new(header.plan.clone()), header.environment.clone()));
+    }
+    let bytes = fs::read(path).map_err(unusable)?;
+    let kept = Checkpoint::read(&bytes).and_then(|kept| kept.validate(header).map(|()| kept));
+    let kept = kept.map_err(|error| refused(place(), &error))?;
+    if kept.header.plan.rounds < header.plan.rounds {
+        let kept = kept.extended(header);
+        let writer = rewritten(path, &kept)?;
+        return Ok((writer, kept.course, kept.header.environment));
+    }
+    let file = File::options().append(true).open(path).map_err(unusable)?;
+    // A line that was not finished is not gone on with.
+    file.set_len(kept.whole as u64).map_err(unusable)?;
+    Ok((CheckpointWriter { path: path.to_owned(), file }, kept.course, kept.header.environment))
+}
+
+/// The file with another first line. The old one stays whole until the new one is.
+fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, CliError> {
+    let mut next = path.as_os_str().to_owned();
+    next.push(".next");
+    let next = PathBuf::from(next);
+    let failed = |error: io::Error| {
+        let remedy = "make room there; what was kept is whole";
+        CliError::failed(format!("--keep {}", next.display()), error, remedy)
+    };
+    let mut writer = CheckpointWriter { path: next.clone(), file: File::create(&next).map_err(failed)? };
+    writer.write(&kept.header)?;
+    kept.course.trials().iter().try_for_each(|trial| writer.write(trial))?;
+    fs::rename(&next, path).map_err(failed)?;
+    Ok(CheckpointWriter { path: path.to_owned(), ..writer })
+}
+
+fn refused(place: String, error: &CheckpointError) -> CliError {
+    let remedy = match error {
+        CheckpointError::OtherProvenance(_) => "name another file, or repeat what this one was made with",
+        _ => "name another file",
+    };
+    CliError::bad(place, error, remedy)
+}
+
+impl CheckpointWriter {
+    /// Appends a trial.
+    pub(super) fn add(&mut self, trial: &Trial) -> Result<(), CliError> {
+        self.write(trial)
+    }
+
+    fn write<T: Serialize>(&mut self, value: &T) -> Result<(), CliError> {
+        let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|mut line| {
+            line.push(b'\n');
+            self.file.write_all(&line)
+        });
+        let place = || format!("--keep {}", self.path.display());
+        written.map_err(|error| CliError::failed(place(), error, "make room there; what was kept is whole"))
+    }
+}

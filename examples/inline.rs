@@ -1,0 +1,59 @@
+//! A program that forwards its own packets: the switch runs in the caller's thread, and no other core is involved.
+//!
+//! `cargo run --release -p linerate-examples --example inline -- FOLDER`
+//! makes a switch with two memif ports in the folder, attaches to both, and sends from one to the other for a second. A
+//! port of any kind may stand beside them: what comes by it is forwarded when this thread says so.
+
+use engine::{Engine, EngineConfig, Inline, Rss, WorkerConfig};
+use net::Switch;
+use net::bridge::{BridgeConfig, PortConfig};
+use port::memif::{Endpoint, Memif, Options};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const NAMES: [&str; 2] = ["red", "blue"];
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Broadcast, from a station of the program's own.
+const FRAME: [u8; 60] = {
+    let mut frame = [0; 60];
+    (frame[6], frame[11]) = (2, 1);
+    let mut at = 0;
+    while at < 6 {
+        frame[at] = 0xff;
+        at += 1;
+    }
+    frame
+};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args().nth(1).ok_or("usage: merged FOLDER")?;
+    let (engine, mut inline) = switch(Path::new(&folder))?;
+    // The engine's own thread answers, so attaching needs no worker.
+    let attach = |name| Endpoint::attach(Path::new(&folder).join(name), Options::default(), PATIENCE);
+    let [mut red, mut blue] = [attach("red")?, attach("blue")?];
+    let (mut sent, mut received, began) = (0, 0, Instant::now());
+    while began.elapsed() < Duration::from_secs(1) {
+        sent += red.send([FRAME.as_slice(); 32])?;
+        for worker in &mut inline {
+            worker.forward();
+        }
+        received += blue.receive(|_| ())?;
+    }
+    println!("sent {sent} received {received}");
+    engine.stop()?;
+    Ok(())
+}
+
+fn switch(folder: &Path) -> Result<(Engine, Vec<Inline>), Box<dyn std::error::Error>> {
+    let switch = Switch::new(NAMES.len());
+    switch.add_bridge("lan", BridgeConfig::default())?;
+    let workers = vec![WorkerConfig::default()];
+    let config = EngineConfig { workers, max_ports: NAMES.len(), rss: Rss::default() };
+    let (engine, inline) = Engine::start_inline(config, &switch)?;
+    for name in NAMES {
+        let id = engine.reserve(name)?;
+        switch.add_port(id, "lan", &PortConfig::default())?;
+        engine.add_reserved(id, Box::new(Memif::listen(folder.join(name), Options::default())?))?;
+    }
+    Ok((engine, inline))
+}

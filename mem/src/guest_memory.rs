@@ -1,0 +1,344 @@
+//! Where a guest's addresses lie: the regions of one front end, and translation.
+//!
+//! A [`Map`] never changes; adding or removing a region makes a new one that shares the other regions. The
+//! fast path holds a [`Translator`], which tries the region of the last hit first and owns its map, so that
+//! every segment it hands out stays mapped for as long as the translator, or a clone of its map, lives.
+
+use crate::{Region, VolatileSlice, sigbus};
+use std::sync::Arc;
+
+/// Most regions one front end may have, as the vhost-user `CONFIGURE_MEM_SLOTS` reply says.
+pub const MAX_REGIONS: usize = 509;
+
+/// Why a set of regions is no map. The front end's message is refused and the old map stays.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestMemoryError {
+    /// Two regions share guest addresses.
+    #[error("the region at guest address {0:#x} overlaps another region")]
+    Overlap(u64),
+    /// More than [`MAX_REGIONS`].
+    #[error("a front end may have at most 509 memory regions")]
+    TooMany,
+    /// There is nothing to remove.
+    #[error("no region at guest address {0:#x} with these addresses exists")]
+    Unknown(u64),
+}
+
+/// The regions of one front end, sorted by guest address.
+#[derive(Debug, Default)]
+pub struct GuestMemory {
+    regions: Vec<Arc<Region>>,
+}
+
+impl GuestMemory {
+    /// A map of these regions, which must not overlap in guest addresses.
+    pub fn new(mut regions: Vec<Arc<Region>>) -> Result<Self, GuestMemoryError> {
+        if regions.len() > MAX_REGIONS {
+            return Err(GuestMemoryError::TooMany);
+        }
+        regions.sort_by_key(|r| r.spec().guest);
+        for pair in regions.windows(2) {
+            if pair[0].spec().guest + pair[0].spec().len > pair[1].spec().guest {
+                return Err(GuestMemoryError::Overlap(pair[1].spec().guest));
+            }
+        }
+        Ok(Self { regions })
+    }
+
+    /// This map and one region more.
+    pub fn with(&self, region: Arc<Region>) -> Result<Self, GuestMemoryError> {
+        let mut regions = self.regions.clone();
+        regions.push(region);
+        Self::new(regions)
+    }
+
+    /// This map without the region that has this guest address, user address and length.
+    pub fn without(&self, guest: u64, user: u64, len: u64) -> Result<Self, GuestMemoryError> {
+        let same = |r: &Arc<Region>| {
+            let s = r.spec();
+            s.guest == guest && s.user == user && s.len == len
+        };
+        if !self.regions.iter().any(same) {
+            return Err(GuestMemoryError::Unknown(guest));
+        }
+        Ok(Self { regions: self.regions.iter().filter(|r| !same(r)).cloned().collect() })
+    }
+
+    /// The regions, by guest address.
+    pub fn regions(&self) -> &[Arc<Region>] {
+        &self.regions
+    }
+
+    /// Whether any region's file was cut under us.
+    pub fn is_lost(&self) -> bool {
+        self.regions.iter().any(|r| r.is_lost())
+    }
+
+    /// `len` bytes at an address of the front end's process, if one region holds them all.
+    pub fn by_user(&self, user: u64, len: u32) -> Option<VolatileSlice> {
+        self.regions.iter().find_map(|r| {
+            let offset = user.checked_sub(r.spec().user)?;
+            r.seg(offset, len)
+        })
+    }
+
+    /// The guest address of a segment of this map; `None` for one of another map.
+    pub fn guest_address(&self, seg: VolatileSlice) -> Option<u64> {
+        self.regions.iter().find_map(|region| {
+            let offset = (seg.addr() as u64).checked_sub(region.base().as_ptr() as u64)?;
+            (offset + seg.len() as u64 <= region.spec().len).then(|| region.spec().guest + offset)
+        })
+    }
+
+    fn find(&self, guest: u64) -> Option<&Arc<Region>> {
+        let after = self.regions.partition_point(|r| r.spec().guest <= guest);
+        let region = self.regions.get(after.checked_sub(1)?)?;
+        (guest - region.spec().guest < region.spec().len).then_some(region)
+    }
+}
+
+/// Bytes that are mapped behind every [`Wide`] segment: as many as a reader of whole lines may go beyond its end.
+pub const MARGIN: usize = 128;
+
+/// Longest [`Wide`] segment: a frame of 64 KiB with any header.
+pub const LONGEST_WIDE: u32 = 66_000;
+
+/// A segment behind which [`MARGIN`] bytes more of its region lie, so that its bytes can be read in whole lines. What
+/// lies there belongs to the same party.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Wide(VolatileSlice);
+
+impl Wide {
+    /// `len` bytes from `offset` of `whole`, if they and the margin behind them are inside.
+    #[inline(always)]
+    pub fn slice(whole: VolatileSlice, offset: usize, len: usize) -> Option<Self> {
+        if offset.checked_add(len)?.checked_add(MARGIN)? > whole.len() {
+            return None;
+        }
+        Some(Self(whole.split_at(offset).1.split_at(len).0))
+    }
+
+    /// A segment that the caller knows to have the margin behind it.
+    #[inline(always)]
+    pub(crate) fn inside(seg: VolatileSlice) -> Self {
+        Self(seg)
+    }
+
+    /// The segment.
+    #[inline(always)]
+    pub fn seg(self) -> VolatileSlice {
+        self.0
+    }
+
+    /// The first `at` bytes and the rest; `at` beyond the end gives all and nothing.
+    #[inline(always)]
+    pub fn split_at(self, at: usize) -> (VolatileSlice, Wide) {
+        let (first, rest) = self.0.split_at(at);
+        (first, Wide(rest))
+    }
+}
+
+/// The part of one region in which every address begins a [`Wide`] segment. A copy of a translator's last hit that stays
+/// in registers; segments are valid for as long as the map of that translator.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    guest: u64,
+    /// Offsets that begin a segment are below this.
+    end: u64,
+    base: VolatileSlice,
+}
+
+impl Window {
+    const NONE: Window = Window { guest: 0, end: 0, base: VolatileSlice::EMPTY };
+
+    /// `len` bytes at guest address `guest`. `None` if they do not lie in the window, wherever else they lie.
+    #[inline(always)]
+    pub fn translate(&self, guest: u64, len: u32) -> Option<Wide> {
+        let offset = guest.wrapping_sub(self.guest);
+        if offset >= self.end || len > LONGEST_WIDE {
+            return None;
+        }
+        Some(Wide(VolatileSlice::offset_in(self.base, offset as usize, len)))
+    }
+}
+
+/// A map with a memory: the region of the last hit is tried first.
+#[derive(Debug)]
+pub struct Translator {
+    map: Arc<GuestMemory>,
+    guest: u64,
+    len: u64,
+    base: VolatileSlice,
+    /// The count of losses at the last look, none before the first.
+    trips: Option<u64>,
+}
+
+impl Translator {
+    /// A translator over `map`.
+    pub fn new(map: Arc<GuestMemory>) -> Self {
+        Self { map, guest: 0, len: 0, base: VolatileSlice::EMPTY, trips: None }
+    }
+
+    /// The map whose segments this translator hands out.
+    #[inline(always)]
+    pub fn map(&self) -> &Arc<GuestMemory> {
+        &self.map
+    }
+
+    /// Whether any region's file was cut under us. Cheap while no file of any front end is: meant for once per
+    /// sweep.
+    #[inline(always)]
+    pub fn is_lost(&mut self) -> bool {
+        let trips = sigbus::trips();
+        self.trips != Some(trips) && self.look_for_loss(trips)
+    }
+
+    #[cold]
+    fn look_for_loss(&mut self, trips: u64) -> bool {
+        let lost = self.map.is_lost();
+        // What is lost stays lost: the next question looks again.
+        self.trips = (!lost).then_some(trips);
+        lost
+    }
+
+    /// `len` bytes at guest address `guest`, if one region holds them all.
+    #[inline(always)]
+    pub fn translate(&mut self, guest: u64, len: u32) -> Option<VolatileSlice> {
+        let offset = guest.wrapping_sub(self.guest);
+        if offset >= self.len || u64::from(len) > self.len - offset {
+            return self.translate_elsewhere(guest, len);
+        }
+        Some(VolatileSlice::offset_in(self.base, offset as usize, len))
+    }
+
+    /// The window of the region of the last hit.
+    #[inline]
+    pub fn window(&self) -> Window {
+        // The longest segment and its margin end inside the region.
+        match self.len.checked_sub(u64::from(LONGEST_WIDE) + MARGIN as u64) {
+            Some(last) => Window { guest: self.guest, end: last + 1, base: self.base },
+            None => Window::NONE,
+        }
+    }
+
+    /// As [`Translator::translate`] for what a window does not hold, and the window from there on.
+    #[cold]
+    pub fn beyond_window(&mut self, guest: u64, len: u32) -> (Option<VolatileSlice>, Window) {
+        let seg = self.translate(guest, len);
+        (seg, self.window())
+    }
+
+    /// The bytes at `guest` when they cross from one region into the next: one call per piece, until one returns `false`.
+    /// Returns `None` if any byte before that lies outside; then `piece` may have seen the pieces before it.
+    pub fn pieces(
+        &mut self,
+        guest: u64,
+        len: u32,
+        mut piece: impl FnMut(VolatileSlice) -> bool,
+    ) -> Option<()> {
+        let (mut at, mut left) = (guest, len);
+        while left > 0 {
+            let region = self.map.find(at)?;
+            let inside = (region.spec().guest + region.spec().len - at).min(u64::from(left)) as u32;
+            if !piece(region.seg(at - region.spec().guest, inside)?) {
+                break;
+            }
+            at = at.checked_add(u64::from(inside))?;
+            left -= inside;
+        }
+        Some(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn translate_elsewhere(&mut self, guest: u64, len: u32) -> Option<VolatileSlice> {
+        let region = self.map.find(guest)?;
+        let seg = region.seg(guest - region.spec().guest, len)?;
+        (self.guest, self.len) = (region.spec().guest, region.spec().len);
+        self.base = VolatileSlice::new(region.base(), 0);
+        Some(seg)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(regions: &[(u64, u64)]) -> GuestMemory {
+        GuestMemory::new(
+            regions.iter().map(|&(g, l)| Arc::new(Region::heap(g, g + 0x1_0000_0000, l))).collect(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn an_address_is_found_in_its_region_and_nowhere_else() {
+        let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x1000), (0x2000, 0x1000), (0x8000, 0x1000)])));
+        assert_eq!(t.translate(0x1800, 0x800).unwrap().len(), 0x800);
+        assert!(t.translate(0x1800, 0x801).is_none(), "a segment lies in one region");
+        assert!(t.translate(0x8000, 0x1000).is_some());
+        assert!(t.translate(0x3000, 1).is_none());
+        assert!(t.translate(0x0, 1).is_none());
+        assert!(t.translate(u64::MAX, u32::MAX).is_none());
+        assert!(t.translate(0x8fff, u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_window_holds_only_what_has_a_margin() {
+        let len = 2 * u64::from(LONGEST_WIDE);
+        let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x800), (0x10_0000, len)])));
+        assert!(t.window().translate(0x10_0000, 1).is_none(), "nothing was hit yet");
+        assert!(t.window().translate(u64::MAX, 1).is_none());
+        t.translate(0x1000, 1).unwrap();
+        assert!(t.window().translate(0x1000, 1).is_none(), "the region is shorter than a segment may be");
+        let whole = t.translate(0x10_0000, 8).unwrap();
+        let (window, last) = (t.window(), len - u64::from(LONGEST_WIDE) - MARGIN as u64);
+        assert_eq!(window.translate(0x10_0000, 8).unwrap().seg(), whole);
+        assert!(window.translate(0x10_0000 + last, LONGEST_WIDE).is_some());
+        assert!(window.translate(0x10_0000 + last + 1, 1).is_none());
+        assert!(window.translate(0x10_0000, LONGEST_WIDE + 1).is_none());
+        assert!(window.translate(0xf_ffff, 1).is_none());
+    }
+
+    #[test]
+    fn a_stretch_over_a_region_edge_comes_in_pieces() {
+        let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x1000), (0x2000, 0x1000)])));
+        let mut lens = vec![];
+        let mut note = |s: VolatileSlice| {
+            lens.push(s.len());
+            true
+        };
+        assert!(t.pieces(0x1ff0, 0x30, &mut note).is_some());
+        assert_eq!(lens, [0x10, 0x20]);
+        assert!(t.pieces(0x2ff0, 0x30, |_| true).is_none());
+    }
+
+    #[test]
+    fn a_wide_slice_has_its_margin() {
+        let region = Region::heap(0, 0, 1024);
+        let whole = region.seg(0, 1024).unwrap();
+        assert_eq!(Wide::slice(whole, 96, 800).map(Wide::seg), region.seg(96, 800));
+        assert!(Wide::slice(whole, 97, 800).is_none() && Wide::slice(whole, usize::MAX, 1).is_none());
+    }
+
+    #[test]
+    fn a_segment_is_found_again_at_its_guest_address() {
+        let map = Arc::new(map(&[(0x1000, 0x1000), (0x8000, 0x1000)]));
+        let mut t = Translator::new(map.clone());
+        for (address, len) in [(0x1000, 0x1000), (0x1fff, 1), (0x8010, 0x20)] {
+            assert_eq!(map.guest_address(t.translate(address, len).unwrap()), Some(address));
+        }
+        assert_eq!(map.guest_address(VolatileSlice::EMPTY), None);
+    }
+
+    #[test]
+    fn overlapping_regions_are_refused_and_removal_names_all_three_values() {
+        let a = Arc::new(Region::heap(0x1000, 0x1000, 0x1000));
+        let b = Arc::new(Region::heap(0x1fff, 0x5000, 0x1000));
+        let one = GuestMemory::new(vec![a]).unwrap();
+        assert!(matches!(one.with(b), Err(GuestMemoryError::Overlap(0x1fff))));
+        assert!(matches!(one.without(0x1000, 0x1000, 0x800), Err(GuestMemoryError::Unknown(0x1000))));
+        assert!(one.without(0x1000, 0x1000, 0x1000).unwrap().regions().is_empty());
+    }
+}

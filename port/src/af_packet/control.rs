@@ -1,0 +1,66 @@
+//! Putting a port onto its interface by packet sockets. They go with the port, and with the process at the latest.
+
+use super::options::Options;
+use super::rx::Rx;
+use super::socket::{self, Made};
+use super::sys;
+use super::tx::Tx;
+use crate::interface::{Doorbell, InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::{PortControl, RxQueue, TxQueue};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::cell::Cell;
+
+/// Puts a port onto its interface. Its queues run once the engine has it.
+///
+/// # Errors
+/// [`InterfaceError`] says what does not fit and what to do. Nothing is left behind then.
+pub fn open(options: Options) -> Result<Box<dyn PortControl>, InterfaceError> {
+    options.check()?;
+    Ok(Box::new(Life::open(AfPacket { options })?))
+}
+
+#[derive(Debug)]
+struct AfPacket {
+    options: Options,
+}
+
+impl Kind for AfPacket {
+    const NAME: &'static str = "af_packet";
+
+    fn place(&self) -> &Place {
+        &self.options.place
+    }
+
+    fn open(&self, watch: &Watch) -> Result<Opened, InterfaceError> {
+        let made = socket::make(&self.options, watch)?;
+        let (regions, bytes) = (made.len(), self.options.bytes());
+        let mut features = vec!["vnet-header"];
+        if regions > 1 {
+            features.push("fanout");
+        }
+        let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
+        let before = Cell::new(0);
+        Ok(Opened {
+            missed: Box::new(move || {
+                // The kernel counts from zero after each question.
+                let since: u64 = sockets.iter().map(|socket| u64::from(sys::missed(socket.as_fd()))).sum();
+                before.set(before.get() + since);
+                before.get()
+            }),
+            pairs: pairs(made).map_err(self.options.place.refused("making an epoll set"))?,
+            features,
+            size: self.options.blocks,
+            memory: (regions, bytes * regions as u64),
+            keep: Keep::new(()),
+        })
+    }
+}
+
+fn pairs(made: Vec<Made>) -> Result<Vec<Pair>, Errno> {
+    let pair = |made: Made| {
+        let tx = Tx::new(made.socket.clone());
+        Ok((Box::new(Rx::new(made, Doorbell::new()?)) as Box<dyn RxQueue>, Box::new(tx) as Box<dyn TxQueue>))
+    };
+    made.into_iter().map(pair).collect()
+}

@@ -1,0 +1,69 @@
+//! How a port over packet sockets is configured, and what is out of range.
+
+use super::blocks::BLOCK;
+use crate::interface::{InterfaceError, Place};
+use crate::vhost_user::MAX_QUEUE_PAIRS;
+
+/// Fewest blocks: one that the kernel fills, one that is read, and one for each burst under way.
+pub const MIN_BLOCKS: u16 = 4;
+/// Most blocks.
+pub const MAX_BLOCKS: u16 = 4096;
+/// Blocks by default.
+pub const BLOCKS: u16 = 32;
+
+/// How a port is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The interface.
+    pub place: Place,
+    /// Sockets, among which the kernel spreads flows; any number from 1 to 128.
+    pub queue_pairs: u16,
+    /// Blocks of 128 KiB for each socket, in which received frames lie.
+    pub blocks: u16,
+}
+
+impl Options {
+    /// A port over `place` with every default.
+    pub fn new(place: Place) -> Self {
+        Self { place, queue_pairs: 1, blocks: BLOCKS }
+    }
+
+    /// Refuses what is out of range.
+    pub(super) fn check(&self) -> Result<(), InterfaceError> {
+        self.place.check()?;
+        let wrong = |text: String| Err(InterfaceError::Options(text));
+        if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
+            return wrong(format!(
+                "{} queues were asked for; write 1 to {MAX_QUEUE_PAIRS}",
+                self.queue_pairs
+            ));
+        }
+        if !(MIN_BLOCKS..=MAX_BLOCKS).contains(&self.blocks) {
+            let range = format!("write {MIN_BLOCKS} to {MAX_BLOCKS}");
+            return wrong(format!("{} blocks were asked for; {range}", self.blocks));
+        }
+        Ok(())
+    }
+
+    /// Bytes of one socket's blocks.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.blocks) * u64::from(BLOCK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        let options = Options::new(Place { interface: "eth0".to_owned(), netns: None });
+        assert_eq!(options.check(), Ok(()));
+        for blocks in [0, 3, 4097] {
+            let error = Options { blocks, ..options.clone() }.check().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{blocks} blocks were asked for")), "{error}");
+        }
+        assert!(Options { queue_pairs: 0, ..options.clone() }.check().is_err());
+        assert!(Options { queue_pairs: 129, ..options }.check().is_err());
+    }
+}

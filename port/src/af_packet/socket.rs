@@ -1,0 +1,99 @@
+//! One packet socket with its receive ring: made, bound, and joined with the port's other sockets.
+
+use super::blocks::{BLOCK, Blocks};
+use super::options::Options;
+use super::sys::{self, Ring};
+use crate::interface::sys::{packet_socket, promiscuous, set};
+use crate::interface::{InterfaceError, Watch};
+use mem::{GuestMemory, Region};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+// Options of linux/if_packet.h.
+const PACKET_VERSION: i32 = 10;
+const PACKET_RX_RING: i32 = 5;
+const PACKET_VNET_HDR: i32 = 15;
+const PACKET_FANOUT: i32 = 18;
+const PACKET_QDISC_BYPASS: i32 = 20;
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+const TPACKET_V3: i32 = 2;
+/// `PACKET_FANOUT_HASH`: a flow's frames come to one socket.
+const BY_FLOW: u32 = 0;
+/// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses an unused group.
+const UNIQUE: u32 = 0x2000 << 16;
+
+/// Milliseconds after which the kernel hands over a block that is not full: the shortest that there is.
+const TIMEOUT: u32 = 1;
+/// Bytes of packets that may be on their way out.
+const SEND_BUFFER: usize = 4 << 20;
+/// Only so that sizes add up: frames in a block have any length.
+const FRAME: u32 = 2048;
+
+/// A socket with its blocks.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) socket: Arc<OwnedFd>,
+    pub(super) blocks: Blocks,
+}
+
+/// Makes the port's sockets. They receive from here on.
+pub(super) fn make(options: &Options, watch: &Watch) -> Result<Vec<Made>, InterfaceError> {
+    let mut made: Vec<Made> = Vec::new();
+    for _ in 0..options.queue_pairs {
+        let first = made.first().map(|made| made.socket.as_fd());
+        let next = one(options, watch.index, first)?;
+        made.push(next);
+    }
+    Ok(made)
+}
+
+fn one(options: &Options, interface: u32, first: Option<BorrowedFd<'_>>) -> Result<Made, InterfaceError> {
+    let place = &options.place;
+    let socket = packet_socket().map_err(place.refused("making a packet socket"))?;
+    prepare(socket.as_fd(), interface).map_err(place.refused("setting up a packet socket"))?;
+    ring(socket.as_fd(), options.blocks).map_err(place.refused("making a packet socket's ring"))?;
+    let memory = |why: &dyn std::fmt::Display| InterfaceError::Memory(place.clone(), why.to_string());
+    let region = Region::device(socket.as_fd(), options.bytes()).map_err(|e| memory(&e))?;
+    let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| memory(&e))?;
+    sys::bind(socket.as_fd(), interface).map_err(place.refused("binding a packet socket"))?;
+    if options.queue_pairs > 1 {
+        join(socket.as_fd(), first).map_err(place.refused("joining packet sockets"))?;
+    }
+    Ok(Made { socket: Arc::new(socket), blocks: Blocks::new(Arc::new(map), options.blocks) })
+}
+
+/// What has to be said before the socket is bound.
+fn prepare(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
+    let packet = |option, value: i32| set(socket, libc::SOL_PACKET, option, &value);
+    packet(PACKET_VERSION, TPACKET_V3)?;
+    packet(PACKET_VNET_HDR, 1)?;
+    packet(PACKET_IGNORE_OUTGOING, 1)?;
+    packet(PACKET_QDISC_BYPASS, 1)?;
+    // Several bursts of long packets may be on their way through a slow interface. Without the right to it, fewer are.
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER);
+    promiscuous(interface, socket)
+}
+
+fn ring(socket: BorrowedFd<'_>, blocks: u16) -> Result<(), Errno> {
+    let blocks = u32::from(blocks);
+    let ring = Ring {
+        block_size: BLOCK,
+        blocks,
+        frame_size: FRAME,
+        frames: blocks * (BLOCK / FRAME),
+        timeout: TIMEOUT,
+        private: 0,
+        features: 0,
+    };
+    set(socket, libc::SOL_PACKET, PACKET_RX_RING, &ring)
+}
+
+/// The first socket opens a group, the others join it.
+fn join(socket: BorrowedFd<'_>, first: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let group = match first {
+        None => BY_FLOW << 16 | UNIQUE,
+        Some(first) => BY_FLOW << 16 | sys::fanout(first)? & 0xffff,
+    };
+    set(socket, libc::SOL_PACKET, PACKET_FANOUT, &group)
+}

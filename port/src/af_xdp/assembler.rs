@@ -1,0 +1,217 @@
+//! As much of eBPF as one small program needs: instructions as bytes, and jumps to labels.
+//!
+//! The encoding is that of the kernel's "BPF Instruction Set Specification". What is put together here is judged by
+//! the kernel's verifier and by nothing before it.
+
+/// A register; [`Register::CONTEXT`] holds the program's argument at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Register(u8);
+
+impl Register {
+    /// The result of a call, and of the program.
+    pub(super) const RESULT: Self = Self(0);
+    /// The first argument.
+    pub(super) const CONTEXT: Self = Self(1);
+
+    /// Number `n` of 0 to 9.
+    pub(super) const fn of(n: u8) -> Self {
+        Self(n)
+    }
+}
+
+/// Bytes that one load reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Width {
+    Byte = 0x10,
+    Half = 0x08,
+    Word = 0x00,
+}
+
+/// `struct bpf_insn`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    code: u8,
+    /// Destination in the lower four bits, source in the upper ones.
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// A place that jumps lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label(usize);
+
+/// A program under construction.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    code: Vec<Instruction>,
+    labels: Vec<Option<usize>>,
+    /// Which instruction jumps to which label.
+    jumps: Vec<(usize, Label)>,
+}
+
+const CLASS_LOAD: u8 = 0x61;
+const MOVE: u8 = 0xb7;
+const MOVE_REGISTER: u8 = 0xbf;
+const ADD: u8 = 0x07;
+const ADD_REGISTER: u8 = 0x0f;
+const AND: u8 = 0x57;
+const SHIFT_LEFT: u8 = 0x67;
+const JUMP: u8 = 0x05;
+const JUMP_EQUAL: u8 = 0x15;
+const JUMP_NOT_EQUAL: u8 = 0x55;
+const JUMP_ABOVE_REGISTER: u8 = 0x2d;
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+const LOAD_WIDE: u8 = 0x18;
+/// Says that the constant of a wide load is a map's descriptor (`BPF_PSEUDO_MAP_FD`).
+const IS_MAP: u8 = 1;
+
+impl Assembler {
+    fn push(&mut self, code: u8, to: Register, from: u8, offset: i16, immediate: i32) -> &mut Self {
+        self.code.push(Instruction { code, registers: to.0 | from << 4, offset, immediate });
+        self
+    }
+
+    /// `to = value`
+    pub(super) fn set(&mut self, to: Register, value: i32) -> &mut Self {
+        self.push(MOVE, to, 0, 0, value)
+    }
+
+    /// `to = from`
+    pub(super) fn copy(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(MOVE_REGISTER, to, from.0, 0, 0)
+    }
+
+    /// `to += value`
+    pub(super) fn add(&mut self, to: Register, value: i32) -> &mut Self {
+        self.push(ADD, to, 0, 0, value)
+    }
+
+    /// `to += from`
+    pub(super) fn add_register(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(ADD_REGISTER, to, from.0, 0, 0)
+    }
+
+    /// `to &= mask`
+    pub(super) fn and(&mut self, to: Register, mask: i32) -> &mut Self {
+        self.push(AND, to, 0, 0, mask)
+    }
+
+    /// `to <<= bits`
+    pub(super) fn shift_left(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.push(SHIFT_LEFT, to, 0, 0, bits)
+    }
+
+    /// `to = memory[from + offset]`
+    pub(super) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) -> &mut Self {
+        self.push(CLASS_LOAD | width as u8, to, from.0, offset, 0)
+    }
+
+    /// `to = ` the map that `descriptor` stands for
+    pub(super) fn load_map(&mut self, to: Register, descriptor: i32) -> &mut Self {
+        self.push(LOAD_WIDE, to, IS_MAP, 0, descriptor).push(0, Register::of(0), 0, 0, 0)
+    }
+
+    /// A label that is placed later.
+    pub(super) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// The next instruction is where `label` leads.
+    pub(super) fn place(&mut self, Label(label): Label) -> &mut Self {
+        self.labels[label] = Some(self.code.len());
+        self
+    }
+
+    fn jump_by(&mut self, code: u8, left: Register, right: u8, value: i32, to: Label) -> &mut Self {
+        self.jumps.push((self.code.len(), to));
+        self.push(code, left, right, 0, value)
+    }
+
+    /// Goes to `to`.
+    pub(super) fn jump(&mut self, to: Label) -> &mut Self {
+        self.jump_by(JUMP, Register::of(0), 0, 0, to)
+    }
+
+    /// Goes to `to` if `left == value`.
+    pub(super) fn jump_if_equal(&mut self, left: Register, value: i32, to: Label) -> &mut Self {
+        self.jump_by(JUMP_EQUAL, left, 0, value, to)
+    }
+
+    /// Goes to `to` if `left != value`.
+    pub(super) fn jump_unless_equal(&mut self, left: Register, value: i32, to: Label) -> &mut Self {
+        self.jump_by(JUMP_NOT_EQUAL, left, 0, value, to)
+    }
+
+    /// Goes to `to` if `left > right`.
+    pub(super) fn jump_if_above(&mut self, left: Register, right: Register, to: Label) -> &mut Self {
+        self.jump_by(JUMP_ABOVE_REGISTER, left, right.0, 0, to)
+    }
+
+    /// Calls one of the kernel's helpers.
+    pub(super) fn call(&mut self, helper: i32) -> &mut Self {
+        self.push(CALL, Register::of(0), 0, 0, helper)
+    }
+
+    /// Ends with what is in [`Register::RESULT`].
+    pub(super) fn exit(&mut self) -> &mut Self {
+        self.push(EXIT, Register::of(0), 0, 0, 0)
+    }
+
+    /// The program, with every jump in its place. A label that was never placed leads nowhere, which the verifier
+    /// refuses.
+    pub(super) fn finish(mut self) -> Vec<Instruction> {
+        for (at, Label(label)) in self.jumps {
+            let target = self.labels[label].unwrap_or(at);
+            self.code[at].offset = (target.cast_signed() - at.cast_signed() - 1) as i16;
+        }
+        self.code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(code: &[Instruction]) -> Vec<[u8; 8]> {
+        let one = |i: &Instruction| {
+            let (offset, immediate) = (i.offset.to_le_bytes(), i.immediate.to_le_bytes());
+            let mut bytes = [i.code, i.registers, offset[0], offset[1], 0, 0, 0, 0];
+            bytes[4..].copy_from_slice(&immediate);
+            bytes
+        };
+        code.iter().map(one).collect()
+    }
+
+    #[test]
+    fn instructions_are_encoded_as_the_specification_says() {
+        let mut a = Assembler::default();
+        a.copy(Register::of(6), Register::CONTEXT).set(Register::RESULT, 2).load_map(Register::of(1), 7);
+        a.load(Width::Half, Register::of(5), Register::of(2), 12).call(51).exit();
+        assert_eq!(
+            bytes(&a.finish()),
+            [
+                [0xbf, 0x16, 0, 0, 0, 0, 0, 0],
+                [0xb7, 0, 0, 0, 2, 0, 0, 0],
+                [0x18, 0x11, 0, 0, 7, 0, 0, 0],
+                [0; 8],
+                [0x69, 0x25, 12, 0, 0, 0, 0, 0],
+                [0x85, 0, 0, 0, 51, 0, 0, 0],
+                [0x95, 0, 0, 0, 0, 0, 0, 0],
+            ]
+        );
+    }
+
+    #[test]
+    fn jumps_count_from_the_instruction_behind_them_and_over_wide_ones() {
+        let mut a = Assembler::default();
+        let (end, start) = (a.label(), a.label());
+        a.place(start).jump_if_equal(Register::of(3), 9, end).load_map(Register::of(1), 0).jump(start);
+        a.place(end).exit();
+        let offsets: Vec<_> = a.finish().iter().map(|i| i.offset).collect();
+        assert_eq!(offsets, [3, 0, 0, -4, 0]);
+    }
+}

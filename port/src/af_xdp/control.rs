@@ -1,0 +1,172 @@
+//! Putting an `AF_XDP` port onto its interface: memory, sockets, program, in that order, so that no frame is steered to
+//! a socket that cannot take it. Everything goes again when the port lets go of it, and with the process at the
+//! latest.
+
+use super::options::{Attachment, Options};
+use super::program::{Action, compile};
+use super::rx::Rx;
+use super::socket::{self, Made, Socket};
+use super::sys::{self, Hook};
+use super::tx;
+use super::umem::Umem;
+use crate::interface::{self, Doorbell, InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::{PortControl, RxQueue};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// Puts a port onto its interface. Its queues run once the engine has it.
+///
+/// # Errors
+/// [`InterfaceError`] says what does not fit and what to do. Nothing is left behind then.
+pub fn open(options: Options) -> Result<Box<dyn PortControl>, InterfaceError> {
+    options.check()?;
+    Ok(Box::new(Life::open(AfXdp { options })?))
+}
+
+#[derive(Debug)]
+struct AfXdp {
+    options: Options,
+}
+
+/// What goes with the port: the program's link, the map that it looks sockets up in, and promiscuity.
+struct Standing {
+    _link: OwnedFd,
+    _map: OwnedFd,
+    _promiscuous: OwnedFd,
+}
+
+impl Kind for AfXdp {
+    const NAME: &'static str = "af_xdp";
+
+    fn place(&self) -> &Place {
+        &self.options.place
+    }
+
+    fn open(&self, watch: &Watch) -> Result<Opened, InterfaceError> {
+        let options = &self.options;
+        let place = &options.place;
+        watch.check_queues(options.queue_pairs)?;
+        let umem = Arc::new(Umem::new(place, options.queue_pairs, options.ring, watch.mtu()?)?);
+        let made = sockets(options, watch, &umem)?;
+        let map =
+            sys::create_map(u32::from(options.queue_pairs)).map_err(place.refused("making a BPF map"))?;
+        for (queue, made) in (0..).zip(&made) {
+            let put = sys::put_socket(map.as_fd(), queue, made.socket.as_fd());
+            put.map_err(place.refused("putting a socket into a BPF map"))?;
+        }
+        let promiscuous = interface::sys::keep_promiscuous(watch.index);
+        let promiscuous = promiscuous.map_err(place.refused("making the interface promiscuous"))?;
+        let (link, hook) = attach(options, watch, map.as_fd(), umem.has_pieces())?;
+        // On these ways a frame comes from a kernel that knew that it would not leave the machine.
+        let local = hook == Hook::Generic || watch.is_veth();
+        let zero_copy = made.first().is_some_and(|made| made.socket.is_zero_copy());
+        let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
+        Ok(Opened {
+            missed: Box::new(move || sockets.iter().map(|socket| socket.missed()).sum()),
+            features: features(options, &umem, hook, zero_copy),
+            size: options.ring,
+            memory: (1, umem.extent().1),
+            pairs: pairs(made, &umem, local).map_err(place.refused("making an epoll set"))?,
+            keep: Keep::new(Standing { _link: link, _map: map, _promiscuous: promiscuous }),
+        })
+    }
+}
+
+fn pairs(made: Vec<Made>, umem: &Arc<Umem>, local: bool) -> Result<Vec<Pair>, Errno> {
+    let pair = |(queue, made)| {
+        let (rx, parts) = Rx::new(queue, umem, made, Doorbell::new()?, local);
+        Ok((Box::new(rx) as Box<dyn RxQueue>, tx::start(parts)))
+    };
+    (0..).zip(made).map(pair).collect()
+}
+
+fn sockets(options: &Options, watch: &Watch, umem: &Umem) -> Result<Vec<Made>, InterfaceError> {
+    let mut made: Vec<Made> = Vec::new();
+    for queue in 0..options.queue_pairs {
+        let first: Option<&Socket> = made.first().map(|made| &*made.socket);
+        let next = socket::make(options, watch, umem, queue, first)?;
+        made.push(next);
+    }
+    Ok(made)
+}
+
+/// Loads the program and attaches it, in the driver first unless the options say otherwise.
+fn attach(
+    options: &Options,
+    watch: &Watch,
+    map: BorrowedFd<'_>,
+    pieces: bool,
+) -> Result<(OwnedFd, Hook), InterfaceError> {
+    let code = compile(&options.to_kernel, map.as_raw_fd(), Action::Pass);
+    let program = sys::load(&code, pieces).map_err(options.place.refused("loading the XDP program"))?;
+    let hooks: &[Hook] = match options.attachment {
+        Attachment::Auto => &[Hook::Native, Hook::Generic],
+        Attachment::Native => &[Hook::Native],
+        Attachment::Generic => &[Hook::Generic],
+    };
+    let mut refusal = Errno::OPNOTSUPP;
+    for &hook in hooks {
+        match sys::attach(program.as_fd(), watch.index, hook) {
+            Ok(link) => return Ok((link, hook)),
+            // Another program is attached whichever way is tried.
+            Err(errno @ (Errno::BUSY | Errno::EXIST)) => return Err(not_attached(options, errno)),
+            Err(errno) => refusal = errno,
+        }
+    }
+    Err(not_attached(options, refusal))
+}
+
+fn not_attached(options: &Options, errno: Errno) -> InterfaceError {
+    let place = &options.place;
+    match errno {
+        Errno::BUSY | Errno::EXIST => InterfaceError::Taken(
+            place.clone(),
+            format!(
+                "has another XDP program; end the program that attached it, or `ip link set dev {} xdp off`",
+                place.interface
+            ),
+        ),
+        Errno::OPNOTSUPP | Errno::INVAL | Errno::RANGE if options.attachment == Attachment::Native => {
+            InterfaceError::Unsupported(format!(
+                "the driver of {place} takes no XDP program as the interface is set up ({errno}); \
+                 write attach = \"auto\", or lower its MTU"
+            ))
+        }
+        _ => place.refused("attaching the XDP program")(errno),
+    }
+}
+
+fn features(options: &Options, umem: &Umem, hook: Hook, zero_copy: bool) -> Vec<&'static str> {
+    let mut features = vec![match hook {
+        Hook::Native => "native",
+        Hook::Generic => "generic",
+    }];
+    features.push(if zero_copy { "zero-copy" } else { "copy" });
+    if umem.has_pieces() {
+        features.push("multi-buffer");
+    }
+    if options.busy_poll.is_some() {
+        features.push("busy-poll");
+    }
+    if !options.to_kernel.is_empty() {
+        features.push("to-kernel");
+    }
+    features
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_attaching_says_becomes_a_reason_and_a_remedy() {
+        let mut options = Options::new(Place { interface: "eth0".to_owned(), netns: None });
+        let error = not_attached(&options, Errno::BUSY).to_string();
+        assert!(error.contains("eth0 has another XDP program") && error.contains("xdp off"), "{error}");
+        assert!(matches!(not_attached(&options, Errno::OPNOTSUPP), InterfaceError::Kernel(..)));
+        options.attachment = Attachment::Native;
+        let error = not_attached(&options, Errno::OPNOTSUPP).to_string();
+        assert!(error.contains("the driver of eth0 takes no XDP program"), "{error}");
+    }
+}

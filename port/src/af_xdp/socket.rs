@@ -1,0 +1,284 @@
+//! One `AF_XDP` socket: made, bound to a queue of its interface, and called when the kernel has work to do.
+
+use super::options::{BusyPoll, Mode, Options};
+use super::rings::{Consumer, Piece, Producer};
+use super::umem::Umem;
+use crate::interface::{InterfaceError, Place, Watch, sys};
+use core::sync::atomic::{AtomicBool, Ordering};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpOptionsFlags, XdpUmemReg,
+    XdpUmemRegFlags,
+};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use std::sync::Arc;
+
+// Offsets at which a socket's rings are mapped (linux/if_xdp.h).
+const RX_RING: u64 = 0;
+const TX_RING: u64 = 0x8000_0000;
+const FILL_RING: u64 = 0x1_0000_0000;
+const COMPLETION_RING: u64 = 0x1_8000_0000;
+
+const SOL_XDP: i32 = 283;
+/// `XDP_MAX_TX_SKB_BUDGET`, Linux 6.18: how many packets one call may send where the kernel copies.
+const MAX_TX_BUDGET: i32 = 9;
+const SO_BUSY_POLL: i32 = 46;
+const SO_PREFER_BUSY_POLL: i32 = 69;
+const SO_BUSY_POLL_BUDGET: i32 = 70;
+/// Microseconds that the kernel may poll the interface for in one call.
+const BUSY_POLL_TIME: i32 = 20;
+
+/// What the kernel reckons for a packet on its way, at most.
+const BUFFER: usize = 4096;
+
+/// Calls that one [`Socket::send`] makes at most. Kernels before 6.18 send 32 packets with each.
+const MOST_CALLS: u32 = 128;
+
+/// What the receive and the transmit queue share.
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    polls: bool,
+    /// The kernel did not take all that stands in the transmit ring, and it has to be called again.
+    owed: AtomicBool,
+}
+
+/// A socket with its rings. The fill ring holds every frame to receive into.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) socket: Arc<Socket>,
+    pub(super) received: Consumer<Piece>,
+    pub(super) fill: Producer<u64>,
+    pub(super) to_send: Producer<Piece>,
+    pub(super) sent: Consumer<u64>,
+}
+
+/// Makes the socket of `queue` and binds it. The first one brings the memory, the others share it.
+pub(super) fn make(
+    options: &Options,
+    watch: &Watch,
+    umem: &Umem,
+    queue: u16,
+    first: Option<&Socket>,
+) -> Result<Made, InterfaceError> {
+    let place = &options.place;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, flags, None);
+    let fd = fd.map_err(|errno| no_socket(place, errno))?;
+    let refused = place.refused("setting up an AF_XDP socket");
+    if first.is_none() {
+        register(&fd, umem).map_err(|errno| no_memory(place, errno, umem))?;
+    }
+    let made = map_rings(fd, u32::from(options.ring), options.busy_poll).map_err(&refused)?;
+    bind(options, watch.index, queue, &made.socket, first, umem.has_pieces())
+        .map_err(|errno| not_bound(options, queue, errno))?;
+    // Refused before Linux 6.18; then a call sends 32 packets, and there are more calls.
+    let _ = sys::set(made.socket.fd.as_fd(), SOL_XDP, MAX_TX_BUDGET, &u32::from(options.ring));
+    // A whole ring may be on its way through a slow interface. Without the right to it, a part is.
+    let _ = sockopt::set_socket_send_buffer_size_force(&made.socket.fd, usize::from(options.ring) * BUFFER);
+    Ok(made)
+}
+
+fn register(fd: &OwnedFd, umem: &Umem) -> Result<(), Errno> {
+    let (addr, len) = umem.extent();
+    let (chunk_size, flags) = (umem.frame_size(), XdpUmemRegFlags::empty());
+    sockopt::set_xdp_umem_reg(
+        fd,
+        XdpUmemReg { addr, len, chunk_size, headroom: 0, flags, tx_metadata_len: 0 },
+    )
+}
+
+fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>) -> Result<Made, Errno> {
+    sockopt::set_xdp_umem_fill_ring_size(&fd, size)?;
+    sockopt::set_xdp_umem_completion_ring_size(&fd, size)?;
+    sockopt::set_xdp_rx_ring_size(&fd, size)?;
+    sockopt::set_xdp_tx_ring_size(&fd, size)?;
+    if let Some(BusyPoll { budget }) = busy_poll {
+        sys::set(fd.as_fd(), libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1_i32)?;
+        sys::set(fd.as_fd(), libc::SOL_SOCKET, SO_BUSY_POLL, &BUSY_POLL_TIME)?;
+        sys::set(fd.as_fd(), libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &i32::from(budget))?;
+    }
+    let parts = sockopt::xdp_mmap_offsets(&fd)?;
+    Ok(Made {
+        received: Consumer::map(fd.as_fd(), RX_RING, &parts.rx, size)?,
+        fill: Producer::map(fd.as_fd(), FILL_RING, &parts.fr, size)?,
+        to_send: Producer::map(fd.as_fd(), TX_RING, &parts.tx, size)?,
+        sent: Consumer::map(fd.as_fd(), COMPLETION_RING, &parts.cr, size)?,
+        socket: Arc::new(Socket { fd, polls: busy_poll.is_some(), owed: AtomicBool::new(false) }),
+    })
+}
+
+/// The sockets behind the first take over what it was bound with, and may not say it again.
+fn bind(
+    options: &Options,
+    interface: u32,
+    queue: u16,
+    socket: &Socket,
+    first: Option<&Socket>,
+    pieces: bool,
+) -> Result<(), Errno> {
+    let queue = u32::from(queue);
+    if let Some(first) = first {
+        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue);
+        let addr = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first.fd.as_fd() };
+        return rustix::net::bind(&socket.fd, &addr);
+    }
+    let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+    flags |= match options.mode {
+        Mode::Auto => SocketAddrXdpFlags::empty(),
+        Mode::Copy => SocketAddrXdpFlags::XDP_COPY,
+        Mode::ZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
+    };
+    if pieces {
+        flags |= SocketAddrXdpFlags::XDP_USE_SG;
+    }
+    rustix::net::bind(&socket.fd, &SocketAddrXdp::new(flags, interface, queue))
+}
+
+/// Why there is no socket of this family.
+fn no_socket(place: &Place, errno: Errno) -> InterfaceError {
+    match errno {
+        Errno::AFNOSUPPORT => InterfaceError::Unsupported(format!(
+            "this kernel has no AF_XDP sockets, so {place} cannot be a port of kind \"xdp\"; \
+             write kind = \"af_packet\", or boot a kernel with CONFIG_XDP_SOCKETS"
+        )),
+        _ => place.refused("making an AF_XDP socket")(errno),
+    }
+}
+
+fn no_memory(place: &Place, errno: Errno, umem: &Umem) -> InterfaceError {
+    let bytes = umem.extent().1;
+    match errno {
+        Errno::NOBUFS | Errno::NOMEM => InterfaceError::Memory(
+            place.clone(),
+            format!(
+                "{errno} for {bytes} bytes of locked memory; raise `ulimit -l`, or ask for shorter rings"
+            ),
+        ),
+        _ => place.refused("registering the port's memory")(errno),
+    }
+}
+
+/// Why a socket could not be bound to a queue.
+fn not_bound(options: &Options, queue: u16, errno: Errno) -> InterfaceError {
+    let place = &options.place;
+    match errno {
+        Errno::BUSY => InterfaceError::Taken(
+            place.clone(),
+            format!("has an AF_XDP socket of another program at queue {queue}; end that program first"),
+        ),
+        Errno::OPNOTSUPP | Errno::PROTONOSUPPORT if options.mode == Mode::ZeroCopy => {
+            InterfaceError::Unsupported(format!(
+                "the driver of {place} has no zero copy; write mode = \"auto\" or \"copy\""
+            ))
+        }
+        Errno::INVAL => InterfaceError::Unsupported(format!(
+            "queue {queue} of {place} cannot be bound; `ethtool -l {}` says how many queues there are, and an MTU \
+             beyond 1770 needs Linux 6.6",
+            place.interface
+        )),
+        _ => place.refused("binding an AF_XDP socket")(errno),
+    }
+}
+
+impl Socket {
+    /// Whether frames are not copied by the kernel.
+    pub(super) fn is_zero_copy(&self) -> bool {
+        sockopt::xdp_options(&self.fd).is_ok_and(|o| o.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
+    }
+
+    /// Whether the interface is polled by calling [`Socket::receive`].
+    #[inline(always)]
+    pub(super) fn polls(&self) -> bool {
+        self.polls
+    }
+
+    /// Has the kernel look at the fill ring and, where it polls for us, at the interface.
+    pub(super) fn receive(&self) {
+        // What it says is of no interest: frames show up in the ring, and an interface that is gone shows elsewhere.
+        let _ = rustix::net::recv(&self.fd, &mut [0; 0][..], RecvFlags::DONTWAIT);
+    }
+
+    /// Has the kernel look at the transmit ring, until it has taken everything or takes no more. `waiting` says how
+    /// many entries it has not taken.
+    pub(super) fn send(&self, mut waiting: impl FnMut() -> u32) {
+        let mut owed = true;
+        for _ in 0..MOST_CALLS {
+            let said = rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT);
+            owed = match said {
+                // It stopped at a number, or for want of buffers.
+                Ok(_) | Err(Errno::AGAIN) => waiting() > 0,
+                Err(Errno::NOBUFS | Errno::BUSY | Errno::INTR) => true,
+                // Down or gone: calling again is of no use, and the interface watch finds out.
+                Err(_) => false,
+            };
+            if !owed || matches!(said, Err(Errno::NOBUFS | Errno::BUSY)) {
+                break;
+            }
+        }
+        if owed != self.is_owed() {
+            self.owed.store(owed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the kernel has to be called again although nothing new was sent.
+    #[inline(always)]
+    pub(super) fn is_owed(&self) -> bool {
+        self.owed.load(Ordering::Relaxed)
+    }
+
+    /// Calls it again, once.
+    #[cold]
+    pub(super) fn settle(&self) {
+        match rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT) {
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::BUSY | Errno::INTR) => {}
+            _ => self.owed.store(false, Ordering::Relaxed),
+        }
+    }
+
+    /// Frames that the kernel had for this socket and found no place for.
+    pub(super) fn missed(&self) -> u64 {
+        let counted = sockopt::xdp_statistics(&self.fd);
+        counted.map_or(0, |counted| counted.rx_dropped + counted.rx_ring_full.unwrap_or(0))
+    }
+
+    /// Why the socket is of no use any more.
+    pub(super) fn error(&self) -> Option<Errno> {
+        sockopt::socket_error(&self.fd).ok().and_then(Result::err)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options::new(Place { interface: "eth0".to_owned(), netns: None })
+    }
+
+    #[test]
+    fn a_kernel_without_af_xdp_is_one_clear_error() {
+        let error = no_socket(&options().place, Errno::AFNOSUPPORT).to_string();
+        assert!(error.contains("this kernel has no AF_XDP sockets, so eth0"), "{error}");
+        assert!(error.contains("write kind = \"af_packet\""), "{error}");
+        assert!(matches!(no_socket(&options().place, Errno::PERM), InterfaceError::Forbidden(..)));
+    }
+
+    #[test]
+    fn what_binding_says_becomes_a_reason_and_a_remedy() {
+        let taken = not_bound(&options(), 3, Errno::BUSY).to_string();
+        assert!(taken.contains("eth0 has an AF_XDP socket of another program at queue 3"), "{taken}");
+        let none = not_bound(&options(), 9, Errno::INVAL).to_string();
+        assert!(none.contains("queue 9 of eth0") && none.contains("ethtool -l eth0"), "{none}");
+        let zero = Options { mode: Mode::ZeroCopy, ..options() };
+        let error = not_bound(&zero, 0, Errno::OPNOTSUPP).to_string();
+        assert!(error.contains("no zero copy; write mode"), "{error}");
+    }
+}

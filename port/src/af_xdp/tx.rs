@@ -1,0 +1,240 @@
+//! An `AF_XDP` port's transmit queue.
+//!
+//! A packet is written into a free frame, and the frame's address into the transmit ring; the kernel is called once
+//! for everything of a round. What was sent comes back through the completion ring. The frame that came back last is
+//! used first, so that no more of the memory is touched than is on its way.
+//!
+//! One worker owns the queue outright, without a lock; after [`TxQueue::fork`] several share it. Then frames are taken
+//! under a lock, written outside of it, and put into the ring under it again: the kernel does not mind in which order
+//! frames of different workers come, so no worker waits for another's turn. The kernel is called outside of the lock, but
+//! when no frame is free: then no worker could go on anyway.
+
+use super::rings::{CONTINUED, Consumer, Piece, Producer};
+use super::socket::Socket;
+use super::umem::Umem;
+use crate::{BURST, Burst, BurstStats, DropReason, PortFault, TxQueue};
+use mem::copy::Kernel;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Longest packet: what fits into one socket buffer's pieces (`MAX_SKB_FRAGS`, 17).
+const MOST_PIECES: usize = 17;
+
+/// What a queue is made of.
+pub(super) struct Parts {
+    pub(super) to_send: Producer<Piece>,
+    pub(super) sent: Consumer<u64>,
+    pub(super) socket: Arc<Socket>,
+    pub(super) umem: Arc<Umem>,
+    /// The frames to send from.
+    pub(super) frames: Range<u32>,
+}
+
+/// A queue over fresh rings. The copy kernel is chosen here, once.
+pub(super) fn start(parts: Parts) -> Box<dyn TxQueue> {
+    mem::with_kernel!(mem::copy::chosen(), K => Box::new(Tx::<K>::new(parts)) as Box<dyn TxQueue>)
+}
+
+/// The rings, and the frames that are not in them.
+struct Core {
+    to_send: Producer<Piece>,
+    sent: Consumer<u64>,
+    free: Vec<u32>,
+}
+
+impl Core {
+    /// Takes back what was sent.
+    #[inline]
+    fn reclaim(&mut self, umem: &Umem) {
+        let n = self.sent.refresh();
+        for i in 0..n {
+            self.free.push(umem.frame_of(self.sent.peek(i)));
+        }
+        self.sent.release(n);
+    }
+
+    /// Sees to it that `n` frames are free, if that can be had.
+    #[inline]
+    fn gather(&mut self, n: usize, umem: &Umem, socket: &Socket) {
+        self.reclaim(umem);
+        if self.free.len() < n && self.to_send.waiting() > 0 {
+            socket.send(|| self.to_send.waiting());
+            self.reclaim(umem);
+        }
+    }
+
+    /// Puts the frames of one packet into the ring. There are no more frames than entries, but while another worker has
+    /// the kernel send, it shows a frame as free before its entry; then there may be no room, and the frames are free
+    /// again.
+    #[inline(always)]
+    fn post(&mut self, frames: &[u32], len: usize, umem: &Umem) -> bool {
+        if !self.to_send.has_room(frames.len() as u32) {
+            self.free.extend_from_slice(frames);
+            return false;
+        }
+        let (size, mut left) = (umem.frame_size() as usize, len);
+        for &frame in frames {
+            let here = left.min(size);
+            left -= here;
+            let options = if left > 0 { CONTINUED } else { 0 };
+            self.to_send.put(Piece { address: umem.address(frame), len: here as u32, options });
+        }
+        true
+    }
+}
+
+/// The rings, in the hands of one worker or of several.
+enum Hold {
+    Alone(Box<Core>),
+    Shared(Arc<Mutex<Core>>),
+    /// Between the two, for a moment.
+    Nobody,
+}
+
+struct Tx<K> {
+    hold: Hold,
+    socket: Arc<Socket>,
+    umem: Arc<Umem>,
+    /// Whether something was put into the ring since the kernel was called last.
+    dirty: bool,
+    /// A packet, how many frames it takes, and which ones, one packet behind the other.
+    work: Vec<(u8, u8)>,
+    frames: Vec<u32>,
+    kernel: PhantomData<K>,
+}
+
+fn lock(common: &Mutex<Core>) -> MutexGuard<'_, Core> {
+    common.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<K: Kernel> Tx<K> {
+    fn new(Parts { to_send, sent, socket, umem, frames }: Parts) -> Self {
+        let core = Core { to_send, sent, free: frames.rev().collect() };
+        Self::with(Hold::Alone(Box::new(core)), socket, umem)
+    }
+
+    fn with(hold: Hold, socket: Arc<Socket>, umem: Arc<Umem>) -> Self {
+        let frames = Vec::with_capacity(BURST * MOST_PIECES);
+        Self {
+            hold,
+            socket,
+            umem,
+            dirty: false,
+            work: Vec::with_capacity(BURST),
+            frames,
+            kernel: PhantomData,
+        }
+    }
+
+    /// Takes frames for as many packets as there are frames for. How many indices are done with.
+    #[inline(always)]
+    fn take(&mut self, core: &mut Core, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize {
+        core.gather(indices.len(), &self.umem, &self.socket);
+        let most = if self.umem.has_pieces() { MOST_PIECES } else { 1 };
+        for (done, &pick) in indices.iter().enumerate() {
+            let n = self.umem.frames_for(burst.frame_len(pick as usize));
+            if n > most {
+                stats.drop(DropReason::BufferTooSmall, 1);
+                continue;
+            }
+            if core.free.len() < n {
+                return done;
+            }
+            let left = core.free.len() - n;
+            self.frames.extend(core.free.drain(left..));
+            self.work.push((pick, n as u8));
+        }
+        indices.len()
+    }
+
+    /// Writes the packets. Their frames belong to this worker alone.
+    #[inline(always)]
+    fn write(&mut self, burst: &Burst) {
+        let mut at = 0;
+        for &(pick, n) in &self.work {
+            let (packet, len) = (burst.frame(pick as usize), burst.frame_len(pick as usize));
+            let end = at + usize::from(n);
+            if let Some(&next) = self.frames.get(end) {
+                self.umem.prefetch_write(next);
+            }
+            self.umem.fill::<K>(&self.frames[at..end], &packet, len);
+            at = end;
+        }
+    }
+
+    /// Shows the packets to the kernel.
+    #[inline(always)]
+    fn post(&mut self, core: &mut Core, burst: &Burst, stats: &mut BurstStats) {
+        self.dirty |= !self.work.is_empty();
+        let mut at = 0;
+        for (pick, n) in self.work.drain(..) {
+            let (end, len) = (at + usize::from(n), burst.frame_len(pick as usize));
+            if core.post(&self.frames[at..end], len, &self.umem) {
+                stats.packets += 1;
+                stats.bytes += len as u64;
+            } else {
+                stats.drop(DropReason::QueueFull, 1);
+            }
+            at = end;
+        }
+        self.frames.clear();
+        core.to_send.publish();
+    }
+}
+
+impl<K: Kernel> TxQueue for Tx<K> {
+    fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        let mut hold = std::mem::replace(&mut self.hold, Hold::Nobody);
+        let done = match &mut hold {
+            Hold::Alone(core) => {
+                let done = self.take(core, burst, indices, stats);
+                self.write(burst);
+                self.post(core, burst, stats);
+                done
+            }
+            Hold::Shared(common) => {
+                let done = self.take(&mut lock(common), burst, indices, stats);
+                self.write(burst);
+                self.post(&mut lock(common), burst, stats);
+                done
+            }
+            Hold::Nobody => 0,
+        };
+        self.hold = hold;
+        Ok(done)
+    }
+
+    fn notify(&mut self) {
+        if !std::mem::take(&mut self.dirty) {
+            return;
+        }
+        match &mut self.hold {
+            Hold::Alone(core) if core.to_send.wants_wakeup() => self.socket.send(|| core.to_send.waiting()),
+            Hold::Shared(common) => {
+                // The lock is not held while the kernel sends.
+                let wanted = lock(common).to_send.wants_wakeup();
+                if wanted {
+                    self.socket.send(|| lock(common).to_send.waiting());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        let common = match std::mem::replace(&mut self.hold, Hold::Nobody) {
+            Hold::Alone(core) => Some(Arc::new(Mutex::new(*core))),
+            Hold::Shared(common) => Some(common),
+            Hold::Nobody => None,
+        };
+        let hold = || common.clone().map_or(Hold::Nobody, Hold::Shared);
+        self.hold = hold();
+        Box::new(Self::with(hold(), self.socket.clone(), self.umem.clone()))
+    }
+
+    /// The memory is the port's own and stays as it is.
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+}

@@ -1,0 +1,423 @@
+//! Packets that lie in buffers of a pool: a burst owns them, and the next queue may take them over.
+//!
+//! What came from another thread lies in buffers with one owner. They belong to the burst from
+//! [`Burst::push_cargo`] on, and the queue that filled the burst gives back what is left of them ([`Burst::unload`]) when it
+//! is completed. A packet that goes on to yet another thread takes its buffers with it ([`Burst::take_cargo`]), so that
+//! it is not copied again; from then on the burst must not be asked for that packet, because its bytes are another
+//! thread's. Taking must therefore be the last thing that is done with a packet, and is never done with one that several
+//! outputs want. Buffers hold a packet as it was received: the head in the burst is a copy and must not be changed.
+
+use super::{BURST, Burst, Frame, Shape};
+use crate::burst::layout;
+use crate::{Offload, PortId};
+use mem::copy::Kernel;
+use mem::pool::Buffer;
+use std::cell::Cell;
+
+/// Where the packets of a burst that came from another thread entered the switch, and where they go if that has been
+/// decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The port that they came in by.
+    pub from: PortId,
+    /// The queue pair there.
+    pub pair: u16,
+    /// The port that they leave by; of no meaning before that is known.
+    pub to: PortId,
+}
+
+impl Default for Route {
+    fn default() -> Self {
+        Self { from: PortId(0), pair: 0, to: PortId(0) }
+    }
+}
+
+/// The buffers of a burst, in order, and which of them are which packet's.
+#[derive(Default)]
+pub(super) struct PoolBufs {
+    buffers: Vec<Cell<Option<Buffer>>>,
+    /// By packet, if they are listed: the first buffer and how many there are. Otherwise each packet has the buffer of its number.
+    of: Vec<(u32, u32)>,
+    is_listed: bool,
+    /// How many buffers have not been taken.
+    left: Cell<usize>,
+}
+
+impl PoolBufs {
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.buffers.clear();
+        self.of.clear();
+        self.is_listed = false;
+        self.left.set(0);
+    }
+
+    /// Exchanges packets `i` and `k`.
+    pub(super) fn swap(&mut self, i: usize, k: usize) {
+        if !self.buffers.is_empty() {
+            self.list();
+            self.of.swap(i, k);
+        }
+    }
+
+    /// Packets from number `n` on are no more; their buffers stay until they are given back.
+    pub(super) fn truncate(&mut self, n: usize) {
+        if n < self.buffers.len() {
+            self.list();
+            self.of.truncate(n);
+        }
+    }
+
+    /// So many buffers were taken.
+    #[inline(always)]
+    fn took(&self, n: usize) {
+        self.left.set(self.left.get() - n);
+    }
+
+    /// From here on packets need not have the buffers of their numbers.
+    fn list(&mut self) {
+        if !std::mem::replace(&mut self.is_listed, true) {
+            self.of.extend((0..self.buffers.len() as u32).map(|at| (at, 1)));
+        }
+    }
+
+    /// The first buffer of packet `i` and how many it has; `None` if it lies in none.
+    #[inline(always)]
+    fn of(&self, i: usize) -> Option<(u32, u32)> {
+        if !self.is_listed {
+            return (i < self.buffers.len()).then_some((i as u32, 1));
+        }
+        self.of.get(i).copied()
+    }
+}
+
+/// A packet to be taken.
+enum TakeResult {
+    Taken(Buffer),
+    /// It was taken before.
+    Gone,
+    /// It does not lie in one buffer.
+    NotPooled,
+}
+
+/// Packets that are taken out of a burst, each with its number.
+#[derive(Debug)]
+pub struct TakeRun<'a, 'b> {
+    burst: &'a Burst,
+    left: &'a mut &'b [u8],
+    taken: usize,
+}
+
+impl Iterator for TakeRun<'_, '_> {
+    type Item = (usize, Buffer);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, Buffer)> {
+        while let Some((&pick, behind)) = self.left.split_first() {
+            match self.burst.take_whole(pick.into()) {
+                TakeResult::Taken(buffer) => {
+                    self.taken += 1;
+                    *self.left = behind;
+                    return Some((pick.into(), buffer));
+                }
+                TakeResult::Gone => *self.left = behind,
+                TakeResult::NotPooled => return None,
+            }
+        }
+        None
+    }
+}
+
+impl Drop for TakeRun<'_, '_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.burst.pool_bufs.took(self.taken);
+    }
+}
+
+impl Burst {
+    /// Says where the packets come from and go to.
+    #[inline]
+    pub fn set_route(&mut self, route: Route) {
+        self.route = route;
+    }
+
+    /// What was said last of where packets come from and go to. Queues of ports say nothing.
+    #[inline]
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// Adds a packet that lies in these buffers, which the burst owns from now on. `false` when the burst is full: then
+    /// nothing is taken. All packets of one burst are added like this, or none.
+    #[inline]
+    pub fn push_cargo(&mut self, first: Buffer, more: impl Iterator<Item = Buffer>) -> Result<(), Buffer> {
+        let i = self.n;
+        if i == BURST {
+            return Err(first);
+        }
+        self.pool_bufs.list();
+        let (at, spilled) = (self.pool_bufs.buffers.len(), self.spill.len());
+        let (seg, is_wide) = (first.seg(), first.wide().is_some());
+        let mut bytes = seg.len();
+        self.pool_bufs.buffers.push(Cell::new(Some(first)));
+        for buffer in more {
+            bytes += buffer.len();
+            self.spill.push(buffer.seg());
+            self.pool_bufs.buffers.push(Cell::new(Some(buffer)));
+        }
+        let n = self.pool_bufs.buffers.len() - at;
+        self.pool_bufs.of.push((at as u32, n as u32));
+        *self.pool_bufs.left.get_mut() += n;
+        self.rest[i] = seg;
+        if !is_wide {
+            self.is_at_least(Shape::Single);
+        }
+        if self.spill.len() > spilled {
+            self.set_more(i, spilled as u32);
+        }
+        self.len[i] = bytes as u32;
+        self.n += 1;
+        Ok(())
+    }
+
+    /// Adds packets of one buffer each, as [`Burst::push_cargo`] does. There are no more of them than the burst has room for.
+    #[inline(always)]
+    pub fn push_run(&mut self, packets: impl ExactSizeIterator<Item = (Buffer, Offload)>) {
+        let (first, n) = (self.n, packets.len());
+        if self.pool_bufs.is_listed {
+            self.pool_bufs.of.extend((self.pool_bufs.buffers.len() as u32..).map(|at| (at, 1)).take(n));
+        }
+        let Self { rest, len, offload: offloads, pool_bufs, .. } = self;
+        let (rest, len, offloads) =
+            (&mut rest[first..][..n], &mut len[first..][..n], &mut offloads[first..][..n]);
+        let held = pool_bufs.buffers.len();
+        pool_bufs.buffers.reserve(n);
+        let spare = &mut pool_bufs.buffers.spare_capacity_mut()[..n];
+        let mut places = rest.iter_mut().zip(len).zip(offloads).zip(spare);
+        let (wide, work, taken) =
+            packets.fold((true, Offload::NONE, 0), |(wide, work, taken), (buffer, offload)| {
+                let Some((((rest, len), left), place)) = places.next() else { return (wide, work, taken) };
+                let seg = buffer.seg();
+                seg.prefetch_read(0);
+                seg.prefetch_read(64);
+                (*rest, *len, *left) = (seg, seg.len() as u32, offload);
+                let is_wide = buffer.wide().is_some();
+                place.write(Cell::new(Some(buffer)));
+                (wide & is_wide, if offload == Offload::NONE { work } else { offload }, taken + 1)
+            });
+        // SAFETY: so many places behind the first `held` have just been written.
+        unsafe { pool_bufs.buffers.set_len(held + taken) };
+        *pool_bufs.left.get_mut() += taken;
+        let n = taken;
+        self.n += n;
+        if !wide {
+            self.is_at_least(Shape::Single);
+        }
+        if self.shape == Shape::Chained {
+            self.more[first..first + n].fill((0, 0));
+        }
+        if work != Offload::NONE && !self.offloads {
+            self.offloads = true;
+            self.offload[..first].fill(Offload::NONE);
+            self.offload[first + n..].fill(Offload::NONE);
+        }
+    }
+
+    /// Copies packet `i` into a buffer, `headroom` bytes in. Returns `false` if it is too long for it.
+    #[inline(always)]
+    pub fn copy_to_buffer<K: Kernel>(&self, i: usize, buffer: &mut Buffer, headroom: u16) -> bool {
+        if !buffer.lay_out(headroom, self.frame_len(i)) {
+            return false;
+        }
+        // SAFETY: the buffer is the caller's, and its data has the packet's length.
+        unsafe {
+            if self.layout() == layout::WHOLE {
+                self.write_to::<K, { layout::WHOLE }>((i, self.frame_len(i)), buffer.seg());
+            } else {
+                self.write_to::<K, { layout::ANY }>((i, self.frame_len(i)), buffer.seg());
+            }
+        }
+        true
+    }
+
+    /// Whether any packet lies in pool buffers that have not been taken.
+    #[inline(always)]
+    pub fn has_cargo(&self) -> bool {
+        self.pool_bufs.left.get() > 0
+    }
+
+    /// Takes the packets `left` out, up to the first that does not lie in one buffer; those that were taken before are passed
+    /// over. The burst must not be asked for a packet that was taken.
+    #[inline(always)]
+    pub fn take_run<'a, 'b>(&'a self, left: &'a mut &'b [u8]) -> TakeRun<'a, 'b> {
+        TakeRun { burst: self, left, taken: 0 }
+    }
+
+    /// The buffer of packet `i`, which lies in one, and which the caller counts as taken.
+    #[inline(always)]
+    fn take_whole(&self, i: usize) -> TakeResult {
+        let Some((at, 1)) = self.pool_bufs.of(i) else { return TakeResult::NotPooled };
+        self.pool_bufs.buffers[at as usize].take().map_or(TakeResult::Gone, TakeResult::Taken)
+    }
+
+    /// How many buffers [`Burst::take_cargo`] would take for packet `i`: zero if it does not lie in buffers, `None` if it was
+    /// taken.
+    #[inline]
+    pub fn pool_bufs(&self, i: usize) -> Option<usize> {
+        let Some((at, n)) = self.pool_bufs.of(i) else { return Some(0) };
+        let first = &self.pool_bufs.buffers[at as usize];
+        // A handle is looked at by taking it out for a moment: a cell lends nothing.
+        first.set(Some(first.take()?));
+        Some(n as usize)
+    }
+
+    /// Takes the buffers of packet `i`, which hold it as it was received. The caller has asked [`Burst::pool_bufs`], and the burst
+    /// must not be asked for the packet any more.
+    #[inline]
+    pub fn take_cargo(&self, i: usize, mut each: impl FnMut(Buffer)) {
+        let Some((at, n)) = self.pool_bufs.of(i) else { return };
+        let buffers = &self.pool_bufs.buffers[at as usize..(at + n) as usize];
+        for buffer in buffers.iter().filter_map(Cell::take) {
+            self.pool_bufs.took(1);
+            each(buffer);
+        }
+    }
+
+    /// Takes every remaining buffer, to be given back.
+    #[inline]
+    pub fn unload(&self) -> impl Iterator<Item = Buffer> {
+        self.pool_bufs.left.set(0);
+        self.pool_bufs.buffers.iter().filter_map(Cell::take)
+    }
+}
+
+impl Frame<'_> {
+    /// Copies the frame into buffers of the length of `to`, one call after the other: `skip` bytes are in those before.
+    /// How many bytes there are in this one.
+    pub fn copy_behind<K: Kernel>(&self, mut skip: usize, to: &mut [u8]) -> usize {
+        let head = self.head.get(skip..).unwrap_or_default();
+        let mut at = head.len().min(to.len());
+        to[..at].copy_from_slice(&head[..at]);
+        skip = skip.saturating_sub(self.head.len());
+        for seg in self.rest() {
+            let piece = seg.split_at(skip).1.split_at(to.len() - at).0;
+            skip = skip.saturating_sub(seg.len());
+            // SAFETY: the segment is pinned by the burst that lent this frame; the slice has the piece's length.
+            unsafe { piece.copy_out::<K>(&mut to[at..at + piece.len()]) };
+            at += piece.len();
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mem::copy::Portable;
+    use mem::pool::{Cache, Pages, Pool, PoolSpec};
+
+    const HEADROOM: usize = 64;
+
+    fn cache(size: u16) -> Cache {
+        Pool::new(PoolSpec { buffers: 32, size, pages: Pages::Ordinary }).unwrap().cache()
+    }
+
+    fn bytes(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i * 7 + i / 256) as u8).collect()
+    }
+
+    /// `frame` in buffers with 64 bytes of headroom.
+    fn load(cache: &mut Cache, burst: &mut Burst, frame: &[u8]) {
+        let data = cache.pool().spec().size as usize - HEADROOM;
+        let mut buffers = frame.chunks(data).map(|piece| {
+            let mut buffer = cache.alloc().unwrap();
+            buffer.reset(HEADROOM);
+            buffer.append(piece.len()).unwrap().copy_from_slice(piece);
+            buffer
+        });
+        let first = buffers.next().unwrap();
+        burst.push_cargo(first, buffers).unwrap();
+    }
+
+    fn read(burst: &Burst, i: usize) -> Vec<u8> {
+        let mut read = vec![0; burst.frame_len(i)];
+        assert_eq!(burst.frame(i).copy_to::<Portable>(&mut read), read.len());
+        read
+    }
+
+    fn taken(cache: &mut Cache, burst: &Burst, i: usize) -> Vec<u8> {
+        let mut all = vec![];
+        burst.take_cargo(i, |buffer| {
+            all.extend_from_slice(buffer.data());
+            cache.free(buffer);
+        });
+        all
+    }
+
+    #[test]
+    fn a_packet_of_the_bursts_own_keeps_its_head_when_heads_are_loaded_behind_it() {
+        let mut burst = Burst::new();
+        burst.begin(0);
+        assert!(burst.push_own(&bytes(60)) && burst.push_own(&bytes(61)));
+        burst.load_heads::<Portable>();
+        burst.leave_heads();
+        assert_eq!((read(&burst, 0), read(&burst, 1)), (bytes(60), bytes(61)));
+    }
+
+    #[test]
+    fn a_packet_in_buffers_is_read_like_any_other_and_taken_as_it_was_received() {
+        let mut cache = cache(500);
+        let mut burst = Burst::new();
+        for len in [1, 60, 128, 129, 308, 309, 436, 437, 2000] {
+            burst.begin(0);
+            load(&mut cache, &mut burst, &bytes(len));
+            burst.load_heads::<Portable>();
+            assert_eq!(read(&burst, 0), bytes(len));
+            assert_eq!(burst.pool_bufs(0), Some(len.div_ceil(436)));
+            assert_eq!(taken(&mut cache, &burst, 0), bytes(len), "{len}");
+            assert_eq!(burst.pool_bufs(0), None, "it cannot be taken twice");
+        }
+        assert_eq!(cache.counters().frees, cache.counters().allocations());
+    }
+
+    #[test]
+    fn buffers_of_packets_that_were_filtered_out_are_no_other_packets() {
+        let (mut cache, mut burst) = (cache(500), Burst::new());
+        burst.begin(0);
+        load(&mut cache, &mut burst, &bytes(60));
+        burst.load_heads::<Portable>();
+        burst.filter(0, |_, _, _| false);
+        assert!(burst.push_own(&bytes(61)));
+        assert_eq!((burst.pool_bufs(0), burst.take_run(&mut [0].as_slice()).count()), (Some(0), 0));
+        assert_eq!(burst.unload().map(|buffer| cache.free(buffer)).count(), 1);
+    }
+
+    #[test]
+    fn what_is_not_taken_is_unloaded() {
+        let mut burst = Burst::new();
+        let mut tight = cache(HEADROOM as u16 + 100);
+        burst.begin(0);
+        load(&mut tight, &mut burst, &bytes(150));
+        burst.load_heads::<Portable>();
+        assert_eq!((burst.pool_bufs(0), read(&burst, 0)), (Some(2), bytes(150)));
+        tight.free_all(burst.unload());
+        assert_eq!(tight.counters().frees, 2);
+    }
+
+    #[test]
+    fn what_is_copied_piece_by_piece_is_the_whole_frame() {
+        let (mut cache, mut burst) = (cache(300), Burst::new());
+        burst.begin(0);
+        load(&mut cache, &mut burst, &bytes(1000));
+        burst.load_heads::<Portable>();
+        for size in [1, 64, 128, 333, 1000, 1500] {
+            let (mut all, mut piece) = (vec![], vec![0; size]);
+            while all.len() < 1000 {
+                let n = burst.frame(0).copy_behind::<Portable>(all.len(), &mut piece);
+                all.extend_from_slice(&piece[..n]);
+            }
+            assert_eq!(all, bytes(1000), "{size}");
+        }
+    }
+}

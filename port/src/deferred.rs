@@ -1,0 +1,162 @@
+//! A port whose place was not there when it was wanted: an interface, a namespace, a socket's address, what the kernel
+//! can do. It shows why, tries again after pauses that grow, and is the port itself from then on.
+//!
+//! It knows no kind of port: its maker says how the port is opened. What is wrong for ever is tried for ever as well,
+//! because nothing here can tell. Never blocks beyond what making the port takes, never reads a clock.
+
+use crate::backoff::Backoff;
+use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
+use rustix::fd::BorrowedFd;
+use std::fmt::Debug;
+use std::time::Instant;
+
+/// Makes the port, or says why it cannot be made now. Called by the control thread, so it must not wait.
+pub type Make = Box<dyn FnMut() -> Result<Box<dyn PortControl>, String> + Send>;
+
+/// A port that could not be made yet.
+pub struct DeferredPort {
+    kind: &'static str,
+    place: String,
+    make: Make,
+    port: Option<Box<dyn PortControl>>,
+    why: PortFault,
+    /// When it is tried for again; `None` before the first [`PortControl::handle`] says what time it is.
+    due: Option<Instant>,
+    backoff: Backoff,
+    closed: bool,
+}
+
+impl Debug for DeferredPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Awaited").field("kind", &self.kind).field("why", &self.why).finish_non_exhaustive()
+    }
+}
+
+impl DeferredPort {
+    /// A port of `kind` (as the configuration file spells it) at `place`, which could not be made because of `why`.
+    pub fn new(kind: &'static str, place: String, why: String, make: Make) -> Self {
+        let (why, backoff) = (PortFault::NotMade(why), Backoff::default());
+        Self { kind, place, make, port: None, why, due: None, backoff, closed: false }
+    }
+
+    /// Makes the port, once the pause is over.
+    fn try_again(&mut self, now: Instant) {
+        if self.due.is_some_and(|at| now >= at) {
+            match (self.make)() {
+                Ok(port) => return self.port = Some(port),
+                Err(why) => self.why = PortFault::NotMade(why),
+            }
+            self.due = None;
+        }
+        if self.due.is_none() {
+            self.due = Some(self.backoff.begin(now));
+        }
+    }
+}
+
+impl PortControl for DeferredPort {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.as_ref().and_then(|port| port.poll_fd())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.port.as_ref().map_or(self.due.filter(|_| !self.closed), |port| port.deadline())
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if self.port.is_none() && !self.closed {
+            self.try_again(now);
+        }
+        if let Some(port) = &mut self.port {
+            port.handle(now, engine);
+        }
+    }
+
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        if let Some(port) = &mut self.port {
+            port.fault(now, fault, engine);
+        }
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.closed = true;
+        if let Some(port) = &mut self.port {
+            port.close(engine);
+        }
+    }
+
+    fn status(&self) -> PortStatus {
+        if let Some(port) = &self.port {
+            return port.status();
+        }
+        PortStatus {
+            state: if self.closed { PortState::Closed } else { PortState::Faulted(self.why.clone()) },
+            kind: self.kind,
+            place: self.place.clone(),
+            features: Vec::new(),
+            queues: Vec::new(),
+            connects: 0,
+            memory: (0, 0),
+            last_fault: Some(self.why.clone()),
+        }
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        self.port.as_ref().map(|port| port.details()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backoff::LONGEST_PAUSE;
+    use crate::null::Null;
+    use crate::vhost_user::fake::FakeEngine;
+    use std::time::Duration;
+
+    /// A null port that can be made from the `n`th try on.
+    fn from_try(n: u32) -> DeferredPort {
+        let (now, mut tries) = (Instant::now(), 0);
+        let make = move || -> Result<Box<dyn PortControl>, String> {
+            tries += 1;
+            if tries < n { Err(format!("try {tries}")) } else { Ok(Box::new(Null::new(now))) }
+        };
+        DeferredPort::new("null", "nowhere".into(), "try 0".into(), Box::new(make))
+    }
+
+    #[test]
+    fn the_last_reason_is_shown_until_the_port_can_be_made_and_then_it_is_the_port() {
+        let (mut now, mut engine, mut port) = (Instant::now(), FakeEngine::default(), from_try(3));
+        let faulted = |text: &str| PortState::Faulted(PortFault::NotMade(text.into()));
+        assert_eq!((port.status().state, port.status().place.as_str()), (faulted("try 0"), "nowhere"));
+        port.handle(now, &mut engine);
+        assert_eq!(port.status().state, faulted("try 0"), "not before the pause is over");
+        for (expected, wait) in [("try 1", 100), ("try 2", 200)] {
+            assert_eq!(port.deadline(), Some(now + Duration::from_millis(wait)));
+            now = port.deadline().unwrap();
+            port.handle(now, &mut engine);
+            assert_eq!((port.status().state, port.poll_fd().is_none()), (faulted(expected), true));
+        }
+        port.handle(port.deadline().unwrap(), &mut engine);
+        assert_eq!((port.status().state, engine.tx.len()), (PortState::Connected, 1));
+        port.close(&mut engine);
+        assert_eq!((port.status().state, engine.tx.len()), (PortState::Closed, 0));
+    }
+
+    #[test]
+    fn pauses_grow_to_two_seconds_and_a_closed_port_tries_no_more() {
+        let (mut now, mut engine, mut port) = (Instant::now(), FakeEngine::default(), from_try(u32::MAX));
+        port.handle(now, &mut engine);
+        let mut longest = Duration::ZERO;
+        for _ in 0..20 {
+            let at = port.deadline().unwrap();
+            (longest, now) = (longest.max(at - now), at);
+            port.handle(now, &mut engine);
+        }
+        assert_eq!(longest, LONGEST_PAUSE);
+        port.close(&mut engine);
+        assert_eq!((port.status().state, port.deadline()), (PortState::Closed, None));
+        port.handle(now + LONGEST_PAUSE * 2, &mut engine);
+        assert_eq!(port.status().last_fault, Some(PortFault::NotMade("try 20".into())));
+    }
+}

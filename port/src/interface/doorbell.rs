@@ -1,0 +1,68 @@
+//! What an idle worker sleeps on, without the socket noticing while the worker is awake.
+//!
+//! A socket that is polled wakes its waiter with each packet that it has sent and each batch that it has
+//! received: locks taken for nothing while the worker polls. So the worker waits for a set of its own, and the socket is
+//! in it only while the worker sleeps. Entering the set looks at the socket, so what came before is not missed.
+
+use rustix::event::epoll;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+
+/// A set of one socket, or of none.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    set: OwnedFd,
+    armed: bool,
+}
+
+impl Doorbell {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        Ok(Self { set: epoll::create(epoll::CreateFlags::CLOEXEC)?, armed: false })
+    }
+
+    /// Readable when `socket` is, from now on.
+    pub(crate) fn enable_notification(&mut self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        if !self.armed {
+            epoll::add(&self.set, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+            self.armed = true;
+        }
+        Ok(())
+    }
+
+    /// Not any more.
+    pub(crate) fn disable_notification(&mut self, socket: BorrowedFd<'_>) {
+        if std::mem::take(&mut self.armed) {
+            // Not being in the set is what is wanted.
+            let _ = epoll::delete(&self.set, socket);
+        }
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+    fn is_readable(doorbell: &Doorbell) -> bool {
+        poll(&mut [PollFd::new(doorbell, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
+    }
+
+    #[test]
+    fn it_rings_only_while_it_is_armed_and_for_what_came_before() {
+        let (socket, mut doorbell) = (eventfd(0, EventfdFlags::CLOEXEC).unwrap(), Doorbell::new().unwrap());
+        rustix::io::write(&socket, &1_u64.to_ne_bytes()).unwrap();
+        assert!(!is_readable(&doorbell));
+        doorbell.enable_notification(socket.as_fd()).unwrap();
+        doorbell.enable_notification(socket.as_fd()).unwrap();
+        assert!(is_readable(&doorbell));
+        doorbell.disable_notification(socket.as_fd());
+        doorbell.disable_notification(socket.as_fd());
+        assert!(!is_readable(&doorbell));
+    }
+}

@@ -1,0 +1,155 @@
+//! The port's life: sitting down, being joined, noticing that the other end has left, for ever.
+//!
+//! A round of queues begins when both ends sit and ends when either leaves; then everything of it goes, and what was
+//! in its rings is lost as it would be in a cable. Never blocks, never reads a clock.
+
+use super::exchange::{Exchange, Found, Place};
+use crate::eventfd;
+use crate::memif::joined::Joined;
+use crate::memif::queue::Rings;
+use crate::memif::{MemifError, Options};
+use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an end stays away after a fault.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// One end of a pair.
+#[derive(Debug)]
+pub struct Patch {
+    peer: String,
+    options: Options,
+    place: Place,
+    doorbell: Arc<OwnedFd>,
+    joined: Option<Arc<Joined>>,
+    /// Queue pairs that the engine has.
+    running: u16,
+    resume: Option<Instant>,
+    state: PortState,
+    last_fault: Option<PortFault>,
+    connects: u64,
+}
+
+impl Patch {
+    /// The end called `name`, to be joined with the one called `peer`. Of `options`, queue pairs, ring size and buffer
+    /// size count: the smaller number of queues, the shorter rings and the larger buffers of both ends.
+    ///
+    /// # Errors
+    /// Options out of range, or the kernel has no descriptor.
+    pub fn new(name: &str, peer: &str, options: Options, exchange: &Exchange) -> Result<Self, MemifError> {
+        options.check()?;
+        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self {
+            peer: peer.into(),
+            options,
+            place: exchange.place(name, peer),
+            doorbell: Arc::new(doorbell),
+            joined: None,
+            running: 0,
+            resume: None,
+            state: PortState::Waiting,
+            last_fault: None,
+            connects: 0,
+        })
+    }
+
+    fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if self.joined.as_ref().is_some_and(|joined| !self.place.is_round(joined)) {
+            self.stop(engine);
+            self.state = PortState::Waiting;
+        }
+        let begun = match self.place.look(self.options, &self.doorbell) {
+            Ok(Found::Rings(rings, joined)) => self.start(rings, joined, engine),
+            Ok(Found::Nobody | Found::Same) => Ok(()),
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = begun {
+            self.fault(now, fault, engine);
+        }
+    }
+
+    fn start(&mut self, rings: Rings, joined: Arc<Joined>, engine: &mut dyn Attach) -> Result<(), PortFault> {
+        self.joined = Some(joined);
+        self.connects += 1;
+        let (rx, tx) = rings.start();
+        for (pair, (rx, tx)) in (0..).zip(rx.into_iter().zip(tx)) {
+            engine.start_tx(pair, tx);
+            engine.start_rx(pair, rx);
+            self.running = pair + 1;
+            if let Some(failure) = engine.failure() {
+                return Err(failure);
+            }
+        }
+        self.state = PortState::Connected;
+        Ok(())
+    }
+
+    fn stop(&mut self, engine: &mut dyn Attach) {
+        for pair in 0..std::mem::take(&mut self.running) {
+            drop(engine.stop_rx(pair));
+            drop(engine.stop_tx(pair));
+        }
+        self.joined = None;
+    }
+}
+
+impl PortControl for Patch {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        (self.state != PortState::Closed).then(|| self.doorbell.as_fd())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.resume
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        eventfd::clear(&self.doorbell);
+        if self.state == PortState::Closed || self.resume.is_some_and(|at| now < at) {
+            return;
+        }
+        self.resume = None;
+        self.look(now, engine);
+    }
+
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        self.stop(engine);
+        self.place.leave();
+        self.resume = Some(now + PAUSE);
+        self.state = PortState::Faulted(fault.clone());
+        self.last_fault = Some(fault);
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.stop(engine);
+        self.place.leave();
+        self.resume = None;
+        self.state = PortState::Closed;
+    }
+
+    fn status(&self) -> PortStatus {
+        let (size, bytes) = self.joined.as_ref().map_or((0, 0), |joined| joined.shape());
+        let queue = QueueStatus { size, rx_running: true, tx_running: true };
+        PortStatus {
+            state: self.state.clone(),
+            kind: "patch",
+            place: self.peer.clone(),
+            features: vec![],
+            queues: vec![queue; usize::from(self.running)],
+            connects: self.connects,
+            memory: (usize::from(self.joined.is_some()), bytes),
+            last_fault: self.last_fault.clone(),
+        }
+    }
+}
+
+impl Drop for Patch {
+    /// Nothing waits for an end that is gone.
+    fn drop(&mut self) {
+        if self.state != PortState::Closed {
+            self.place.leave();
+        }
+    }
+}

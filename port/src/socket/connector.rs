@@ -1,0 +1,287 @@
+//! Where peers come from: a socket that is listened on, or one that is connected to again and again.
+//!
+//! After each peer, and after each failure, the door stays shut for a while, longer each time until a peer has
+//! stayed for a while, so that a broken or hostile one cannot keep the control thread busy. A peer that connects
+//! meanwhile waits in the listener's queue. Never blocks, never reads a clock.
+
+use super::Site;
+use super::listener::{ListenError, Listener};
+use super::sys::{self, Dialed};
+use crate::backoff::Backoff;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::SocketType;
+use std::time::{Duration, Instant};
+
+/// How long a connection over TCP may take to come about.
+const LONGEST_DIAL: Duration = Duration::from_secs(5);
+
+/// A door.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    site: Site,
+    epoll: OwnedFd,
+    listener: Option<Ear>,
+    /// A connection that is asked for and not there yet.
+    dialing: Option<OwnedFd>,
+    backoff: Backoff,
+    resume: Option<Instant>,
+    refused: Option<Errno>,
+}
+
+/// What is listened on.
+#[derive(Debug)]
+enum Ear {
+    Unix(Listener),
+    Tcp(OwnedFd),
+}
+
+impl AsFd for Ear {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Ear::Unix(listener) => listener.as_fd(),
+            Ear::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Ear {
+    fn at(site: &Site) -> Result<Self, ListenError> {
+        match site {
+            Site::Unix(path) => Listener::bind(path).map(Ear::Unix),
+            Site::Packets(path) => Listener::of(path, SocketType::SEQPACKET).map(Ear::Unix),
+            Site::Tcp(address) => sys::listen_tcp(address).map(Ear::Tcp).map_err(|errno| match errno {
+                Errno::ADDRINUSE => ListenError::Taken(*address),
+                Errno::ADDRNOTAVAIL => ListenError::NotHere(*address),
+                Errno::ACCESS => ListenError::Privileged(*address),
+                errno => ListenError::Address(*address, errno),
+            }),
+        }
+    }
+
+    fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
+        match self {
+            Ear::Unix(listener) => sys::accept(listener.as_fd()),
+            Ear::Tcp(socket) => sys::accept_tcp(socket.as_fd()),
+        }
+    }
+}
+
+impl Connector {
+    /// Peers connect to a socket at `site`.
+    pub(crate) fn listen(site: Site) -> Result<Self, ListenError> {
+        let listener = Ear::at(&site)?;
+        let mut connector = Self::new(site)?;
+        connector.watch(listener.as_fd()).map_err(|errno| ListenError::at(&connector.site, errno))?;
+        connector.listener = Some(listener);
+        Ok(connector)
+    }
+
+    /// A peer listens at `site`, now or later.
+    pub(crate) fn connect(site: Site, now: Instant) -> Result<Self, ListenError> {
+        let mut connector = Self::new(site)?;
+        connector.resume = Some(now);
+        Ok(connector)
+    }
+
+    fn new(site: Site) -> Result<Self, ListenError> {
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| ListenError::at(&site, errno))?;
+        let (listener, dialing, resume, refused) = (None, None, None, None);
+        Ok(Self { site, epoll, listener, dialing, backoff: Backoff::default(), resume, refused })
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn place(&self) -> String {
+        self.site.to_string()
+    }
+
+    /// When it opens again.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.resume
+    }
+
+    /// Why the last try to connect came to nothing.
+    pub(crate) fn refused(&self) -> Option<Errno> {
+        self.refused
+    }
+
+    /// Becomes readable with `fd` too, until that is closed.
+    pub(crate) fn watch(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), EventFlags::IN)
+    }
+
+    /// Becomes readable once `fd` takes bytes again, until [`Connector::forget`].
+    pub(crate) fn watch_room(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), EventFlags::OUT)
+    }
+
+    /// No longer becomes readable with `fd`.
+    pub(crate) fn forget(&self, fd: BorrowedFd<'_>) {
+        // It may not be watched at the moment, which is what is wanted.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Once the pause is over: listens again, or knocks. Returns a connection that has come about.
+    pub(crate) fn try_connect(&mut self, now: Instant) -> Option<OwnedFd> {
+        if let Some(socket) = self.dialing.take() {
+            self.forget(socket.as_fd());
+            return self.wait_for(sys::answer(socket), now);
+        }
+        if self.resume.is_none_or(|at| now < at) {
+            return None;
+        }
+        self.resume = None;
+        if let Some(listener) = &self.listener {
+            if self.watch(listener.as_fd()).is_err() {
+                self.rest(now);
+            }
+            return None;
+        }
+        let dialed = sys::dial(&self.site);
+        if matches!(dialed, Ok(Dialed::Waiting(_))) {
+            self.resume = Some(now + LONGEST_DIAL);
+        }
+        self.wait_for(dialed, now)
+    }
+
+    /// The connection, if it is there; else it is waited for, until the time is up.
+    fn wait_for(&mut self, dialed: Result<Dialed, Errno>, now: Instant) -> Option<OwnedFd> {
+        let refused = match dialed {
+            Ok(Dialed::Connected(socket)) => {
+                (self.resume, self.refused) = (None, None);
+                return Some(socket);
+            }
+            Ok(Dialed::Waiting(_)) if self.resume.is_none_or(|at| now >= at) => Errno::TIMEDOUT,
+            Ok(Dialed::Waiting(socket)) => match self.watch_room(socket.as_fd()) {
+                Ok(()) => {
+                    self.dialing = Some(socket);
+                    return None;
+                }
+                Err(errno) => errno,
+            },
+            Err(errno) => errno,
+        };
+        self.rest(now);
+        self.refused = Some(refused);
+        None
+    }
+
+    /// A peer that has connected. While another one is `inside` it is shown the door at once, so that it sees
+    /// a clear end.
+    pub(crate) fn admit(&mut self, inside: bool, now: Instant) -> Option<OwnedFd> {
+        if self.resume.is_some() {
+            return None;
+        }
+        let accepted = self.listener.as_ref()?.accept();
+        // Without descriptors to spare the listener would stay readable, so it rests.
+        let socket = accepted.unwrap_or_else(|_| {
+            self.rest(now);
+            None
+        });
+        socket.filter(|_| !inside)
+    }
+
+    /// Pauses before the next try, longer each time.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        if let Some(listener) = &self.listener {
+            self.forget(listener.as_fd());
+        }
+        self.resume = Some(self.backoff.begin(now));
+    }
+
+    /// A peer that had what it wanted since that time has gone: pauses before the next one.
+    pub(crate) fn part(&mut self, since: Option<Instant>, now: Instant) {
+        self.backoff.ended(since, now);
+        self.rest(now);
+    }
+
+    /// A peer has shown that it means it: the next pause is a short one again.
+    pub(crate) fn succeeded(&mut self) {
+        self.backoff.shorten();
+    }
+
+    /// Never again.
+    pub(crate) fn close(&mut self) {
+        (self.listener, self.dialing, self.resume) = (None, None, None);
+    }
+}
+
+impl AsFd for Connector {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{SocketAddr, TcpListener};
+
+    /// Accepts until a peer is there; the time is a guard against hanging for ever.
+    fn visitor(connector: &mut Connector) -> OwnedFd {
+        let start = Instant::now();
+        loop {
+            let now = Instant::now();
+            if let Some(socket) = connector.try_connect(now).or_else(|| connector.admit(false, now)) {
+                return socket;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "no peer connected");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn loopback() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    #[test]
+    fn a_connection_over_tcp_comes_about_while_nobody_waits_for_it() {
+        let (listener, address) = loopback();
+        let mut connector = Connector::connect(Site::Tcp(address), Instant::now()).unwrap();
+        let _socket = visitor(&mut connector);
+        listener.accept().unwrap();
+        assert_eq!((connector.deadline(), connector.refused()), (None, None));
+    }
+
+    #[test]
+    fn a_door_that_nobody_opens_is_knocked_at_again_and_says_why() {
+        let (listener, address) = loopback();
+        drop(listener);
+        let mut now = Instant::now();
+        let mut connector = Connector::connect(Site::Tcp(address), now).unwrap();
+        while connector.refused().is_none() {
+            assert!(connector.try_connect(now).is_none());
+        }
+        assert_eq!(connector.refused(), Some(Errno::CONNREFUSED));
+        let listener = TcpListener::bind(address).unwrap();
+        now = connector.deadline().unwrap();
+        let socket = connector.try_connect(now);
+        let _socket = socket.unwrap_or_else(|| visitor(&mut connector));
+        listener.accept().unwrap();
+        assert_eq!(connector.refused(), None);
+    }
+
+    #[test]
+    fn a_door_at_an_address_lets_one_in_and_turns_others_away() {
+        let (listener, address) = loopback();
+        assert!(matches!(Connector::listen(Site::Tcp(address)), Err(ListenError::Taken(_))));
+        drop(listener);
+        let mut connector = Connector::listen(Site::Tcp(address)).unwrap();
+        let _first = std::net::TcpStream::connect(address).unwrap();
+        let _inside = visitor(&mut connector);
+        let mut second = std::net::TcpStream::connect(address).unwrap();
+        assert!(connector.admit(true, Instant::now()).is_none());
+        assert_eq!(std::io::Read::read(&mut second, &mut [0]).unwrap(), 0, "a clear end");
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_refused_by_name() {
+        // A network for documentation (RFC 5737).
+        let address: SocketAddr = "203.0.113.77:5555".parse().unwrap();
+        assert!(matches!(Connector::listen(Site::Tcp(address)), Err(ListenError::NotHere(_))));
+    }
+}

@@ -1,0 +1,279 @@
+//! Guests that attack the switch, beside a calm pair: the switch survives, every frame is forwarded or counted under a
+//! named reason, what the calm pair counts agrees with what the switch counts, and an attacker that breaks a rule is
+//! stopped or its frames are dropped by name. Nothing here is a time.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use linerate_tests::switch::{Counters, Switch, assert_sums_agree};
+use linerate_tests::{binary, folder, process::Process};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_mins(1);
+const PORTS: [&str; 4] = ["calm-a", "calm-b", "attacker", "receiver"];
+const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
+/// Frames that the calm receiver gets at least, of tens of thousands.
+const ENOUGH: u64 = 1_000;
+
+/// What an attack that breaks a rule must leave behind at its port.
+#[derive(Clone, Copy, PartialEq)]
+enum Trace {
+    /// Nothing: it uses what every guest may use, or what it must not get is counted elsewhere.
+    None,
+    /// A closed connection, or frames that are dropped for a reason other than a full queue.
+    Named,
+}
+
+const ATTACKS: [(&str, Trace); 35] = [
+    ("greedy", Trace::None),
+    ("tso-pieces", Trace::Named),
+    ("tso-pieces-broadcast", Trace::Named),
+    ("tso-segments", Trace::None),
+    ("tso-segments-broadcast", Trace::None),
+    ("long-frames", Trace::None),
+    ("chains", Trace::Named),
+    ("indirect", Trace::Named),
+    ("tiny-buffers", Trace::Named),
+    ("no-drain", Trace::None),
+    ("mac-theft", Trace::None),
+    ("random-macs", Trace::None),
+    ("bad-mss", Trace::Named),
+    ("bad-headers", Trace::Named),
+    ("uso", Trace::None),
+    ("kicks", Trace::None),
+    ("reconnect", Trace::None),
+    ("memif-chains", Trace::None),
+    ("memif-long", Trace::None),
+    ("memif-pieces", Trace::None),
+    ("memif-empty", Trace::Named),
+    ("memif-loop", Trace::Named),
+    ("memif-offsets", Trace::Named),
+    ("memif-index", Trace::Named),
+    ("memif-tiny-buffers", Trace::Named),
+    ("backend-long", Trace::None),
+    ("backend-segments", Trace::None),
+    ("backend-no-drain", Trace::None),
+    ("backend-ids", Trace::Named),
+    ("backend-lengths", Trace::Named),
+    ("backend-index", Trace::Named),
+    ("backend-buffers", Trace::Named),
+    ("backend-headers", Trace::Named),
+    ("backend-calls", Trace::None),
+    ("stream-long", Trace::None),
+];
+
+/// The kind of port that an attack is made at.
+fn kind(attack: &str) -> &str {
+    match attack.split_once('-') {
+        Some(("backend", _)) => "virtio-user",
+        Some((kind @ ("memif" | "stream"), _)) => kind,
+        _ => "vhost-user",
+    }
+}
+
+/// Which side makes the connections of an end-to-end test.
+#[derive(Clone, Copy, PartialEq)]
+enum Listens {
+    Switch,
+    Guests,
+}
+
+/// Where attacks are made.
+#[derive(Clone, Copy)]
+struct Scene {
+    ring: &'static str,
+    listens: Listens,
+    /// The switch's workers, as its configuration says it.
+    workers: &'static str,
+}
+
+impl Scene {
+    const fn of(ring: &'static str) -> Self {
+        Self { ring, listens: Listens::Switch, workers: "[[worker]]\n" }
+    }
+
+    /// What attacks do to the switch and the calm pair; an empty list is as it should be.
+    fn faults<'a>(self, attacks: impl IntoIterator<Item = &'a (&'a str, Trace)>) -> String {
+        let of = |(name, trace): &(&str, Trace)| faults(name, *trace, self);
+        attacks.into_iter().flat_map(of).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A switch whose attacker has a port of the kind that the attack needs, and with these rings if the switch chooses them.
+fn start(folder: &Path, attack: &str, scene: Scene) -> Switch {
+    let Scene { ring, listens, workers } = scene;
+    let mode = if listens == Listens::Switch { "server" } else { "client" };
+    let mut text = workers.to_owned();
+    for name in PORTS {
+        let kind = if name == "attacker" { kind(attack) } else { "vhost-user" };
+        let rings = if kind == "virtio-user" { format!("ring = \"{ring}\"\n") } else { String::new() };
+        let socket = folder.join(name).display().to_string();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "[[port]]\nname = \"{name}\"\nkind = \"{kind}\"\nsocket = \"{socket}\"\nmode = \"{mode}\"\n{rings}"
+        );
+    }
+    Switch::start_from(folder, &text)
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+/// Runs an attack beside the calm pair and returns what the guests report.
+fn attack(folder: &Path, name: &str, Scene { ring, listens, .. }: Scene) -> Value {
+    let path = |port: &str| folder.join(port).display().to_string();
+    let (own, receiver) = (path("attacker"), path("receiver"));
+    let (a, b) = (path("calm-a"), path("calm-b"));
+    let mut words = vec!["guest", "--hostile", name, "--ring", ring, "--seconds", "0.2", "-o", "json"];
+    let side = if listens == Listens::Switch { "--connect" } else { "--listen" };
+    words.extend([side, &own, side, &receiver, "--calm", &a, "--calm", &b]);
+    let mut guest = Process::spawn(folder, &format!("guest-{name}-{ring}"), binary::linerate(), &words);
+    assert!(guest.finish(LIMIT).success(), "{name}, {ring}: {}", guest.output());
+    let output = guest.output();
+    let json = output.find('{').map_or("", |at| &output[at..]);
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("no JSON ({error}): {output}"))
+}
+
+/// Connections that the switch closed, and frames of either device that it dropped for a reason with a name.
+fn traces(report: &Value, counted: &[Counters]) -> u64 {
+    let devices = report["devices"].as_array().unwrap_or_else(|| panic!("no devices in {report}"));
+    let refused: u64 = devices.iter().map(|device| number(device, "refused")).sum();
+    refused + counted[2].other_drops + counted[3].other_drops
+}
+
+/// What an attack did to the switch and the calm pair; an empty list is as it should be.
+fn faults(name: &str, trace: Trace, scene: Scene) -> Vec<String> {
+    let folder = folder();
+    let switch = start(folder.path(), name, scene);
+    let report = attack(folder.path(), name, scene);
+    let counted = switch.settled(&PORTS);
+    assert_sums_agree(&counted);
+    let mut faults = Vec::new();
+    let mut check = |holds: bool, what: &str| {
+        if !holds {
+            faults.push(format!("{name}, {}, {}: {what}", scene.ring, scene.workers.escape_default()));
+        }
+    };
+    let (mut received, mut stolen) = (0, 0);
+    for phase in ["fast", "paced"] {
+        let phase = &report["calm"][phase];
+        assert_eq!(number(phase, "sent"), number(phase, "received") + number(phase, "lost"), "{phase}");
+        received += number(phase, "received");
+        stolen += number(phase, "stolen");
+    }
+    assert!(counted[1].tx_packets >= received, "{name}: {counted:?}, {report}");
+    check(received >= ENOUGH, &format!("the calm receiver got {received} frames"));
+    check(name == "random-macs" || stolen == 0, &format!("{stolen} frames went to the attacker"));
+    // A receiver of its own says hello; a device that only comes and goes, or only kicks, sends nothing else.
+    let attacked = number(&report["devices"][0], "sent") + number(&report["devices"][0], "refused");
+    check(attacked > 0 || ["kicks", "reconnect"].contains(&name), "the attacker sent nothing");
+    let traces = traces(&report, &counted);
+    check(trace == Trace::None || traces > 0, "nothing names what the attacker broke");
+    switch.stop();
+    faults
+}
+
+/// Attacks that differ from one kind of ring to another.
+const OF_RINGS: [&str; 10] = [
+    "tso-pieces",
+    "chains",
+    "indirect",
+    "tiny-buffers",
+    "backend-long",
+    "backend-ids",
+    "backend-lengths",
+    "backend-index",
+    "backend-buffers",
+    "backend-calls",
+];
+
+fn all(ring: &'static str) {
+    let wanted = |name: &&str| ring == RINGS[0] || OF_RINGS.contains(name);
+    let faults = Scene::of(ring).faults(ATTACKS.iter().filter(|(name, _)| wanted(name)));
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+fn attackers_on_split_rings_leave_the_calm_pair_its_frames() {
+    all(RINGS[0]);
+}
+
+#[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
+fn attackers_on_split_rings_in_order_leave_the_calm_pair_its_frames() {
+    all(RINGS[1]);
+}
+
+#[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
+fn attackers_on_packed_rings_leave_the_calm_pair_its_frames() {
+    all(RINGS[2]);
+}
+
+#[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
+fn attackers_on_packed_rings_in_order_leave_the_calm_pair_its_frames() {
+    all(RINGS[3]);
+}
+
+#[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
+fn a_back_end_that_listens_attacks_a_switch_that_connects() {
+    let scene = Scene { listens: Listens::Guests, ..Scene::of(RINGS[2]) };
+    let faults = scene.faults(&[("backend-long", Trace::None), ("backend-ids", Trace::Named)]);
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
+fn attackers_leave_the_calm_pair_its_frames_in_every_execution_model() {
+    let attacks = ["tso-pieces-broadcast", "chains", "tiny-buffers", "bad-headers"];
+    for workers in [
+        "[[worker]]\n[[worker]]\n",
+        "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n",
+        "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n",
+    ] {
+        let scene = Scene { workers, ..Scene::of(RINGS[0]) };
+        let faults = scene.faults(ATTACKS.iter().filter(|(name, _)| attacks.contains(name)));
+        assert!(faults.is_empty(), "{faults}");
+    }
+}
+
+#[test]
+fn features_that_the_switch_lacks_are_bad_input() {
+    let folder = folder();
+    let socket = folder.path().join("port");
+    let text = format!(
+        "[[worker]]\n[[port]]\nname = \"port\"\nsocket = \"{}\"\noffloads = false\n",
+        socket.display()
+    );
+    let switch = Switch::start_from(folder.path(), &text);
+    let socket = socket.display().to_string();
+    let words = ["guest", "--hostile", "tso-pieces-broadcast", "--connect", &socket, "--seconds", "0.2"];
+    let mut guest = Process::spawn(folder.path(), "guest", binary::linerate(), &words);
+    assert_eq!(guest.finish(LIMIT).code(), Some(2), "{}", guest.output());
+    assert!(guest.output().contains("does not offer checksum offload"), "{}", guest.output());
+    let words = [&words[..], &["--anyway"]].concat();
+    let mut guest = Process::spawn(folder.path(), "anyway", binary::linerate(), &words);
+    assert!(guest.finish(LIMIT).success(), "{}", guest.output());
+    switch.stop();
+}
+
+#[test]
+fn what_an_attack_lacks_is_named_before_anything_is_connected() {
+    let folder = folder();
+    let run = |name: &str, words: &[&str], expected: &str| {
+        let words = [&["guest", "--connect", "/nonexistent"], words].concat();
+        let mut guest = Process::spawn(folder.path(), name, binary::linerate(), &words);
+        assert_eq!(guest.finish(LIMIT).code(), Some(2), "{}", guest.output());
+        assert!(guest.output().contains(expected), "{}", guest.output());
+    };
+    run("tiny", &["--hostile", "tiny-buffers"], "needs a second device");
+    run("greedy", &["--hostile", "greedy"], "where its frames go");
+    run("theft", &["--hostile", "mac-theft"], "whose address it takes");
+    run("calm", &["--hostile", "kicks", "--calm", "/nonexistent"], "give it twice");
+    run("unknown", &["--hostile", "polite"], "possible values: greedy");
+}

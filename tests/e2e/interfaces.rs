@@ -1,0 +1,432 @@
+//! Ports over Linux interfaces, by `AF_XDP` and by packet sockets: network namespaces that reach each other through the
+//! switch, and what happens when an interface is not what it should be.
+//!
+//! The switch's ends of the cables are in a namespace of their own, so that each end-to-end test also shows that a port finds an
+//! interface elsewhere.
+#![allow(clippy::unwrap_used, reason = "a failure here is the story's")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use linerate_tests::iperf::{iperf, received};
+use linerate_tests::netns::Netns;
+use linerate_tests::noise::{self, Noise};
+use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::testpmd::Testpmd;
+use linerate_tests::{binary, folder, wait};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// The MTU of frames of 9216 bytes, counted with their Ethernet header and without their checksum.
+const JUMBO: u32 = 9202;
+
+/// Two stations, and the namespace in which the switch's ends of their cables are.
+struct Site {
+    host: Netns,
+    left: Netns,
+    right: Netns,
+}
+
+impl Site {
+    /// Cables with as many queues, and packets of at most `mtu` bytes.
+    fn new(queues: u16, mtu: u32) -> Site {
+        let site = Site { host: Netns::new(), left: Netns::new(), right: Netns::new() };
+        for (station, number) in [(&site.left, 1), (&site.right, 2)] {
+            let ends = format!("numtxqueues {queues} numrxqueues {queues}");
+            let peer = format!("peer name eth0 netns {}", station.name());
+            site.host.ip(&format!("link add lan{number} {ends} type veth {peer} {ends}"));
+            site.host.ip(&format!("link set lan{number} mtu {mtu} up"));
+            station.set_mtu("eth0", mtu);
+            let addresses = [format!("10.9.0.{number}/24"), format!("fd09::{number}/64")];
+            station.configure("eth0", &[&addresses[0], &addresses[1]]);
+        }
+        site
+    }
+
+    /// A port of the switch on the cable to station `number`.
+    fn port(&self, number: u8, kind: &str, more: &str) -> String {
+        let host = self.host.name();
+        format!(
+            "[[port]]\nname = \"p{number}\"\nkind = \"{kind}\"\ninterface = \"lan{number}\"\nnetns = \"{host}\"\n{more}\n"
+        )
+    }
+
+    /// A switch with a port of this kind on either cable.
+    fn switch(&self, folder: &Path, kind: &str, more: &str) -> Switch {
+        start(folder, &[self.port(1, kind, more), self.port(2, kind, more)])
+    }
+}
+
+/// A switch with these ports on one bridge.
+fn start(folder: &Path, ports: &[String]) -> Switch {
+    write(folder, ports);
+    Switch::restart(folder)
+}
+
+fn write(folder: &Path, ports: &[String]) {
+    let text = format!("[[worker]]\n[[bridge]]\nname = \"lan\"\n{}", ports.concat());
+    fs::write(folder.join("switch.toml"), text).unwrap();
+}
+
+/// What `linerate run` says of ports that it cannot have, and ends with: code 2 where the file is wrong, code 1 where the
+/// machine is not as it says.
+#[track_caller]
+fn refused(code: i32, ports: &[String]) -> String {
+    let folder = folder();
+    write(folder.path(), ports);
+    let mut command = Command::new(binary::linerate());
+    command.arg("--control").arg(folder.path().join("control.sock"));
+    command.arg("run").arg(folder.path().join("switch.toml"));
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let said = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(status.code(), Some(code), "{said}");
+    assert!(!folder.path().join("control.sock").exists());
+    said
+}
+
+/// Sends a file from one station to another, and compares what arrived.
+fn send_file(folder: &Path, from: &Netns, to: &Netns, address: &str) {
+    let (sent, arrived) = (folder.join("sent"), folder.join("arrived"));
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(&sent, &bytes).unwrap();
+    let listen = format!("busybox nc -l -p 7777 > {}", arrived.display());
+    let mut server = to.spawn(folder, "nc", "sh", &["-c", &listen]);
+    let listens = || to.run("ss", &["-Hltn", "sport", "=", "7777"]).contains("7777").then_some(());
+    assert!(wait::until(LIMIT, listens).is_some(), "nc does not listen: {}", server.output());
+    from.run("sh", &["-c", &format!("busybox nc -w 20 {address} 7777 < {}", sent.display())]);
+    server.finish(LIMIT);
+    assert!(fs::read(&arrived).unwrap() == bytes, "the file changed on its way");
+}
+
+/// Everything that two stations do with each other.
+fn exchange(site: &Site, folder: &Path, switch: &Switch) {
+    let (left, right) = (&site.left, &site.right);
+    left.ping("10.9.0.2", 3, &[]);
+    right.ping("fd09::1", 3, &[]);
+    // Packets of every size up to the largest.
+    let mtu = left.link("eth0").unwrap()["mtu"].as_u64().unwrap();
+    let before = switch.settled(&["p1"])[0].rx_bytes;
+    left.ping("10.9.0.2", 2, &["-M", "do", "-s", &(mtu - 28).to_string()]);
+    let grown = switch.settled(&["p1"])[0].rx_bytes - before;
+    assert!(grown >= 2 * (mtu + 14), "{grown} bytes of frames with MTU {mtu}");
+    for address in ["10.9.0.2", "fd09::2"] {
+        let tcp = iperf(folder, left, right, address, &["--bytes", "20M", "--parallel", "4"]);
+        // The client stops counting when it has sent everything.
+        assert!(received(&tcp) > 5 << 20, "{tcp}");
+    }
+    let udp = iperf(folder, right, left, "10.9.0.1", &["--udp", "--bitrate", "20M", "--bytes", "2M"]);
+    // Datagrams may be lost, but a path on which most get lost is broken.
+    assert!(received(&udp) > 1 << 20, "{udp}");
+    send_file(folder, right, left, "10.9.0.1");
+    let counters = switch.settled(&["p1", "p2"]);
+    assert!(counters.iter().all(|c| c.rx_packets > 100 && c.tx_packets > 100), "{counters:?}");
+    assert_sums_agree(&counters);
+    assert!(switch.port("p1")["details"]["missed"].is_string(), "what the kernel had no place for is told");
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn two_stations_reach_each_other_over_af_xdp() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = site.switch(folder.path(), "xdp", "");
+    assert!(switch.has_feature("p1", "native") && switch.has_feature("p1", "copy"));
+    exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn packets_longer_than_a_frame_cross_over_af_xdp() {
+    let (folder, site) = (folder(), Site::new(1, JUMBO));
+    let switch = site.switch(folder.path(), "xdp", "");
+    assert!(switch.has_feature("p1", "multi-buffer"));
+    exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+/// Memory for ordinary packets is cut into frames that hold one each, and the kernel was told that no packet has several.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    site.host.set_mtu("lan1", JUMBO);
+    site.left.set_mtu("eth0", JUMBO);
+    let switch = site.switch(folder.path(), "xdp", "");
+    assert!(switch.has_feature("p1", "multi-buffer") && !switch.has_feature("p2", "multi-buffer"));
+    site.left.ping("10.9.0.2", 2, &[]);
+    let long = ["-n", "-q", "-c", "3", "-i", "0.1", "-W", "1", "-M", "do", "-s", "9174", "10.9.0.2"];
+    assert!(site.left.attempt("ping", &long).is_err(), "no packet of 9202 bytes fits the other interface");
+    let drops = switch.port("p2")["drops"].clone();
+    assert!(drops["buffer-too-small"].as_u64().is_some_and(|lost| lost >= 3), "{drops}");
+    site.left.ping("10.9.0.2", 2, &["-M", "do", "-s", "1472"]);
+    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_large_file_arrives_as_it_was_over_af_xdp() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = site.switch(folder.path(), "xdp", "");
+    Noise::make(folder.path(), noise::LARGE).send(folder.path(), &site.left, &site.right, "10.9.0.1");
+    let sent = switch.counters("p1").rx_bytes;
+    assert!(sent > noise::LARGE, "{sent} bytes went through the switch");
+    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn each_queue_has_a_socket_of_its_own_and_one_memory_is_shared() {
+    let (folder, site) = (folder(), Site::new(2, 1500));
+    let switch = site.switch(folder.path(), "xdp", "queue_pairs = 2\nframes = 512");
+    assert_eq!((switch.running("p1"), switch.running("p2")), (2, 2));
+    let memory = switch.port("p1")["memory_bytes"].clone();
+    exchange(&site, folder.path(), &switch);
+    assert!(memory.to_string().contains(&(2 * 1024 * 2048).to_string()), "{memory}");
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn the_generic_hook_and_busy_polling_do_the_same() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    // A program in the driver has the other end cut long packets; the generic hook would get them as they are.
+    site.left.run("ethtool", &["-K", "eth0", "tso", "off", "gso", "off"]);
+    let ports = [
+        site.port(1, "xdp", "attach = \"generic\"\nmode = \"copy\""),
+        site.port(2, "xdp", "busy_poll = true"),
+    ];
+    let switch = start(folder.path(), &ports);
+    assert!(switch.has_feature("p1", "generic") && switch.has_feature("p2", "busy-poll"));
+    exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn two_stations_reach_each_other_over_packet_sockets() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = site.switch(folder.path(), "packet", "");
+    exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn several_packet_sockets_share_an_interface_with_long_packets() {
+    let (folder, site) = (folder(), Site::new(1, JUMBO));
+    let switch = site.switch(folder.path(), "packet", "queue_pairs = 2");
+    assert!(switch.has_feature("p1", "fanout"));
+    exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+/// What a container leaves to be done is done on the way to an AF_XDP socket, and on to a packet socket it goes as it is.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_station_behind_af_xdp_reaches_one_behind_a_packet_socket() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = start(folder.path(), &[site.port(1, "xdp", ""), site.port(2, "packet", "")]);
+    exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn two_workers_send_to_the_same_rings() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let ports = [site.port(1, "xdp", ""), site.port(2, "xdp", "")].concat();
+    fs::write(folder.path().join("switch.toml"), format!("[[worker]]\n[[worker]]\n{ports}")).unwrap();
+    let switch = Switch::restart(folder.path());
+    exchange(&site, folder.path(), &switch);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn named_frames_are_the_kernels_and_all_others_the_switchs() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    // The switch's end of the cable is a station of its own for whatever is left to the kernel.
+    site.host.configure("lan1", &["10.9.0.254/24"]);
+    let rules = "to_kernel = [\"arp\", \"tcp 5201\", \"ethertype 0x88cc\"]";
+    let switch = start(folder.path(), &[site.port(1, "xdp", rules), site.port(2, "xdp", "")]);
+    assert!(switch.has_feature("p1", "to-kernel"));
+    let tcp = iperf(folder.path(), &site.left, &site.host, "10.9.0.254", &["--bytes", "1M"]);
+    assert!(received(&tcp) > 0, "{tcp}");
+    let neighbours = site.host.ip("neighbour show dev lan1");
+    assert!(neighbours.contains("10.9.0.1 lladdr"), "the kernel never saw who has 10.9.0.1: {neighbours}");
+    // ICMP is not named, so the host's kernel does not see it and cannot answer.
+    let ping = ["-n", "-q", "-c", "2", "-i", "0.2", "-W", "1", "10.9.0.254"];
+    assert!(site.left.attempt("ping", &ping).is_err());
+    let counters = switch.settled(&["p1", "p2"]);
+    assert!(counters[0].rx_packets >= 2, "the switch has what the kernel did not get: {counters:?}");
+    assert_sums_agree(&counters);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn tags_stay_on_frames_over_either_kind() {
+    for kind in ["xdp", "packet"] {
+        let (near, far) = (folder(), folder());
+        let site = Site::new(1, 1500);
+        site.host.ip("link add trunk1 type veth peer name trunk2");
+        let trunk = |number: u8| {
+            let host = site.host.name();
+            site.host.ip(&format!("link set trunk{number} up"));
+            format!(
+                "[[port]]\nname = \"trunk\"\nkind = \"{kind}\"\ninterface = \"trunk{number}\"\nnetns = \"{host}\"\n\
+                 vlan = {{ trunk = [10, 20] }}\n"
+            )
+        };
+        // Tagged on the cable between the switches, and nowhere else.
+        let switches = [
+            start(near.path(), &[site.port(1, kind, "vlan = 10"), trunk(1)]),
+            start(far.path(), &[site.port(2, kind, "vlan = 10"), trunk(2)]),
+        ];
+        site.left.ping("10.9.0.2", 3, &[]);
+        site.left.ping("10.9.0.2", 2, &["-s", "1400"]);
+        let tcp =
+            iperf(near.path(), &site.left, &site.right, "10.9.0.2", &["--bytes", "5M", "--set-mss", "1400"]);
+        assert!(received(&tcp) > 1 << 20, "{tcp}");
+        for (switch, port) in switches.iter().zip(["p1", "p2"]) {
+            let counters = switch.settled(&[port, "trunk"]);
+            assert_sums_agree(&counters);
+        }
+        switches.into_iter().for_each(Switch::stop);
+    }
+}
+
+/// One port's trouble is its own: it says what happened, tries again, and is back when its interface is.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn an_interface_that_goes_is_named_and_comes_back() {
+    for kind in ["xdp", "packet"] {
+        let (folder, site) = (folder(), Site::new(1, 1500));
+        let third = Netns::new();
+        site.host.cable("lan3", &third, "eth0");
+        third.configure("eth0", &["10.9.0.3/24"]);
+        let ports = [1, 2, 3].map(|number| site.port(number, kind, ""));
+        let switch = start(folder.path(), &ports);
+        third.ping("10.9.0.2", 2, &[]);
+        site.host.ip("link delete lan3");
+        switch.wait_state("p3", "faulted", LIMIT);
+        let why = switch.port("p3")["fault"].to_string();
+        assert!(why.contains("lan3 in the namespace") && why.contains("was deleted"), "{why}");
+        site.left.ping("10.9.0.2", 2, &[]);
+        // Tried in vain by now, and the reason of the last try is told.
+        let told =
+            || switch.port("p3")["fault"].to_string().contains("there is no interface lan3").then_some(());
+        assert!(wait::until(LIMIT, told).is_some(), "{}", switch.port("p3"));
+        site.host.cable("lan3", &third, "eth0");
+        third.configure("eth0", &["10.9.0.3/24"]);
+        switch.wait_state("p3", "connected", LIMIT);
+        third.ping("10.9.0.1", 2, &[]);
+        // Down is not gone: it goes on when it is up again.
+        site.host.ip("link set lan3 down");
+        site.left.ping("10.9.0.2", 2, &[]);
+        site.host.ip("link set lan3 up");
+        third.ping("10.9.0.1", 2, &[]);
+        assert_sums_agree(&switch.settled(&["p1", "p2", "p3"]));
+        switch.stop();
+    }
+}
+
+/// What is missing at the start costs its own port, and no longer than it is missing.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
+    for kind in ["xdp", "packet"] {
+        let (folder, site) = (folder(), Site::new(1, 1500));
+        let third = Netns::new();
+        let nowhere = site.port(4, "tap", "").replace(site.host.name(), "linerate-nowhere");
+        let switch = start(
+            folder.path(),
+            &[site.port(1, kind, ""), site.port(2, kind, ""), site.port(3, kind, ""), nowhere],
+        );
+        for (port, why) in [("p3", "there is no interface lan3"), ("p4", "there is no network namespace")] {
+            switch.wait_state(port, "faulted", LIMIT);
+            let told = switch.port(port)["fault"].to_string();
+            assert!(told.contains("cannot be made yet") && told.contains(why), "{told}");
+        }
+        site.left.ping("10.9.0.2", 2, &[]);
+        site.host.cable("lan3", &third, "eth0");
+        third.configure("eth0", &["10.9.0.3/24"]);
+        switch.wait_state("p3", "connected", LIMIT);
+        third.ping("10.9.0.1", 2, &[]);
+        assert_sums_agree(&switch.settled(&["p1", "p2", "p3", "p4"]));
+        switch.tell(&["ports", "remove", "p4"]).unwrap();
+        switch.stop();
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_killed_switch_leaves_no_program_behind() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let attached = || site.host.link("lan1").unwrap()["xdp"]["mode"].as_u64().unwrap_or(0) != 0;
+    let switch = site.switch(folder.path(), "xdp", "");
+    assert!(attached());
+    switch.kill();
+    assert!(wait::until(LIMIT, || (!attached()).then_some(())).is_some(), "the program is still there");
+    let switch = Switch::restart(folder.path());
+    site.left.ping("10.9.0.2", 2, &[]);
+    switch.stop();
+    assert!(!attached());
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
+    let (other, site) = (folder(), Site::new(1, 1500));
+    for kind in ["xdp", "packet"] {
+        let said = refused(2, &[site.port(7, kind, "")]);
+        assert!(
+            said.contains("there is no interface lan7 in the namespace") && said.contains("p7"),
+            "{said}"
+        );
+        let nowhere = site.port(1, kind, "").replace(site.host.name(), "no-such-namespace");
+        let said = refused(2, &[nowhere]);
+        assert!(said.contains("there is no network namespace /run/netns/no-such-namespace"), "{said}");
+    }
+    let said = refused(2, &[site.port(1, "xdp", "queue_pairs = 2")]);
+    assert!(said.contains("has 1 queues and the port 2\n    remedy: write queue_pairs = 1"), "{said}");
+    let said = refused(2, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
+    assert!(said.contains("has no zero copy\n    remedy: write mode"), "{said}");
+    let said = refused(2, &[site.port(1, "xdp", "to_kernel = [\"tcp ssh\"]")]);
+    assert!(said.contains("`tcp ssh` names no frames"), "{said}");
+    let switch = start(other.path(), &[site.port(1, "xdp", "")]);
+    let said = refused(2, &[site.port(1, "xdp", "")]);
+    assert!(said.contains("has an AF_XDP socket of another program at queue 0"), "{said}");
+    switch.stop();
+}
+
+/// DPDK's own driver for AF_XDP at the other ends of the cables.
+#[test]
+#[ignore = "needs root and dpdk: run by `cargo xtask test`"]
+fn frames_circulate_between_testpmd_and_af_xdp_ports() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    // One testpmd has both ends.
+    let dpdk = Netns::new();
+    let mut macs = Vec::new();
+    for number in [1, 2] {
+        let station = if number == 1 { &site.left } else { &site.right };
+        station.ip(&format!("link set eth0 netns {} name dpdk{number}", dpdk.name()));
+        dpdk.ip(&format!("link set dpdk{number} up"));
+        macs.push(dpdk.link(&format!("dpdk{number}")).unwrap()["address"].as_str().unwrap().to_owned());
+    }
+    let switch = site.switch(folder.path(), "xdp", "");
+    let devices = [1, 2].map(|number| format!("net_af_xdp{number},iface=dpdk{number}"));
+    let peers = [format!("--eth-peer=0,{}", macs[1]), format!("--eth-peer=1,{}", macs[0])];
+    let mut testpmd = Testpmd::inside(folder.path(), "testpmd", &dpdk, 1, &devices, &peers);
+    testpmd.ready();
+    testpmd.circulate(64, 4);
+    let moved = || (switch.counters("p1").rx_packets > 10_000).then_some(());
+    assert!(wait::until(LIMIT, moved).is_some(), "{:?}", switch.counters("p1"));
+    testpmd.stop();
+    testpmd.quit();
+    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.stop();
+}

@@ -1,0 +1,111 @@
+//! The cache laboratory as its users meet it: experiments are run and kept, and the report that comes out of them opens
+//! in a browser, from disk and without a network.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use linerate_tests::{REMEDY, binary, folder};
+
+/// What a set of base, a, d and a+d has data for.
+const FIGURES: [&str; 8] = [
+    "scatter-packet",
+    "scatter-kilo-instruction",
+    "factors",
+    "combinations",
+    "synergy",
+    "waterfall",
+    "cycles",
+    "lines",
+];
+
+/// What a set of copies has.
+const COPIES: [&str; 4] =
+    ["copies-to-guest", "copies-from-guest", "copies-to-guest-warm", "copies-from-guest-warm"];
+
+fn lab(folder: &Path, words: &str) -> Output {
+    let words = words.split_whitespace();
+    let output = Command::new(binary::linerate()).arg("lab").args(words).current_dir(folder).output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run linerate: {error}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// What the browser prints on standard output and standard error, with a profile of its own that goes with the end-to-end test.
+fn browser(folder: &Path, words: &[&str]) -> (String, String) {
+    let home = folder.join("home");
+    let page = format!("file://{}", folder.join("report.html").display());
+    let output = Command::new("timeout")
+        .args([
+            "120",
+            "chromium",
+            "--headless",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--hide-scrollbars",
+        ])
+        // Root has no sandbox; the page is our own.
+        .arg("--no-sandbox")
+        .arg(format!("--user-data-dir={}", home.display()))
+        .args(words)
+        .arg(page)
+        .env("HOME", &home)
+        .current_dir(folder)
+        .output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run chromium: {error}; {REMEDY}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}; {REMEDY}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+#[ignore = "needs Chromium: run by `cargo xtask test`"]
+fn a_report_opens_in_a_browser_and_asks_for_nothing() {
+    let folder = folder();
+    let run = "run --config base --config a --config d --config a+d --packets 5000 --out f.json";
+    lab(folder.path(), run);
+    let kept = fs::read(folder.path().join("f.json")).expect("results are kept");
+    // The second call has nothing to do, and leaves every byte as it is.
+    let again = lab(folder.path(), run);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("4 of 4 experiments are there already"));
+    assert_eq!(fs::read(folder.path().join("f.json")).ok(), Some(kept));
+
+    lab(folder.path(), "copies --variant read-only warm-sse --size 64 256 1518 --out c.json");
+    lab(folder.path(), "report f.json c.json --html report.html --svg figures");
+    let page = fs::read_to_string(folder.path().join("report.html")).expect("the page is written");
+    let named = page.replace("http://www.w3.org/2000/svg", "");
+    for address in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!named.contains(address), "the page asks for {address}");
+    }
+
+    let (document, said) = browser(folder.path(), &["--dump-dom"]);
+    // The script came to its end, and nothing was refused or thrown.
+    assert!(document.contains("data-ready=\"yes\""), "{said}");
+    for trouble in ["Uncaught", "CONSOLE", "Refused", "Failed to load"] {
+        assert!(!said.contains(trouble), "{said}");
+    }
+    for figure in FIGURES {
+        assert!(document.contains(&format!("id=\"figure-1-simulated-{figure}\"")), "no {figure}");
+        assert!(
+            folder.path().join(format!("figures/1-simulated-{figure}.svg")).is_file(),
+            "no file of {figure}"
+        );
+    }
+    for figure in COPIES {
+        assert!(document.contains(&format!("id=\"figure-2-simulated-{figure}\"")), "no {figure}");
+        assert!(
+            folder.path().join(format!("figures/2-simulated-{figure}.svg")).is_file(),
+            "no file of {figure}"
+        );
+    }
+    assert!(
+        document.contains("id=\"table-orders-2\"") && document.contains("data-tip=\"read-only, 64 bytes: ")
+    );
+    // The titles of what is drawn became its tips.
+    assert!(document.contains("data-tip=\"base: ") && document.contains("id=\"table-published\""));
+    assert!(!document.contains("id=\"table-shapley\"") && document.contains("need all 64 combinations"));
+
+    browser(folder.path(), &["--window-size=1100,5000", "--screenshot=shot.png"]);
+    let picture = fs::read(folder.path().join("shot.png")).expect("the browser draws the page");
+    assert!(picture.starts_with(b"\x89PNG") && picture.len() > 100_000, "an empty page: {}", picture.len());
+}

@@ -1,0 +1,358 @@
+//! DPDK's memif driver at the other end of our memif ports, in both roles: frames circulate between two of its ports
+//! through the bridge, every packet is accounted for on both sides, and a killed guest's port waits for the next. And ports of
+//! one switch that are paired, and a program beside the switch that uses our library.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use linerate_tests::process::Process;
+use linerate_tests::switch::{Counters, Switch, assert_sums_agree};
+use linerate_tests::testpmd::{self, Memif, Ring, Testpmd, VirtioUser};
+use linerate_tests::{binary, folder, wait};
+
+const NAMES: [&str; 2] = ["left", "right"];
+/// Around the edges that matter, and frames of several buffers.
+const SIZES: [usize; 6] = [60, 64, 128, 129, 1514, 2000];
+/// A jumbo frame, of five buffers. Only over rings that all frames in circulation fit into: where a frame needs one buffer
+/// more than are free, DPDK's sender (22.11, `eth_memif_tx`) takes a buffer that is not free and then overruns the ring.
+const JUMBO: usize = 9216;
+const CARRIED: u64 = 20_000;
+const TIMEOUT: Duration = Duration::from_mins(1);
+const REACTION: Duration = Duration::from_secs(30);
+const SWITCH_CPU: usize = 0;
+const GUEST_CPU: usize = 1;
+
+/// One way of plugging two ports of a guest in.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    /// Whether the guest listens and the switch connects.
+    guest_listens: bool,
+    pairs: u16,
+    /// Lines of each port's section.
+    ours: &'static str,
+    /// Words of each device.
+    theirs: &'static str,
+    /// Whether sockets have names and no files.
+    is_abstract: bool,
+}
+
+const PLAIN: Case = Case { guest_listens: false, pairs: 1, ours: "", theirs: "", is_abstract: false };
+
+impl Case {
+    fn sockets(self, folder: &Path) -> [PathBuf; 2] {
+        let sign = if self.is_abstract { "@" } else { "" };
+        NAMES.map(|name| format!("{sign}{}", folder.join(name).display()).into())
+    }
+
+    fn switch(self, folder: &Path) -> Switch {
+        let sockets = self.sockets(folder);
+        let mut text = format!("[[worker]]\ncpu = {SWITCH_CPU}\n");
+        for (name, socket) in NAMES.iter().zip(&sockets) {
+            let mode = if self.guest_listens { "client" } else { "server" };
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "\n[[port]]\nname = \"{name}\"\nkind = \"memif\"\nsocket = \"{}\"\nmode = \"{mode}\"\nqueue_pairs = {}\n{}",
+                socket.display(),
+                self.pairs,
+                self.ours
+            );
+        }
+        Switch::start_from(folder, &text)
+    }
+
+    fn guest(self, folder: &Path, name: &str) -> Testpmd {
+        let sockets = self.sockets(folder);
+        let port = |side: usize| Memif {
+            socket: &sockets[side],
+            server: self.guest_listens,
+            mac: side as u8 + 1,
+            more: self.theirs,
+        };
+        let mut guest = Testpmd::memif(folder, name, GUEST_CPU, &[port(0), port(1)], self.pairs);
+        guest.ready();
+        guest
+    }
+
+    /// Carries every size and accounts for every packet.
+    fn tell(self, sizes: &[usize]) {
+        println!("{self:?}");
+        let folder = folder();
+        // A driver that connects does so once, when it starts.
+        let switch = self.switch(folder.path());
+        let mut guest = self.guest(folder.path(), "guest");
+        for name in NAMES {
+            plugged(&switch, name, self.pairs);
+        }
+        for size in sizes {
+            carry(&mut guest, *size);
+        }
+        guest.drain();
+        account(&switch, &guest.counters());
+        guest.quit();
+        for name in NAMES {
+            switch.wait_state(name, "waiting", REACTION);
+        }
+        switch.stop();
+    }
+}
+
+fn plugged(switch: &Switch, name: &str, pairs: u16) {
+    let runs = || (switch.running(name) == usize::from(pairs)).then_some(());
+    assert!(wait::until(REACTION, runs).is_some(), "port {name} does not run: {}", switch.port(name));
+}
+
+/// Lets frames of one size circulate until enough have come back into both ports.
+fn carry(guest: &mut Testpmd, size: usize) {
+    let before = guest.counters();
+    guest.circulate(size, 2);
+    let grown = |now: &[testpmd::Counters]| {
+        let pairs = now.iter().zip(&before);
+        pairs.map(|(now, before)| now.rx_packets - before.rx_packets).min().unwrap_or(0)
+    };
+    let carried = wait::until(TIMEOUT, || (grown(&guest.counters()) >= CARRIED).then_some(()));
+    assert!(carried.is_some(), "frames of {size} B stopped circulating: {:#?}", guest.counters());
+    guest.stop();
+}
+
+/// Nothing is lost but to a full queue, and what the guest counted is what the switch counted, to the byte.
+fn account(switch: &Switch, guest: &[testpmd::Counters]) {
+    let ours = switch.settled(&NAMES);
+    assert_sums_agree(&ours);
+    for (name, (ours, guest)) in NAMES.iter().zip(ours.iter().zip(guest)) {
+        let Counters { rx_packets, rx_bytes, tx_packets, tx_bytes, other_drops, .. } = *ours;
+        assert_eq!(other_drops, 0, "{name} lost packets: {}", switch.port(name));
+        assert_eq!((rx_packets, rx_bytes), (guest.tx_packets, guest.tx_bytes), "{name}: guest to switch");
+        assert_eq!((tx_packets, tx_bytes), (guest.rx_packets, guest.rx_bytes), "{name}: switch to guest");
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn dpdks_client_gets_every_size_both_ways() {
+    PLAIN.tell(&[&SIZES[..], &[JUMBO]].concat());
+    Case { pairs: 2, ..PLAIN }.tell(&[64, 1514]);
+    let ours = "id = 7\nsecret = \"abc\"\nring_size = 256\n";
+    Case { ours, theirs: ",id=7,secret=abc,bsize=512", ..PLAIN }.tell(&SIZES);
+    Case { is_abstract: true, ..PLAIN }.tell(&[64]);
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn dpdks_server_gets_every_size_both_ways() {
+    let listens = Case { guest_listens: true, ..PLAIN };
+    listens.tell(&[&SIZES[..], &[JUMBO]].concat());
+    Case { pairs: 2, ..listens }.tell(&[64, 1514]);
+    let ours = "id = 7\nsecret = \"abc\"\nbuffer_size = 512\n";
+    Case { ours, theirs: ",id=7,secret=abc", ..listens }.tell(&SIZES);
+    Case { is_abstract: true, ..listens }.tell(&[64]);
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_without_the_secret_is_refused_by_name() {
+    let case = Case { ours: "secret = \"abc\"\n", ..PLAIN };
+    let folder = folder();
+    let switch = case.switch(folder.path());
+    let guest = case.guest(folder.path(), "guest");
+    for name in NAMES {
+        switch.wait_state(name, "faulted", REACTION);
+        let fault = switch.port(name)["fault"].to_string();
+        assert!(fault.contains("it does not know the secret"), "{fault}");
+    }
+    drop(guest);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
+    for guest_listens in [false, true] {
+        let case = Case { guest_listens, ..PLAIN };
+        let folder = folder();
+        let switch = case.switch(folder.path());
+        for name in ["first", "second", "third"] {
+            for socket in PLAIN.sockets(folder.path()).iter().filter(|_| guest_listens) {
+                // DPDK's driver does not replace what a killed one left behind.
+                let _ = std::fs::remove_file(socket);
+            }
+            let mut guest = case.guest(folder.path(), name);
+            for name in NAMES {
+                plugged(&switch, name, 1);
+            }
+            carry(&mut guest, 64);
+            guest.kill();
+            for port in NAMES {
+                let gone = || (switch.running(port) == 0).then_some(());
+                assert!(wait::until(REACTION, gone).is_some(), "{}", switch.port(port));
+            }
+        }
+        assert_sums_agree(&switch.settled(&NAMES));
+        switch.stop();
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
+    for guest_listens in [false, true] {
+        let case = Case { guest_listens, ..PLAIN };
+        let folder = folder();
+        let first = case.switch(folder.path());
+        let mut guest = case.guest(folder.path(), "guest");
+        for name in NAMES {
+            plugged(&first, name, 1);
+        }
+        carry(&mut guest, 64);
+        first.kill();
+        let second = Switch::restart(folder.path());
+        if !guest_listens {
+            // DPDK's client connects when its port is started, and never by itself.
+            guest.say("port stop all");
+            guest.say("port start all");
+        }
+        for name in NAMES {
+            plugged(&second, name, 1);
+        }
+        carry(&mut guest, 1514);
+        assert_sums_agree(&second.settled(&NAMES));
+        guest.quit();
+        second.stop();
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn memif_and_vhost_user_meet_on_one_bridge() {
+    let folder = folder();
+    let [left, right] = PLAIN.sockets(folder.path());
+    let text = format!(
+        "[[worker]]\ncpu = {SWITCH_CPU}\n\n\
+         [[port]]\nname = \"left\"\nkind = \"memif\"\nsocket = \"{}\"\n\n\
+         [[port]]\nname = \"right\"\nsocket = \"{}\"\n",
+        left.display(),
+        right.display()
+    );
+    let switch = Switch::start_from(folder.path(), &text);
+    let memif = Memif { socket: &left, server: false, mac: 1, more: "" };
+    let virtio = VirtioUser {
+        socket: &right,
+        server: false,
+        mac: 2,
+        ring: Ring::Packed,
+        mergeable: true,
+        pairs: 1,
+        size: 256,
+    };
+    let mut guest = Testpmd::mixed(folder.path(), "guest", GUEST_CPU, &memif, &virtio);
+    guest.ready();
+    for name in NAMES {
+        plugged(&switch, name, 1);
+    }
+    for size in [64, 1514] {
+        carry(&mut guest, size);
+    }
+    guest.drain();
+    account(&switch, &guest.counters());
+    guest.quit();
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn two_bridges_are_joined_by_a_pair() {
+    let folder = folder();
+    let [left, right] = PLAIN.sockets(folder.path());
+    let port = |name: &str, bridge: &str, rest: &str| {
+        format!("\n[[port]]\nname = \"{name}\"\nbridge = \"{bridge}\"\nkind = {rest}\n")
+    };
+    let memif = |socket: &Path| format!("\"memif\"\nsocket = \"{}\"", socket.display());
+    let text = [
+        "[[bridge]]\nname = \"west\"\n\n[[bridge]]\nname = \"east\"\n".to_owned(),
+        port("left", "west", &memif(&left)),
+        port("there", "west", "\"pair\"\npeer = \"back\""),
+        port("back", "east", "\"pair\"\npeer = \"there\""),
+        port("right", "east", &memif(&right)),
+    ];
+    let switch = Switch::start_from(folder.path(), &text.concat());
+    let mut guest = PLAIN.guest(folder.path(), "guest");
+    for name in ["left", "there", "back", "right"] {
+        plugged(&switch, name, 1);
+    }
+    for size in [64, 1514, 2000, JUMBO] {
+        carry(&mut guest, size);
+    }
+    guest.drain();
+    let all = switch.settled(&["left", "there", "back", "right"]);
+    assert_sums_agree(&all);
+    let [left, there, back, right] = all.as_slice() else { unreachable!("four were asked for") };
+    assert_eq!((there.tx_packets, there.tx_bytes), (back.rx_packets, back.rx_bytes), "west to east");
+    assert_eq!((back.tx_packets, back.tx_bytes), (there.rx_packets, there.rx_bytes), "east to west");
+    assert_eq!(left.rx_packets, there.tx_packets + there.queue_full, "what left sent went on");
+    assert!(right.tx_packets > CARRIED && left.tx_packets > CARRIED);
+    guest.quit();
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
+    let folder = folder();
+    let reflector = binary::example("reflector");
+    let first = PLAIN.switch(folder.path());
+    let [_, right] = PLAIN.sockets(folder.path());
+    let mut program = Process::spawn(folder.path(), "reflector", reflector, &[&right]);
+    plugged(&first, "right", 1);
+    let mut guest = alone(folder.path(), "guest");
+    plugged(&first, "left", 1);
+    reflect(&mut guest);
+    let counters = first.settled(&NAMES);
+    assert_sums_agree(&counters);
+    assert_eq!(counters[1].tx_packets, counters[1].rx_packets, "all that went in came back");
+    guest.quit();
+    first.kill();
+    let second = Switch::restart(folder.path());
+    plugged(&second, "right", 1);
+    let mut guest = alone(folder.path(), "again");
+    plugged(&second, "left", 1);
+    reflect(&mut guest);
+    guest.quit();
+    assert!(program.ended().is_none() && program.output().contains("returned"), "{}", program.output());
+    second.stop();
+}
+
+#[test]
+#[ignore = "builds an example: run by `cargo xtask test`"]
+fn a_program_of_the_library_forwards_its_own_packets_in_its_own_thread() {
+    let folder = folder();
+    let place = folder.path().display().to_string();
+    let mut program = Process::spawn(folder.path(), "merged", binary::example("inline"), &[&place]);
+    assert!(program.finish(TIMEOUT).success(), "{}", program.output());
+    let output = program.output();
+    let numbers: Vec<u64> = output.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(matches!(numbers[..], [sent, received] if sent > 0 && received == sent), "{output}");
+}
+
+/// A guest of one port.
+fn alone(folder: &Path, name: &str) -> Testpmd {
+    let [left, _] = PLAIN.sockets(folder);
+    let port = Memif { socket: &left, server: false, mac: 1, more: "" };
+    let mut guest = Testpmd::memif(folder, name, GUEST_CPU, &[port], 1);
+    guest.ready();
+    guest
+}
+
+/// Frames go out, come back with their addresses exchanged, and go out again.
+fn reflect(guest: &mut Testpmd) {
+    for size in [64, 1514] {
+        let before = guest.counters()[0].rx_packets;
+        guest.say("set fwd macswap");
+        guest.say(&format!("set txpkts {size}"));
+        guest.say("start tx_first 2");
+        let carried = || (guest.counters()[0].rx_packets - before >= CARRIED).then_some(());
+        assert!(wait::until(TIMEOUT, carried).is_some(), "{size} B: {:?}", guest.counters());
+        guest.stop();
+    }
+    guest.drain();
+}

@@ -1,0 +1,166 @@
+//! Linux guests in QEMU: they ping each other, move a file, die and come back, and outlive the switch.
+
+use std::path::Path;
+use std::time::Duration;
+
+use linerate_tests::switch::{Port, Switch};
+use linerate_tests::testpmd::{Testpmd, Vhost};
+use linerate_tests::vm::{Image, Plug, Vm};
+use linerate_tests::{folder, switch};
+
+const PING: Duration = Duration::from_mins(1);
+const TRANSFER: Duration = Duration::from_mins(3);
+const REACTION: Duration = Duration::from_secs(30);
+const NAMES: [&str; 2] = ["left", "right"];
+
+/// The two guests of an end-to-end test, plugged into the sockets `left` and `right` of its folder.
+struct Pair {
+    image: Image,
+    server: bool,
+    packed: bool,
+}
+
+impl Pair {
+    fn start(&self, folder: &Path, side: usize) -> Vm {
+        let socket = folder.join(NAMES[side]);
+        let plug = Plug { socket: &socket, server: self.server, packed: self.packed, number: side as u8 + 1 };
+        Vm::start(folder, &format!("guest-{}", NAMES[side]), &self.image, &plug)
+    }
+
+    fn start_both(&self, folder: &Path) -> [Vm; 2] {
+        [0, 1].map(|side| self.start(folder, side))
+    }
+}
+
+/// Asks until the other guest answers once, since a switch or a guest that just came back may cost some packets;
+/// from then on every one of five large questions must be answered.
+fn ping(from: &mut Vm, to: u8) {
+    let command =
+        format!("for i in $(seq 30); do ping -c 1 -W 1 10.0.0.{to} && exit 0; sleep 1; done; exit 1");
+    from.succeed(&format!("({command})"), PING);
+    from.succeed(&format!("ping -c 5 -i 0.2 -s 1400 -W 5 10.0.0.{to}"), PING);
+}
+
+/// The left guest offers a file of 8 MiB of noise, the right one fetches it; both say its checksum.
+fn transfer([left, right]: &mut [Vm; 2]) {
+    left.succeed("head -c 8388608 /dev/urandom >/tmp/file && httpd -p 8080 -h /tmp", TRANSFER);
+    right.succeed("wget -q -O /tmp/file http://10.0.0.1:8080/file", TRANSFER);
+    let sums = [left, right].map(|guest| guest.succeed("sha256sum </tmp/file", TRANSFER));
+    assert_eq!(sums[0].len(), 64 + "  -".len(), "no checksum: {sums:?}");
+    assert_eq!(sums[0], sums[1], "the file changed on its way");
+}
+
+/// A switch with both ports of a pair, in the mode that fits the guests'.
+fn switch_for(folder: &Path, pair: &Pair) -> Switch {
+    let sockets = NAMES.map(|name| folder.join(name));
+    let port =
+        |side: usize| Port { name: NAMES[side], socket: &sockets[side], client: pair.server, pairs: 1 };
+    Switch::start(folder, 0, &[port(0), port(1)])
+}
+
+/// The whole visit: ping, a file, one guest dies and comes back, ping, and the counters agree.
+fn visit(pair: &Pair) {
+    let folder = folder();
+    let switch = switch_for(folder.path(), pair);
+    let mut guests = pair.start_both(folder.path());
+    guests.iter_mut().for_each(Vm::ready);
+    for name in NAMES {
+        assert_eq!(switch.has_feature(name, "ring-packed"), pair.packed, "{}", switch.port(name));
+    }
+    ping(&mut guests[0], 2);
+    transfer(&mut guests);
+    let [mut left, right] = guests;
+    right.kill();
+    switch.wait_state("right", "waiting", REACTION);
+    switch.wait_state("left", "connected", REACTION);
+    let mut right = pair.start(folder.path(), 1);
+    right.ready();
+    ping(&mut left, 2);
+    ping(&mut right, 1);
+    switch::assert_sums_agree(&switch.settled(&NAMES));
+    drop((left, right));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs QEMU, a kernel and DPDK: run by `cargo xtask test`"]
+fn the_guests_and_this_harness_work_with_dpdks_own_vhost_library() {
+    let folder = folder();
+    let sockets = NAMES.map(|name| folder.path().join(name));
+    let ports = [0, 1].map(|side| Vhost { socket: &sockets[side], client: false, pairs: 1 });
+    let mut switch = Testpmd::switch(folder.path(), "testpmd", 0, &ports);
+    switch.ready();
+    switch.say("set fwd io");
+    switch.say("start");
+    let pair = Pair { image: Image::make(), server: false, packed: false };
+    let mut guests = pair.start_both(folder.path());
+    guests.iter_mut().for_each(Vm::ready);
+    ping(&mut guests[0], 2);
+    transfer(&mut guests);
+}
+
+#[test]
+#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
+fn linux_guests_with_split_rings_ping_move_a_file_die_and_come_back() {
+    visit(&Pair { image: Image::make(), server: false, packed: false });
+}
+
+#[test]
+#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
+fn linux_guests_with_packed_rings_ping_move_a_file_die_and_come_back() {
+    visit(&Pair { image: Image::make(), server: false, packed: true });
+}
+
+#[test]
+#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
+fn linux_guests_that_listen_themselves_ping_move_a_file_die_and_come_back() {
+    visit(&Pair { image: Image::make(), server: true, packed: false });
+}
+
+/// Both guests run and have talked; then the switch is killed and started again, and QEMU finds it by itself.
+fn restarted(folder: &Path, packed: bool) -> (Switch, [Vm; 2]) {
+    let pair = Pair { image: Image::make(), server: false, packed };
+    let first = switch_for(folder, &pair);
+    let mut guests = pair.start_both(folder);
+    guests.iter_mut().for_each(Vm::ready);
+    ping(&mut guests[0], 2);
+    first.kill();
+    let second = Switch::restart(folder);
+    for name in NAMES {
+        second.wait_state(name, "connected", REACTION);
+    }
+    (second, guests)
+}
+
+fn talk_again(switch: Switch, mut guests: [Vm; 2]) {
+    ping(&mut guests[1], 1);
+    transfer(&mut guests);
+    switch::assert_sums_agree(&switch.settled(&NAMES));
+    drop(guests);
+    switch.stop();
+}
+
+/// The guests' kernels notice nothing but lost packets.
+#[test]
+#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
+fn linux_guests_with_split_rings_outlive_a_switch_that_is_killed_and_returns() {
+    let folder = folder();
+    let (switch, guests) = restarted(folder.path(), false);
+    talk_again(switch, guests);
+}
+
+/// A packed ring does not say in the guest's memory how far a back end came, so QEMU cannot tell the next one: the
+/// guest's driver has to begin anew.
+#[test]
+#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
+fn linux_guests_with_packed_rings_return_to_a_restarted_switch_with_a_fresh_driver() {
+    let folder = folder();
+    let (switch, mut guests) = restarted(folder.path(), true);
+    for (guest, number) in guests.iter_mut().zip(1..) {
+        let driver =
+            "cd /sys/bus/virtio/drivers/virtio_net && echo virtio0 >unbind && echo virtio0 >bind && cd /";
+        let address = format!("ip address add 10.0.0.{number}/24 dev eth0 && ip link set eth0 up");
+        guest.succeed(&format!("{driver} && {address}"), PING);
+    }
+    talk_again(switch, guests);
+}

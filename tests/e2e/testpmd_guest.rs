@@ -1,0 +1,234 @@
+//! DPDK's virtio-user driver as the guest of our switch: two ports of one guest, between which frames circulate
+//! through the bridge. Every ring kind, mergeable and not, both socket modes, one and two pairs of queues, every
+//! size; and after each run every packet is accounted for, on both sides.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use linerate_tests::switch::{Counters, Port, Switch, assert_sums_agree};
+use linerate_tests::testpmd::{self, Ring, Testpmd, Vhost, VirtioUser};
+use linerate_tests::{folder, wait};
+
+const NAMES: [&str; 2] = ["left", "right"];
+const MACS: [u8; 2] = [1, 2];
+/// Around the edges that matter: the shortest frame, the head that a burst copies, the longest without and with a tag.
+const SIZES: [usize; 8] = [60, 64, 127, 128, 129, 590, 1514, 1518];
+/// So many frames must come back into each port of the guest before a size counts as carried.
+const CARRIED: u64 = 20_000;
+const TIMEOUT: Duration = Duration::from_mins(1);
+const REACTION: Duration = Duration::from_secs(30);
+const SWITCH_CPU: usize = 0;
+const GUEST_CPU: usize = 1;
+
+/// One way of plugging a guest in.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    ring: Ring,
+    mergeable: bool,
+    /// Whether the guest listens and the switch connects.
+    guest_listens: bool,
+    pairs: u16,
+    size: u16,
+}
+
+impl Case {
+    fn new(ring: Ring, mergeable: bool) -> Case {
+        Case { ring, mergeable, guest_listens: false, pairs: 1, size: 256 }
+    }
+
+    fn sockets(folder: &Path) -> [PathBuf; 2] {
+        NAMES.map(|name| folder.join(name))
+    }
+
+    fn switch(self, folder: &Path) -> Switch {
+        let sockets = Case::sockets(folder);
+        let port = |side: usize| Port {
+            name: NAMES[side],
+            socket: &sockets[side],
+            client: self.guest_listens,
+            pairs: self.pairs,
+        };
+        Switch::start(folder, SWITCH_CPU, &[port(0), port(1)])
+    }
+
+    fn guest(self, folder: &Path, name: &str) -> Testpmd {
+        let sockets = Case::sockets(folder);
+        let port = |side: usize| VirtioUser {
+            socket: &sockets[side],
+            server: self.guest_listens,
+            mac: MACS[side],
+            ring: self.ring,
+            mergeable: self.mergeable,
+            pairs: self.pairs,
+            size: self.size,
+        };
+        let mut guest = Testpmd::guest(folder, name, GUEST_CPU, &[port(0), port(1)]);
+        guest.ready();
+        guest
+    }
+
+    /// What runs is what the case is about, and not a ring that both sides fell back to.
+    fn check_negotiated(self, switch: &Switch, name: &str) {
+        let packed = matches!(self.ring, Ring::Packed | Ring::PackedVec);
+        let in_order = matches!(self.ring, Ring::SplitInOrder | Ring::PackedVec);
+        let wanted = [("ring-packed", packed), ("in-order", in_order), ("mrg-rxbuf", self.mergeable)];
+        for (feature, wanted) in wanted {
+            let port = switch.port(name);
+            assert_eq!(switch.has_feature(name, feature), wanted, "{feature} of {name}: {port}");
+        }
+        assert_eq!(switch.running(name), usize::from(self.pairs), "{}", switch.port(name));
+    }
+
+    /// Carries every size and accounts for every packet.
+    fn tell(self, sizes: &[usize]) {
+        println!("{self:?}");
+        let folder = folder();
+        let switch = self.switch(folder.path());
+        let mut guest = self.guest(folder.path(), "guest");
+        for size in sizes {
+            carry(&mut guest, *size);
+        }
+        for name in NAMES {
+            self.check_negotiated(&switch, name);
+        }
+        guest.drain();
+        account(&switch, &guest.counters());
+        guest.quit();
+        switch.stop();
+    }
+}
+
+/// Lets frames of one size circulate until enough have come back into both ports.
+fn carry(guest: &mut Testpmd, size: usize) {
+    let before = guest.counters();
+    guest.circulate(size, 2);
+    let grown = |now: &[testpmd::Counters]| {
+        let pairs = now.iter().zip(&before);
+        pairs.map(|(now, before)| now.rx_packets - before.rx_packets).min().unwrap_or(0)
+    };
+    let carried = wait::until(TIMEOUT, || (grown(&guest.counters()) >= CARRIED).then_some(()));
+    assert!(carried.is_some(), "frames of {size} B stopped circulating: {:#?}", guest.counters());
+    guest.stop();
+}
+
+/// Nothing is lost but to a full queue, and what the guest counted is what the switch counted, to the byte.
+fn account(switch: &Switch, guest: &[testpmd::Counters]) {
+    let ours = switch.settled(&NAMES);
+    assert_sums_agree(&ours);
+    for (name, (ours, guest)) in NAMES.iter().zip(ours.iter().zip(guest)) {
+        let Counters { rx_packets, rx_bytes, tx_packets, tx_bytes, other_drops, .. } = *ours;
+        assert_eq!(other_drops, 0, "{name} lost packets: {}", switch.port(name));
+        assert_eq!((rx_packets, rx_bytes), (guest.tx_packets, guest.tx_bytes), "{name}: guest to switch");
+        assert_eq!((tx_packets, tx_bytes), (guest.rx_packets, guest.rx_bytes), "{name}: switch to guest");
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn the_guest_and_this_harness_work_with_dpdks_own_vhost_library() {
+    for ring in Ring::ALL {
+        let case = Case { guest_listens: true, pairs: 2, ..Case::new(ring, true) };
+        println!("{case:?}");
+        let folder = folder();
+        let sockets = Case::sockets(folder.path());
+        let ports = [0, 1].map(|side| Vhost { socket: &sockets[side], client: true, pairs: case.pairs });
+        let mut switch = Testpmd::switch(folder.path(), "switch", SWITCH_CPU, &ports);
+        switch.ready();
+        switch.say("set fwd io");
+        switch.say("start");
+        let mut guest = case.guest(folder.path(), "guest");
+        for size in SIZES {
+            carry(&mut guest, size);
+        }
+        guest.drain();
+        guest.quit();
+        switch.quit();
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_with_split_rings_gets_every_size_both_ways() {
+    Case::new(Ring::Split, true).tell(&SIZES);
+    Case::new(Ring::Split, false).tell(&SIZES);
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_with_split_rings_in_order_gets_every_size_both_ways() {
+    Case::new(Ring::SplitInOrder, true).tell(&SIZES);
+    Case::new(Ring::SplitInOrder, false).tell(&SIZES);
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_with_packed_rings_gets_every_size_both_ways() {
+    Case::new(Ring::Packed, true).tell(&SIZES);
+    Case::new(Ring::Packed, false).tell(&SIZES);
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_with_packed_rings_in_order_gets_every_size_both_ways() {
+    Case::new(Ring::PackedVec, true).tell(&SIZES);
+    Case::new(Ring::PackedVec, false).tell(&SIZES);
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_switch_connects_to_guests_that_listen() {
+    for ring in Ring::ALL {
+        for (pairs, mergeable) in [(1, false), (2, true)] {
+            Case { guest_listens: true, pairs, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_with_two_pairs_of_queues_uses_both() {
+    for ring in Ring::ALL {
+        for mergeable in [true, false] {
+            Case { pairs: 2, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_that_crashes_comes_back_to_the_same_ports() {
+    let case = Case::new(Ring::Packed, true);
+    let folder = folder();
+    let switch = case.switch(folder.path());
+    for name in ["first", "second", "third"] {
+        let mut guest = case.guest(folder.path(), name);
+        carry(&mut guest, 64);
+        guest.kill();
+        for port in NAMES {
+            switch.wait_state(port, "waiting", REACTION);
+        }
+    }
+    assert_sums_agree(&switch.settled(&NAMES));
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn a_guest_that_listens_outlives_a_switch_that_is_killed_and_returns() {
+    for ring in [Ring::Split, Ring::Packed] {
+        let case = Case { guest_listens: true, ..Case::new(ring, true) };
+        let folder = folder();
+        let first = case.switch(folder.path());
+        let mut guest = case.guest(folder.path(), "guest");
+        carry(&mut guest, 64);
+        first.kill();
+        let second = Switch::restart(folder.path());
+        for name in NAMES {
+            second.wait_state(name, "connected", REACTION);
+        }
+        carry(&mut guest, 1514);
+        assert_sums_agree(&second.settled(&NAMES));
+        guest.quit();
+        second.stop();
+    }
+}
