@@ -231,7 +231,7 @@ fn a_switch_that_dies_or_hangs_gives_a_partial_result_and_an_error() {
         let _ = fs::remove_file(&kept);
         let mut process = until_kept(folder.path(), &words, &kept, 4);
         let from = process.output().len();
-        // The last is the program itself; before it the shell and its leash have it on their lines.
+        // The last is the program itself; before it the shell and its supervisor have it on their lines.
         let switch = processes(&own).into_iter().max().and_then(Pid::from_raw).expect("the switch runs");
         kill_process(switch, signal).expect("it can be signalled");
         assert_eq!(process.finish(TIMEOUT).code(), Some(1), "{}", process.output());

@@ -142,7 +142,7 @@ fn the_generator_drives_every_kind_of_port() {
     passes(folder.path(), "vhost-user", &[vhost("v1"), vhost("v2")]);
     let memif = |name: &str| socket(["memif", "memif"], &at(name), [",mode=client", "mode = \"server\""]);
     passes(folder.path(), "memif", &[memif("m1"), memif("m2")]);
-    for kind in ["packet", "xdp"] {
+    for kind in ["af_packet", "af_xdp"] {
         let (generator, host) = (Netns::new(), Netns::new());
         let cable = |n: u8| {
             let (here, there) = (format!("gen{n}"), format!("lan{n}"));

@@ -129,7 +129,7 @@ fn exchange(site: &Site, folder: &Path, switch: &Switch) {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn two_stations_reach_each_other_over_af_xdp() {
     let (folder, site) = (folder(), Site::new(1, 1500));
-    let switch = site.switch(folder.path(), "xdp", "");
+    let switch = site.switch(folder.path(), "af_xdp", "");
     assert!(switch.has_feature("p1", "native") && switch.has_feature("p1", "copy"));
     exchange(&site, folder.path(), &switch);
     switch.stop();
@@ -139,7 +139,7 @@ fn two_stations_reach_each_other_over_af_xdp() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn packets_longer_than_a_frame_cross_over_af_xdp() {
     let (folder, site) = (folder(), Site::new(1, JUMBO));
-    let switch = site.switch(folder.path(), "xdp", "");
+    let switch = site.switch(folder.path(), "af_xdp", "");
     assert!(switch.has_feature("p1", "multi-buffer"));
     exchange(&site, folder.path(), &switch);
     switch.stop();
@@ -152,7 +152,7 @@ fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     site.host.set_mtu("lan1", JUMBO);
     site.left.set_mtu("eth0", JUMBO);
-    let switch = site.switch(folder.path(), "xdp", "");
+    let switch = site.switch(folder.path(), "af_xdp", "");
     assert!(switch.has_feature("p1", "multi-buffer") && !switch.has_feature("p2", "multi-buffer"));
     site.left.ping("10.9.0.2", 2, &[]);
     let long = ["-n", "-q", "-c", "3", "-i", "0.1", "-W", "1", "-M", "do", "-s", "9174", "10.9.0.2"];
@@ -168,7 +168,7 @@ fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn a_large_file_arrives_as_it_was_over_af_xdp() {
     let (folder, site) = (folder(), Site::new(1, 1500));
-    let switch = site.switch(folder.path(), "xdp", "");
+    let switch = site.switch(folder.path(), "af_xdp", "");
     Noise::make(folder.path(), noise::LARGE).send(folder.path(), &site.left, &site.right, "10.9.0.1");
     let sent = switch.counters("p1").rx_bytes;
     assert!(sent > noise::LARGE, "{sent} bytes went through the switch");
@@ -180,7 +180,7 @@ fn a_large_file_arrives_as_it_was_over_af_xdp() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn each_queue_has_a_socket_of_its_own_and_one_memory_is_shared() {
     let (folder, site) = (folder(), Site::new(2, 1500));
-    let switch = site.switch(folder.path(), "xdp", "queue_pairs = 2\nframes = 512");
+    let switch = site.switch(folder.path(), "af_xdp", "queue_pairs = 2\nframes = 512");
     assert_eq!((switch.running("p1"), switch.running("p2")), (2, 2));
     let memory = switch.port("p1")["memory_bytes"].clone();
     exchange(&site, folder.path(), &switch);
@@ -195,8 +195,8 @@ fn the_generic_hook_and_busy_polling_do_the_same() {
     // A program in the driver has the other end cut long packets; the generic hook would get them as they are.
     site.left.run("ethtool", &["-K", "eth0", "tso", "off", "gso", "off"]);
     let ports = [
-        site.port(1, "xdp", "attach = \"generic\"\nmode = \"copy\""),
-        site.port(2, "xdp", "busy_poll = true"),
+        site.port(1, "af_xdp", "attach = \"generic\"\nmode = \"copy\""),
+        site.port(2, "af_xdp", "busy_poll = true"),
     ];
     let switch = start(folder.path(), &ports);
     assert!(switch.has_feature("p1", "generic") && switch.has_feature("p2", "busy-poll"));
@@ -208,7 +208,7 @@ fn the_generic_hook_and_busy_polling_do_the_same() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn two_stations_reach_each_other_over_packet_sockets() {
     let (folder, site) = (folder(), Site::new(1, 1500));
-    let switch = site.switch(folder.path(), "packet", "");
+    let switch = site.switch(folder.path(), "af_packet", "");
     exchange(&site, folder.path(), &switch);
     switch.stop();
 }
@@ -217,7 +217,7 @@ fn two_stations_reach_each_other_over_packet_sockets() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn several_packet_sockets_share_an_interface_with_long_packets() {
     let (folder, site) = (folder(), Site::new(1, JUMBO));
-    let switch = site.switch(folder.path(), "packet", "queue_pairs = 2");
+    let switch = site.switch(folder.path(), "af_packet", "queue_pairs = 2");
     assert!(switch.has_feature("p1", "fanout"));
     exchange(&site, folder.path(), &switch);
     switch.stop();
@@ -228,7 +228,7 @@ fn several_packet_sockets_share_an_interface_with_long_packets() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn a_station_behind_af_xdp_reaches_one_behind_a_packet_socket() {
     let (folder, site) = (folder(), Site::new(1, 1500));
-    let switch = start(folder.path(), &[site.port(1, "xdp", ""), site.port(2, "packet", "")]);
+    let switch = start(folder.path(), &[site.port(1, "af_xdp", ""), site.port(2, "af_packet", "")]);
     exchange(&site, folder.path(), &switch);
     switch.stop();
 }
@@ -237,7 +237,7 @@ fn a_station_behind_af_xdp_reaches_one_behind_a_packet_socket() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn two_workers_send_to_the_same_rings() {
     let (folder, site) = (folder(), Site::new(1, 1500));
-    let ports = [site.port(1, "xdp", ""), site.port(2, "xdp", "")].concat();
+    let ports = [site.port(1, "af_xdp", ""), site.port(2, "af_xdp", "")].concat();
     fs::write(folder.path().join("switch.toml"), format!("[[worker]]\n[[worker]]\n{ports}")).unwrap();
     let switch = Switch::restart(folder.path());
     exchange(&site, folder.path(), &switch);
@@ -251,7 +251,7 @@ fn named_frames_are_the_kernels_and_all_others_the_switchs() {
     // The switch's end of the cable is a station of its own for whatever is left to the kernel.
     site.host.configure("lan1", &["10.9.0.254/24"]);
     let rules = "to_kernel = [\"arp\", \"tcp 5201\", \"ethertype 0x88cc\"]";
-    let switch = start(folder.path(), &[site.port(1, "xdp", rules), site.port(2, "xdp", "")]);
+    let switch = start(folder.path(), &[site.port(1, "af_xdp", rules), site.port(2, "af_xdp", "")]);
     assert!(switch.has_feature("p1", "to-kernel"));
     let tcp = iperf(folder.path(), &site.left, &site.host, "10.9.0.254", &["--bytes", "1M"]);
     assert!(received(&tcp) > 0, "{tcp}");
@@ -269,7 +269,7 @@ fn named_frames_are_the_kernels_and_all_others_the_switchs() {
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn tags_stay_on_frames_over_either_kind() {
-    for kind in ["xdp", "packet"] {
+    for kind in ["af_xdp", "af_packet"] {
         let (near, far) = (folder(), folder());
         let site = Site::new(1, 1500);
         site.host.ip("link add trunk1 type veth peer name trunk2");
@@ -303,7 +303,7 @@ fn tags_stay_on_frames_over_either_kind() {
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn an_interface_that_goes_is_named_and_comes_back() {
-    for kind in ["xdp", "packet"] {
+    for kind in ["af_xdp", "af_packet"] {
         let (folder, site) = (folder(), Site::new(1, 1500));
         let third = Netns::new();
         site.host.cable("lan3", &third, "eth0");
@@ -338,7 +338,7 @@ fn an_interface_that_goes_is_named_and_comes_back() {
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
-    for kind in ["xdp", "packet"] {
+    for kind in ["af_xdp", "af_packet"] {
         let (folder, site) = (folder(), Site::new(1, 1500));
         let third = Netns::new();
         let nowhere = site.port(4, "tap", "").replace(site.host.name(), "linerate-nowhere");
@@ -367,7 +367,7 @@ fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
 fn a_killed_switch_leaves_no_program_behind() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let attached = || site.host.link("lan1").unwrap()["xdp"]["mode"].as_u64().unwrap_or(0) != 0;
-    let switch = site.switch(folder.path(), "xdp", "");
+    let switch = site.switch(folder.path(), "af_xdp", "");
     assert!(attached());
     switch.kill();
     assert!(wait::until(LIMIT, || (!attached()).then_some(())).is_some(), "the program is still there");
@@ -381,7 +381,7 @@ fn a_killed_switch_leaves_no_program_behind() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
     let (other, site) = (folder(), Site::new(1, 1500));
-    for kind in ["xdp", "packet"] {
+    for kind in ["af_xdp", "af_packet"] {
         let said = refused(2, &[site.port(7, kind, "")]);
         assert!(
             said.contains("there is no interface lan7 in the namespace") && said.contains("p7"),
@@ -391,14 +391,14 @@ fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
         let said = refused(2, &[nowhere]);
         assert!(said.contains("there is no network namespace /run/netns/no-such-namespace"), "{said}");
     }
-    let said = refused(2, &[site.port(1, "xdp", "queue_pairs = 2")]);
+    let said = refused(2, &[site.port(1, "af_xdp", "queue_pairs = 2")]);
     assert!(said.contains("has 1 queues and the port 2\n    remedy: write queue_pairs = 1"), "{said}");
-    let said = refused(2, &[site.port(1, "xdp", "mode = \"zero-copy\"")]);
+    let said = refused(2, &[site.port(1, "af_xdp", "mode = \"zero-copy\"")]);
     assert!(said.contains("has no zero copy\n    remedy: write mode"), "{said}");
-    let said = refused(2, &[site.port(1, "xdp", "to_kernel = [\"tcp ssh\"]")]);
+    let said = refused(2, &[site.port(1, "af_xdp", "to_kernel = [\"tcp ssh\"]")]);
     assert!(said.contains("`tcp ssh` names no frames"), "{said}");
-    let switch = start(other.path(), &[site.port(1, "xdp", "")]);
-    let said = refused(2, &[site.port(1, "xdp", "")]);
+    let switch = start(other.path(), &[site.port(1, "af_xdp", "")]);
+    let said = refused(2, &[site.port(1, "af_xdp", "")]);
     assert!(said.contains("has an AF_XDP socket of another program at queue 0"), "{said}");
     switch.stop();
 }
@@ -417,7 +417,7 @@ fn frames_circulate_between_testpmd_and_af_xdp_ports() {
         dpdk.ip(&format!("link set dpdk{number} up"));
         macs.push(dpdk.link(&format!("dpdk{number}")).unwrap()["address"].as_str().unwrap().to_owned());
     }
-    let switch = site.switch(folder.path(), "xdp", "");
+    let switch = site.switch(folder.path(), "af_xdp", "");
     let devices = [1, 2].map(|number| format!("net_af_xdp{number},iface=dpdk{number}"));
     let peers = [format!("--eth-peer=0,{}", macs[1]), format!("--eth-peer=1,{}", macs[0])];
     let mut testpmd = Testpmd::inside(folder.path(), "testpmd", &dpdk, 1, &devices, &peers);

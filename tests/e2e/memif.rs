@@ -271,8 +271,8 @@ fn two_bridges_are_joined_by_a_pair() {
     let text = [
         "[[bridge]]\nname = \"west\"\n\n[[bridge]]\nname = \"east\"\n".to_owned(),
         port("left", "west", &memif(&left)),
-        port("there", "west", "\"pair\"\npeer = \"back\""),
-        port("back", "east", "\"pair\"\npeer = \"there\""),
+        port("there", "west", "\"patch\"\npeer = \"back\""),
+        port("back", "east", "\"patch\"\npeer = \"there\""),
         port("right", "east", &memif(&right)),
     ];
     let switch = Switch::start_from(folder.path(), &text.concat());

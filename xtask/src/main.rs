@@ -1,9 +1,10 @@
-//! The tasks of this repository, as `cargo xtask CHORE`. Nothing of the product depends on this crate.
+//! The tasks of this repository, as `cargo xtask TASK`. Nothing of the product depends on this crate.
 
 mod bench;
 mod callgrind;
 mod checks;
 mod command;
+mod docs;
 mod failures;
 mod hugepages;
 mod kernel;
@@ -20,17 +21,19 @@ use clap::{Parser, Subcommand};
 #[command(name = "cargo xtask", arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Debug, Subcommand)]
-enum Chore {
+enum Task {
     /// Format, lints, documentation, then everything that `test` runs
     Ci,
     /// Install what the tests need from Debian's packages, then run all of them
     Test(suite::TestArguments),
     /// Count the instructions per packet of the fast path and compare them with the recorded ones
     Callgrind(callgrind::CallgrindArguments),
+    /// Check the links of all documents, and build the book if mdBook is installed
+    Docs,
     /// Measure linerate beside others
     #[command(subcommand)]
     Bench(Bench),
@@ -57,20 +60,21 @@ enum Bench {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().chore {
-        Chore::Ci => steps::run(&[checks::all(), suite::all(&suite::TestArguments::default())].concat()),
-        Chore::Test(arguments) => steps::run(&suite::all(&arguments)),
-        Chore::Callgrind(arguments) => {
+    let result = match Arguments::parse().task {
+        Task::Ci => steps::run(&[checks::all(), suite::all(&suite::TestArguments::default())].concat()),
+        Task::Test(arguments) => steps::run(&suite::all(&arguments)),
+        Task::Callgrind(arguments) => {
             steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))])
         }
-        Chore::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
-        Chore::Bench(Bench::Memif(arguments)) => bench::memif(&arguments),
-        Chore::Bench(Bench::Net(arguments)) => bench::net(&arguments),
-        Chore::Bench(Bench::Guests(arguments)) => bench::guests(&arguments),
-        Chore::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
-        Chore::Bench(Bench::Rings(arguments)) => bench::rings(&arguments),
-        Chore::Bench(Bench::Neighbours(arguments)) => bench::neighbours(&arguments),
-        Chore::Bench(Bench::Sixtyfour(arguments)) => bench::sixtyfour(&arguments),
+        Task::Docs => steps::run(&[steps::Step::new("documents", docs::run)]),
+        Task::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
+        Task::Bench(Bench::Memif(arguments)) => bench::memif(&arguments),
+        Task::Bench(Bench::Net(arguments)) => bench::net(&arguments),
+        Task::Bench(Bench::Guests(arguments)) => bench::guests(&arguments),
+        Task::Bench(Bench::Scale(arguments)) => bench::scale(&arguments),
+        Task::Bench(Bench::Rings(arguments)) => bench::rings(&arguments),
+        Task::Bench(Bench::Neighbours(arguments)) => bench::neighbours(&arguments),
+        Task::Bench(Bench::Sixtyfour(arguments)) => bench::sixtyfour(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

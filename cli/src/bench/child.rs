@@ -1,4 +1,4 @@
-//! What runs beside a benchmark: a switch or a guest, on a leash, with all that it prints in a file.
+//! What runs beside a benchmark: a switch or a guest, supervised, with all that it prints in a file.
 
 use super::supervise::GRACE;
 use crate::error::CliError;
@@ -59,7 +59,7 @@ impl Running {
         let log = folder.join(format!("{}.log", name.replace(' ', "-")));
         let output = File::create(&log).map_err(failed)?;
         let mut command = Command::new(own()?);
-        command.arg("leash").arg("--").args(&start.words).stdin(Stdio::piped());
+        command.arg("supervise").arg("--").args(&start.words).stdin(Stdio::piped());
         command.stderr(output.try_clone().map_err(failed)?).stdout(output).process_group(0);
         Ok(Self { name, supervise: command.spawn().map_err(failed)?, log, status: None })
     }

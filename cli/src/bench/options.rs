@@ -115,7 +115,7 @@ pub(crate) struct BenchOptions {
     #[arg(skip)]
     #[serde(rename = "port")]
     pub(crate) ports: Vec<Map<String, Value>>,
-    /// The port of our switch opposite to each `--port`, such as `kind=xdp,interface=veth1` [default: vhost-user
+    /// The port of our switch opposite to each `--port`, such as `kind=af_xdp,interface=veth1` [default: vhost-user
     /// opposite to virtio-user, memif to memif]
     #[arg(long = "switch-port", value_name = "KEY=VALUE,...")]
     #[serde(skip)]

@@ -105,7 +105,7 @@ fn trials(
     Ok(stopped.err())
 }
 
-/// A flag that a signal raises; the second signal ends the process at once, and the leashes what it started.
+/// A flag that a signal raises; the second signal ends the process at once, and the supervisors what it started.
 fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &SuperviseArgs) -> anyhow::Result<()> {
     if getpgrp() != getpid() {
         // Otherwise the group's other processes would be ended with it.
         let remedy = "let `linerate bench` start it";
-        return Err(CliError::bad("linerate leash", "it has no process group of its own", remedy).into());
+        return Err(CliError::bad("linerate supervise", "it has no process group of its own", remedy).into());
     }
     let (Some(program), words) = (args.command.first(), args.command.get(1..).unwrap_or_default()) else {
         return Ok(());

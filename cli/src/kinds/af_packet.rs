@@ -1,4 +1,4 @@
-//! `kind = "packet"`: any interface, over packet sockets.
+//! `kind = "af_packet"`: any interface, over packet sockets.
 
 use super::{Claim, InterfaceSettings, Kind, Loaded};
 use crate::config::{Fields, Validation};

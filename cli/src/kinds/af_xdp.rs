@@ -1,4 +1,4 @@
-//! `kind = "xdp"`: a network card, or one end of a veth pair, over `AF_XDP`.
+//! `kind = "af_xdp"`: a network card, or one end of a veth pair, over `AF_XDP`.
 
 use super::{Claim, InterfaceSettings, Kind, Loaded};
 use crate::config::{Fields, Validation};

@@ -1,4 +1,4 @@
-//! `kind = "pair"`: one of two ports of this switch that are each other's peer, as two ends of a cable are.
+//! `kind = "patch"`: one of two ports of this switch that are each other's peer, as two ends of a cable are.
 
 use super::{Kind, Loaded, PortKind};
 use crate::config::{Fields, Validation};

@@ -145,7 +145,7 @@ fn a_port_that_never_sends_and_receives_is_refused_before_it_is_waited_for() {
         "{written}"
     );
     let alone = told(&["--port", "kind=patch,name=a,peer=b"]);
-    assert!(alone.contains("the send port: the `peer` of this pair is none of these ports"), "{alone}");
+    assert!(alone.contains("the send port: the `peer` of this patch is none of these ports"), "{alone}");
     let other = told(&[&PAIR[..2], &["--port", "kind=null"]].concat());
     assert!(other.contains("remedy: add the port that `peer` names"), "{other}");
 }

@@ -2,7 +2,7 @@
 //!
 //! Receiving brings packets in bursts as it is. A second batch before sending saves nothing where the first is large, and
 //! where it is small, which is when there is little to do, every packet waits for others. Our buffer copies what it keeps
-//! (`docs/decisions/0067-buffered-tx_coalesce-as-a-wrapper.md`), so the fair neighbour of a buffer of N is a buffer of one.
+//! (`docs/decisions/0067-buffered-transmit-as-a-wrapper.md`), so the fair neighbour of a buffer of N is a buffer of one.
 
 use super::budget::BudgetError;
 use super::journal::Journal;

@@ -140,7 +140,7 @@ fn bind(
 fn no_socket(place: &Place, errno: Errno) -> InterfaceError {
     match errno {
         Errno::AFNOSUPPORT => InterfaceError::Unsupported(format!(
-            "this kernel has no AF_XDP sockets, so {place} cannot be a port of kind \"xdp\"; \
+            "this kernel has no AF_XDP sockets, so {place} cannot be a port of kind \"af_xdp\"; \
              write kind = \"af_packet\", or boot a kernel with CONFIG_XDP_SOCKETS"
         )),
         _ => place.refused("making an AF_XDP socket")(errno),

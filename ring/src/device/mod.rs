@@ -3,7 +3,7 @@
 //! [`Split`] and [`Packed`] have one shape, [`DeviceRing`]. Buffers are taken in batches of up to [`MAX_BATCH`] heads
 //! that are snapshot into private memory, and given back in the order they were taken, so the two positions
 //! (taken, used) say everything about a stopped ring. Used entries become visible all at once with
-//! [`DeviceRing::publish`]: one release store, which pairs with the driver's acquire load of the used index
+//! [`DeviceRing::flush_used`]: one release store, which pairs with the driver's acquire load of the used index
 //! (split) or of the first descriptor's flags (packed).
 
 mod indirect;

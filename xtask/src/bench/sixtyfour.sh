@@ -41,7 +41,7 @@ start_linerate() {
         # The station's address is known, so nothing is flooded.
         printf '[[bridge.static]]\nmac = "%s"\nport = "p2"\n' "$TARGET"
         for n in 1 2; do
-            printf '[[port]]\nname = "p%s"\nkind = "%s"\ninterface = "lan%s"\n' "$n" "$SUBJECT" "$n"
+            printf '[[port]]\nname = "p%s"\nkind = "af_%s"\ninterface = "lan%s"\n' "$n" "$SUBJECT" "$n"
         done
     } > "$FOLDER/switch.toml"
     # Not through the function: the shell would put itself between, and the kill at the end would end only the shell.
