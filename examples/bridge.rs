@@ -3,9 +3,9 @@
 //! `cargo run --release -p linerate-examples --example bridge -- CPU SOCKET...`
 //! connects to guests that listen on the sockets and forwards until it is killed.
 
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
 use engine::{Engine, EngineConfig, Polling, QueueFull, Rss, WorkerConfig};
-use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig};
 use port::vhost_user::{Options, VhostUser};
 use std::time::Instant;
 

@@ -4,9 +4,9 @@
 //! makes a switch with two memif ports in the folder, attaches to both, and sends from one to the other for a second. A
 //! port of any kind may stand beside them: what comes by it is forwarded when this thread says so.
 
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
 use engine::{Engine, EngineConfig, Inline, Rss, WorkerConfig};
-use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig};
 use port::memif::{Endpoint, Memif, Options};
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -2,11 +2,11 @@
 //! vhost-user port's, and nothing asks the kernel for anything.
 
 use anyhow::{Result, bail};
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig, Vlan, VlanSet};
 use engine::Pipelines;
 use engine::bench::{StepConfig, SteppedWorker};
 use mem::copy::Choice;
-use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig, Vlan, VlanSet};
 use port::PortId;
 use port::vhost_user::QUEUES;
 use wire::VlanId;

@@ -5,8 +5,9 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use lab::guest::hostile::{ATTACKS, Attack, find};
-use lab::traffic::rate::Rate;
+use console::{Output, ShowArgs};
+use generator::rate::Rate;
+use guest::hostile::{ATTACKS, Attack, find};
 use port::virtio_user::RingKind;
 use std::path::PathBuf;
 use wire::MacAddress;
@@ -85,9 +86,13 @@ pub(crate) enum Command {
     /// Run a command until standard input ends
     #[command(hide = true)]
     Supervise(crate::bench::args::SuperviseArgs),
-    /// Show why a data path is as fast as it is: experiments on the cache effects of a model
-    #[command(subcommand)]
-    Lab(crate::lab::args::LabCommand),
+    /// Run `linerate-lab`, the cache laboratory, from the directory of this program
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// Arguments of `linerate-lab`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -99,24 +104,6 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-}
-
-/// How to print a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people
-    #[default]
-    Table,
-    /// For programs
-    Json,
-}
-
-/// `-o`, where a verb has nothing else to ask.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct ShowArgs {
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
 }
 
 /// Arguments of `run`.

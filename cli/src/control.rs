@@ -6,7 +6,7 @@
 
 mod lock;
 
-use crate::error::CliError;
+use console::Diagnostic;
 use lock::LockError;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
@@ -33,8 +33,8 @@ impl Drop for ControlSocket {
 }
 
 /// Takes the path for this process and listens on it.
-pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), CliError> {
-    let failed = |e: io::Error| CliError::failed(place(path), e, ELSEWHERE);
+pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), Diagnostic> {
+    let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
     prepare_directory(path)?;
     let lock = lock_path(path);
     let held = lock::hold(&lock).map_err(|e| refused(path, &e))?;
@@ -54,18 +54,18 @@ fn place(path: &Path) -> String {
 /// What to do about a path that this process cannot have.
 const ELSEWHERE: &str = "choose another path with --control or `control` in [switch]";
 
-fn taken(path: &Path) -> CliError {
+fn taken(path: &Path) -> Diagnostic {
     match fs::symlink_metadata(path).map(|found| found.uid()) {
         Ok(owner) if owner != lock::user() => {
             let reason = format!("a process of user {owner} listens there; it was not touched");
-            CliError::bad(place(path), reason, ELSEWHERE)
+            Diagnostic::bad(place(path), reason, ELSEWHERE)
         }
         _ => running(path),
     }
 }
 
-fn running(path: &Path) -> CliError {
-    CliError::bad(
+fn running(path: &Path) -> Diagnostic {
+    Diagnostic::bad(
         place(path),
         "a switch is already running there; it was not touched",
         "end it with `linerate stop`, or give this one a socket of its own with --control",
@@ -73,14 +73,14 @@ fn running(path: &Path) -> CliError {
 }
 
 /// Why the path cannot be locked.
-fn refused(path: &Path, error: &LockError) -> CliError {
+fn refused(path: &Path, error: &LockError) -> Diagnostic {
     match error {
         LockError::Held => running(path),
-        LockError::Kernel(e) => CliError::failed(place(path), e, ELSEWHERE),
+        LockError::Kernel(e) => Diagnostic::failed(place(path), e, ELSEWHERE),
         LockError::HeldBy(_) | LockError::Link(_) | LockError::NoFile(_) | LockError::Foreign { .. } => {
             let remedy = "choose another path with --control or `control` in [switch], in a directory that only \
                           this user can write to, or remove the lock";
-            CliError::bad(place(path), error, remedy)
+            Diagnostic::bad(place(path), error, remedy)
         }
     }
 }
@@ -94,8 +94,8 @@ pub(crate) fn lock_path(path: &Path) -> PathBuf {
 
 /// The default directories are made where they are missing; any other has to exist. A default directory is this
 /// user's, and no other user can put a file or a link there.
-fn prepare_directory(path: &Path) -> Result<(), CliError> {
-    let failed = |e: io::Error| CliError::failed(place(path), e, ELSEWHERE);
+fn prepare_directory(path: &Path) -> Result<(), Diagnostic> {
+    let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
     let directory = path.parent().unwrap_or(path);
     if path != crate::host::default_control() {
         return fs::metadata(directory).map(drop).map_err(failed);
@@ -105,7 +105,7 @@ fn prepare_directory(path: &Path) -> Result<(), CliError> {
         _ => {}
     }
     let found = fs::symlink_metadata(directory).map_err(failed)?;
-    private(directory, &found).map_err(|reason| CliError::bad(place(path), reason, ELSEWHERE))
+    private(directory, &found).map_err(|reason| Diagnostic::bad(place(path), reason, ELSEWHERE))
 }
 
 /// Whether only this user can make files in a directory.
@@ -140,7 +140,7 @@ fn listen_on(path: &Path) -> io::Result<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::BAD_INPUT;
+    use console::BAD_INPUT;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

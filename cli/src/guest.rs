@@ -6,10 +6,12 @@
 mod calm;
 mod hostile;
 
-use crate::args::{self, FrameSize, GuestArgs, GuestMode, Output};
-use crate::error::CliError;
+use crate::args;
+use crate::args::{FrameSize, GuestArgs, GuestMode};
 use crate::host::Host;
-use lab::guest::{self, Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
+use console::Diagnostic;
+use console::Output;
+use guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
 use port::virtio_user::{FrontEnd, FrontEndListener};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -109,43 +111,43 @@ pub(crate) struct Inside {
 
 impl Inside {
     /// Makes the sockets that it listens on, and waits for no connection.
-    pub(crate) fn new(args: &GuestArgs) -> Result<Self, CliError> {
+    pub(crate) fn new(args: &GuestArgs) -> Result<Self, Diagnostic> {
         Ok(Self { seats: seats(args)? })
     }
 
     /// Plugs in what the back end is there for, and waits a moment where it is not. Whether all are plugged in.
-    pub(crate) fn sit(&mut self) -> Result<bool, CliError> {
+    pub(crate) fn sit(&mut self) -> Result<bool, Diagnostic> {
         self.seats.iter_mut().try_for_each(Seat::sit)?;
         Ok(self.seats.iter().all(|seat| seat.device.is_some()))
     }
 
     /// A turn of each device.
     #[inline]
-    pub(crate) fn step(&mut self) -> Result<(), CliError> {
+    pub(crate) fn step(&mut self) -> Result<(), Diagnostic> {
         self.seats.iter_mut().try_for_each(Seat::step)
     }
 }
 
 /// Pins this thread, for figures that mean something.
-pub(crate) fn pin(cpu: Option<usize>) -> Result<(), CliError> {
+pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Diagnostic> {
     let Some(cpu) = cpu else { return Ok(()) };
     let allowed = Host::here().allowed();
     if !allowed.contains(&cpu) {
         let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
-        return Err(CliError::bad(format!("--cpu {cpu}"), "this CPU cannot be used", remedy));
+        return Err(Diagnostic::bad(format!("--cpu {cpu}"), "this CPU cannot be used", remedy));
     }
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
     rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|e| CliError::failed(format!("--cpu {cpu}"), e, "leave --cpu out"))
+        .map_err(|e| Diagnostic::failed(format!("--cpu {cpu}"), e, "leave --cpu out"))
 }
 
-fn seats(args: &GuestArgs) -> Result<Vec<Seat>, CliError> {
+fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Diagnostic> {
     validate_size(args)?;
     let connect = args.socket.connect.iter().map(|path| Ok(Endpoint::Connect(path.clone())));
     let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
         Ok(listener) => Ok(Endpoint::Listen(path.clone(), listener)),
-        Err(error) => Err(CliError::bad(path.display(), error, "choose another path for the socket")),
+        Err(error) => Err(Diagnostic::bad(path.display(), error, "choose another path for the socket")),
     });
     let doors = connect.chain(listen).collect::<Result<Vec<_>, _>>()?;
     let count = doors.len();
@@ -153,11 +155,11 @@ fn seats(args: &GuestArgs) -> Result<Vec<Seat>, CliError> {
 }
 
 /// Split rings have a power of two.
-fn validate_size(args: &GuestArgs) -> Result<(), CliError> {
+fn validate_size(args: &GuestArgs) -> Result<(), Diagnostic> {
     match args.queue_size {
         Some(size) if !args.ring.is_packed() && !size.is_power_of_two() => {
             let reason = format!("{size} is no power of two, as split rings need");
-            Err(CliError::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
+            Err(Diagnostic::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
         }
         _ => Ok(()),
     }
@@ -229,7 +231,7 @@ impl Seat {
 
     /// Plugs in if the back end is there. A back end that is not there is waited for; one that cannot give what
     /// was asked for is an error.
-    fn sit(&mut self) -> Result<(), CliError> {
+    fn sit(&mut self) -> Result<(), Diagnostic> {
         if self.device.is_some() {
             return Ok(());
         }
@@ -251,18 +253,18 @@ impl Seat {
             Err(GuestError::FrontEnd(_) | GuestError::Closed) => Ok(()),
             Err(error) => {
                 let remedy = "change what the guest asks for, or what the switch offers";
-                Err(CliError::failed(self.socket().display(), error, remedy))
+                Err(Diagnostic::failed(self.socket().display(), error, remedy))
             }
         }
     }
 
     #[inline]
-    fn step(&mut self) -> Result<(), CliError> {
+    fn step(&mut self) -> Result<(), Diagnostic> {
         let Some(device) = &mut self.device else { return Ok(()) };
         match device.step() {
             Ok(_) => Ok(()),
             Err(error) => {
-                Err(CliError::failed(self.socket().display(), error, "report this to the switch's maker"))
+                Err(Diagnostic::failed(self.socket().display(), error, "report this to the switch's maker"))
             }
         }
     }
@@ -279,7 +281,7 @@ impl Seat {
     }
 
     /// Notices a back end that went away, and takes it back when it returns.
-    fn check(&mut self) -> Result<(), CliError> {
+    fn check(&mut self) -> Result<(), Diagnostic> {
         if let Some(device) = self.device.take_if(|device| device.is_closed()) {
             self.before = sum(self.before, device.stats());
         }
@@ -345,7 +347,7 @@ fn print(output: Output, report: &GuestReport) -> anyhow::Result<()> {
     };
     let titles =
         ["DEVICE", ">CONNECTS", ">RX Mpps", ">TX Mpps", ">RX PACKETS", ">TX PACKETS", ">EMPTY POLLS"];
-    let table = crate::show::table(&titles, report.devices.iter().map(row));
+    let table = console::table(&titles, report.devices.iter().map(row));
     let cpu = report.cpu.map_or("no fixed CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     writeln!(out, "{table}\n{:.1} s on {cpu}", report.seconds)?;
     Ok(())

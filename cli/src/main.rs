@@ -12,12 +12,10 @@ mod config;
 mod control;
 mod data_plane;
 mod demo;
-mod error;
 mod guest;
 mod host;
 mod kinds;
-mod lab;
-mod manual;
+mod laboratory;
 mod model;
 mod placement;
 mod run;
@@ -32,18 +30,18 @@ mod traffic;
 mod value;
 mod verbs;
 mod wrappers;
-mod written;
 
 use api::client::Client;
-use args::{BridgesCommand, CheckArgs, Cli, Command, Output};
-use clap::Parser;
+use args::{BridgesCommand, CheckArgs, Cli, Command};
+use clap::{CommandFactory, Parser};
+use console::Output;
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let Err(error) = dispatch(&cli) else { return ExitCode::SUCCESS };
-    let (code, text) = error::verdict(&error);
+    let (code, text) = verdict(&error);
     if let Some(text) = text {
         eprintln!("{text}");
     }
@@ -59,7 +57,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Run(args) => run::run(args, control),
         Command::Check(args) => check(args, control),
-        Command::Snippet(args) => show::line(&snippet::run(args, control)?),
+        Command::Snippet(args) => console::line(&snippet::run(args, control)?),
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
@@ -74,20 +72,29 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Gen(args) => traffic::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Supervise(args) => bench::supervise::run(args),
-        Command::Lab(command) => lab::run(command),
-        Command::Completions { shell } => show::raw(&manual::completions(*shell)),
-        Command::Man { dir: None } => show::raw(&manual::page()?),
-        Command::Man { dir: Some(dir) } => Ok(manual::pages(dir)?),
+        Command::Lab { arguments } => laboratory::run(arguments),
+        Command::Completions { shell } => {
+            console::raw(&console::manual::completions(&mut Cli::command(), *shell))
+        }
+        Command::Man { dir } => console::manual::man(Cli::command(), dir.as_deref()),
+    }
+}
+
+/// The exit code of an error, and its text.
+fn verdict(error: &anyhow::Error) -> (u8, Option<String>) {
+    match error.downcast_ref::<config::ConfigErrors>() {
+        Some(errors) => (console::BAD_INPUT, Some(errors.to_string())),
+        None => console::verdict("linerate", error),
     }
 }
 
 /// `linerate check`: the topology, or every error.
 fn check(args: &CheckArgs, control: Option<&Path>) -> anyhow::Result<()> {
     match (config::read(&args.config, &host::Host::here(), control), args.show.output) {
-        (Ok(topology), output) => show::print(&topology, output, |topology| format!("ok\n{topology}")),
+        (Ok(topology), output) => console::print(&topology, output, |topology| format!("ok\n{topology}")),
         (Err(errors), Output::Table) => Err(errors.into()),
         (Err(errors), Output::Json) => {
-            show::line(&serde_json::to_string_pretty(&errors)?)?;
+            console::line(&serde_json::to_string_pretty(&errors)?)?;
             Err(errors.into())
         }
     }

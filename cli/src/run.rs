@@ -7,11 +7,11 @@
 use crate::api::server;
 use crate::api::service::ApiService;
 use crate::args::RunArgs;
-use crate::error::CliError;
 use crate::host::{self, Host};
 use crate::switch::Switch;
 use crate::topology::Topology;
 use crate::{config, control};
+use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Write;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// SIGINT and SIGTERM end the switch; while it ends, a second one ends the process at once.
-fn catch_signals() -> Result<Signals, CliError> {
+fn catch_signals() -> Result<Signals, Diagnostic> {
     let catch = || {
         let ending = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -53,8 +53,9 @@ fn catch_signals() -> Result<Signals, CliError> {
         }
         Signals::new([SIGINT, SIGTERM, SIGHUP])
     };
-    catch()
-        .map_err(|e| CliError::failed("signal handlers", e, "allow this process to install them (seccomp?)"))
+    catch().map_err(|e| {
+        Diagnostic::failed("signal handlers", e, "allow this process to install them (seccomp?)")
+    })
 }
 
 /// Returns when the switch should end.

@@ -1,10 +1,10 @@
 //! What a port may send: the keys of port security, their reading, their validation and how they are printed.
 //!
-//! Nothing here looks at packets: `net::bridge` enforces what is written here.
+//! Nothing here looks at packets: `bridge` enforces what is written here.
 
 use crate::config::{Fields, Validation};
 use crate::topology::PortSettings;
-use net::bridge::{AllowedSource, PortConfig};
+use bridge::{AllowedSource, PortConfig};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use wire::MacAddress;
@@ -130,8 +130,7 @@ fn macs(fields: &mut Fields<'_, '_>) -> Vec<MacAddress> {
 }
 
 fn sources(fields: &mut Fields<'_, '_>) -> Vec<AllowedSource> {
-    let source =
-        |text: &str| text.parse().map_err(|e: net::bridge::ParseSourceError| format!("`sources`: {e}"));
+    let source = |text: &str| text.parse().map_err(|e: bridge::ParseSourceError| format!("`sources`: {e}"));
     fields.list("sources", source, "[\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]")
 }
 

@@ -6,10 +6,10 @@
 
 use crate::args::SnippetArgs;
 use crate::config;
-use crate::error::CliError;
 use crate::kinds::SocketSettings;
 use crate::topology::PortSettings;
 use crate::{api, host};
+use console::Diagnostic;
 use std::path::Path;
 use wire::MacAddress;
 
@@ -33,7 +33,7 @@ fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<
             [] => "add a [[port]] section first".to_owned(),
             names => format!("name one of {}", names.join(", ")),
         };
-        CliError::bad(file.display(), format!("there is no port \"{name}\""), remedy)
+        Diagnostic::bad(file.display(), format!("there is no port \"{name}\""), remedy)
     })?)
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn mac(name: &str) -> MacAddress {
 }
 
 /// DPDK takes its devices as words between commas.
-pub(crate) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(), CliError> {
+pub(crate) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(), Diagnostic> {
     if !socket.path.as_os_str().as_encoded_bytes().contains(&b',') {
         return Ok(());
     }
     let reason = format!("DPDK takes no path with a comma, such as {}", socket.path.display());
-    Err(CliError::bad(format!("port {}", port.name), reason, "choose another `socket`"))
+    Err(Diagnostic::bad(format!("port {}", port.name), reason, "choose another `socket`"))
 }
 
 /// The section of another linerate's configuration: a port of kind `kind` at the other side of `socket`.

@@ -5,18 +5,18 @@
 
 use crate::api::model::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin, Snapshot};
 use crate::data_plane::{DataPlane, DataPlaneError};
-use crate::error::CliError;
 use crate::kinds::{self, Loaded, Loading};
 use crate::model::{Role, RssMode};
 use crate::placement::{Placement, Rebalance};
 use crate::topology::{
     self, BridgeSettings, Polling, PortSettings, QueueFull, StaticEntry, Topology, Vlan, WorkerSettings,
 };
-use engine::balance::{Balance, QueueLoad, Rebalancing};
-use engine::{Engine, EngineConfig, EngineError, Now, Rss, WorkerConfig};
-use net::bridge::{
+use bridge::{
     BridgeConfig, BridgeStatistics, MacMoves, PortConfig, PortStatistics, Rate, RefusedMove, Selection,
 };
+use console::Diagnostic;
+use engine::balance::{Balance, QueueLoad, Rebalancing};
+use engine::{Engine, EngineConfig, EngineError, Now, Rss, WorkerConfig};
 use port::deferred::DeferredPort;
 use port::{PortControl, PortId};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A running engine with its bridges.
 pub(crate) struct Switch {
     engine: Engine,
-    bridges: net::Switch,
+    bridges: bridge::Switch,
     /// The addresses that a port may teach its bridge, by bridge, where a port says nothing of its own.
     quotas: BTreeMap<String, Option<u32>>,
     /// Where ports with one queue pair are spread, if they say nothing of their own.
@@ -54,12 +54,12 @@ impl Switch {
     /// Starts everything that `topology` describes, or nothing. A port whose place is not there runs all the same and
     /// tries again; what is in its way is the second part of the answer. Where that is so for all of them, nothing
     /// starts.
-    pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<CliError>), CliError> {
-        let bridges = net::Switch::new(MOST_PORTS);
+    pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
+        let bridges = bridge::Switch::new(MOST_PORTS);
         for bridge in &topology.bridges {
             let place = format!("bridge \"{}\"", bridge.name);
             let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
-            added.map_err(|e| CliError::failed(place, e, "correct this [[bridge]] section"))?;
+            added.map_err(|e| Diagnostic::failed(place, e, "correct this [[bridge]] section"))?;
         }
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
@@ -69,13 +69,13 @@ impl Switch {
             &bridges,
         );
         let remedy = "correct what is said of workers, or give this process more threads and descriptors";
-        let engine = engine.map_err(|e| CliError::failed("workers", e, remedy))?;
+        let engine = engine.map_err(|e| Diagnostic::failed("workers", e, remedy))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
         let switch = Self { engine, bridges, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
         switch
             .place(topology)
-            .map_err(|e| CliError::failed("placement", e, "correct the [placement] section"))?;
+            .map_err(|e| Diagnostic::failed("placement", e, "correct the [placement] section"))?;
         let awaited = switch.populate(topology)?;
         Ok((switch, awaited))
     }
@@ -89,21 +89,21 @@ impl Switch {
         self.engine.watch_load(rebalancing(placement)).map_err(DataPlaneError::said)
     }
 
-    fn populate(&self, topology: &Topology) -> Result<Vec<CliError>, CliError> {
+    fn populate(&self, topology: &Topology) -> Result<Vec<Diagnostic>, Diagnostic> {
         let made: Vec<_> = topology.ports.iter().map(|port| (port, patiently(port))).collect();
         let troubles = made.iter().filter_map(|(port, made)| Some(not_made(port, made.as_ref().err()?)));
         let troubles: Vec<_> = troubles.collect();
         if !made.is_empty() && troubles.len() == made.len() {
-            return Err(CliError::all(troubles));
+            return Err(Diagnostic::all(troubles));
         }
         for (port, made) in made {
             let control = made.unwrap_or_else(|why| deferred(port, &why));
             let remedy = "correct this [[port]] section";
-            self.join(port, control).map_err(|e| CliError::failed(place(port), e, remedy))?;
+            self.join(port, control).map_err(|e| Diagnostic::failed(place(port), e, remedy))?;
         }
         for entry in topology.bridges.iter().flat_map(|bridge| &bridge.statics) {
             let remedy = "correct this static entry";
-            self.pin(entry).map_err(|e| CliError::failed(entry, e, remedy))?;
+            self.pin(entry).map_err(|e| Diagnostic::failed(entry, e, remedy))?;
         }
         Ok(troubles)
     }
@@ -165,7 +165,7 @@ impl Switch {
     }
 
     /// The addresses of one bridge.
-    fn stations(&self, bridge: &str) -> Vec<net::bridge::Station> {
+    fn stations(&self, bridge: &str) -> Vec<bridge::Station> {
         let now = Now(self.engine.snapshot().uptime_ns);
         self.bridges.stations(bridge, now).unwrap_or_default()
     }
@@ -178,7 +178,7 @@ impl DataPlane for Switch {
 
     fn fdb(&self) -> Vec<FdbEntry> {
         let names = self.names();
-        let entry = |bridge: &str, station: net::bridge::Station| FdbEntry {
+        let entry = |bridge: &str, station: bridge::Station| FdbEntry {
             bridge: bridge.to_owned(),
             mac: station.mac,
             vlan: station.vlan,
@@ -325,11 +325,11 @@ fn place(port: &PortSettings) -> String {
 }
 
 /// Why a port could not be made, and its remedy, where the room that refused told one.
-pub(crate) fn not_made(port: &PortSettings, why: &DataPlaneError) -> CliError {
+pub(crate) fn not_made(port: &PortSettings, why: &DataPlaneError) -> Diagnostic {
     let why = why.to_string();
     let (reason, remedy) =
         why.split_once("; ").unwrap_or((&why, "do what the reason asks for, or remove the port"));
-    CliError::bad(place(port), reason, remedy)
+    Diagnostic::bad(place(port), reason, remedy)
 }
 
 fn rebalancing(placement: &Placement) -> Option<Rebalancing> {
@@ -392,11 +392,11 @@ fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
 }
 
 /// The configuration has been judged: every number is a VLAN's.
-fn vlan(vlan: Option<&Vlan>) -> net::bridge::Vlan {
+fn vlan(vlan: Option<&Vlan>) -> bridge::Vlan {
     match vlan {
-        None => net::bridge::Vlan::Transparent,
-        Some(Vlan::Access(own)) => VlanId::new(*own).map_or_else(Default::default, net::bridge::Vlan::Access),
-        Some(Vlan::Trunk { trunk, native }) => net::bridge::Vlan::Trunk {
+        None => bridge::Vlan::Transparent,
+        Some(Vlan::Access(own)) => VlanId::new(*own).map_or_else(Default::default, bridge::Vlan::Access),
+        Some(Vlan::Trunk { trunk, native }) => bridge::Vlan::Trunk {
             allowed: trunk.iter().copied().filter_map(VlanId::new).collect(),
             native: native.and_then(VlanId::new),
         },

@@ -6,13 +6,14 @@ use crate::api::model::{
     Status, WorkerAdded, WorkersReport,
 };
 use crate::args::{
-    FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, Output, PlacementCommand, PortsAddArgs, PortsCommand,
+    FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, PlacementCommand, PortsAddArgs, PortsCommand,
     PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
-use crate::error::CliError;
 use crate::section;
-use crate::show::{self, placing, tables};
+use crate::show::{placing, tables};
 use crate::topology::{PortSettings, StaticEntry};
+use console::Diagnostic;
+use console::Output;
 use engine::balance::Balance;
 use engine::machine::Machine;
 use serde_json::{Map, Value, json};
@@ -23,20 +24,20 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `linerate status`
 pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
-    show::print(&client.get::<Status>("/v1/status")?, output, tables::status)
+    console::print(&client.get::<Status>("/v1/status")?, output, tables::status)
 }
 
 /// `linerate bridges show`
 pub(crate) fn bridges(client: &Client, output: Output) -> anyhow::Result<()> {
     let bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
-    show::print(&bridges, output, |bridges| tables::bridges(bridges))
+    console::print(&bridges, output, |bridges| tables::bridges(bridges))
 }
 
 /// `linerate workers ...`
 pub(crate) fn workers(client: &Client, command: &WorkersCommand) -> anyhow::Result<()> {
     match command {
         WorkersCommand::Show(args) => {
-            show::print(&client.get::<WorkersReport>("/v1/workers")?, args.output, tables::workers)
+            console::print(&client.get::<WorkersReport>("/v1/workers")?, args.output, tables::workers)
         }
         WorkersCommand::Add(args) => add_worker(client, args),
     }
@@ -49,8 +50,8 @@ fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
     };
     let WorkerAdded { index, role, cpu } = client.post("/v1/workers", &body)?;
     let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
-    show::line(&format!("added worker {index}: {}, {place}", role.name()))?;
-    show::aside("the configuration file was not changed");
+    console::line(&format!("added worker {index}: {}, {place}", role.name()))?;
+    console::aside("the configuration file was not changed");
     Ok(())
 }
 
@@ -61,8 +62,8 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
         PortsCommand::Add(args) => add_port(client, args),
         PortsCommand::Remove { name } => {
             let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(name)))?;
-            show::line(&format!("removed {port}"))?;
-            show::aside(
+            console::line(&format!("removed {port}"))?;
+            console::aside(
                 "the configuration file was not changed: a port that has a section there returns with the next start",
             );
             Ok(())
@@ -73,17 +74,17 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
 fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
-        return show::print(&port, args.show.output, tables::port);
+        return console::print(&port, args.show.output, tables::port);
     }
     let ports: Vec<PortReport> = client.get("/v1/ports")?;
-    show::print(&ports, args.show.output, |ports| tables::ports(ports))
+    console::print(&ports, args.show.output, |ports| tables::ports(ports))
 }
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
-    show::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))?;
+    console::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))?;
     let section = section::port(&port.settings)?;
-    show::aside(&format!(
+    console::aside(&format!(
         "the configuration file was not changed; to keep this port, add there:\n\n{section}"
     ));
     Ok(())
@@ -123,11 +124,11 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
         if is_open(value) {
             let reason = format!("`{key}` begins with a quote that does not close");
             let remedy = "close it, or leave quotes out; most shells take one pair for themselves";
-            return Err(CliError::bad(format!("--set {key}={value}"), reason, remedy).into());
+            return Err(Diagnostic::bad(format!("--set {key}={value}"), reason, remedy).into());
         }
         if body.insert(key.clone(), read_value(value)).is_some() {
             let place = format!("--set {key}={value}");
-            return Err(CliError::bad(place, format!("`{key}` is given twice"), "give it once").into());
+            return Err(Diagnostic::bad(place, format!("`{key}` is given twice"), "give it once").into());
         }
     }
     Ok(body.into())
@@ -161,11 +162,11 @@ pub(crate) fn fdb(client: &Client, command: &FdbCommand) -> anyhow::Result<()> {
             let FdbEntry { bridge, mac, vlan, port, origin, .. } = client.delete(&path)?;
             let kind = if origin == Origin::Static { "static" } else { "learned" };
             let vlan = if vlan == 0 { String::new() } else { format!(", VLAN {vlan}") };
-            show::line(&format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}"))
+            console::line(&format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}"))
         }
         FdbCommand::Flush(args) => {
             let Flushed { flushed } = client.delete(&format!("/v1/fdb?{}", filter(&args.selection)))?;
-            show::line(&format!("forgot {flushed} learned addresses"))
+            console::line(&format!("forgot {flushed} learned addresses"))
         }
     }
 }
@@ -173,12 +174,12 @@ pub(crate) fn fdb(client: &Client, command: &FdbCommand) -> anyhow::Result<()> {
 fn show_fdb(client: &Client, args: &FdbShowArgs) -> anyhow::Result<()> {
     let filter = filter(&args.selection);
     let report: FdbReport = client.get(&format!("/v1/fdb?limit={}&{filter}", args.limit))?;
-    show::print(&report, args.show.output, tables::fdb)
+    console::print(&report, args.show.output, tables::fdb)
 }
 
 fn pin(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
     let body = json!({ "mac": args.mac, "port": args.port, "vlan": args.vlan });
-    show::line(&format!("added {}", client.post::<StaticEntry>("/v1/fdb", &body)?))
+    console::line(&format!("added {}", client.post::<StaticEntry>("/v1/fdb", &body)?))
 }
 
 fn filter(selection: &FdbSelection) -> String {
@@ -191,10 +192,10 @@ fn filter(selection: &FdbSelection) -> String {
 /// `linerate placement ...`
 pub(crate) fn placement(client: &Client, command: &PlacementCommand) -> anyhow::Result<()> {
     match command {
-        PlacementCommand::Machine(args) => show::print(&Machine::here(), args.output, placing::machine),
+        PlacementCommand::Machine(args) => console::print(&Machine::here(), args.output, placing::machine),
         PlacementCommand::Show(args) => {
             let report = client.get::<PlacementReport>("/v1/placement")?;
-            show::print(&report, args.output, placing::placement)
+            console::print(&report, args.output, placing::placement)
         }
     }
 }
@@ -205,12 +206,12 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
     let threshold = args.threshold.map(finite).transpose()?;
     let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold };
     let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;
-    show::print(&found, args.output, placing::balance)?;
+    console::print(&found, args.output, placing::balance)?;
     let failed = found.moves.iter().filter(|step| step.failure.is_some()).count();
     if failed > 0 {
         let reason = format!("{failed} queues were not moved, for the reasons above");
         return Err(
-            CliError::failed("rebalance", reason, "see `linerate placement show`, and try again").into()
+            Diagnostic::failed("rebalance", reason, "see `linerate placement show`, and try again").into()
         );
     }
     Ok(())
@@ -218,12 +219,12 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
 
 /// A share of a core as a request can carry it: JSON has no other numbers, and would say nothing instead. Whether it is in
 /// its range is the switch's to judge.
-fn finite(threshold: f64) -> Result<f64, CliError> {
+fn finite(threshold: f64) -> Result<f64, Diagnostic> {
     if threshold.is_finite() {
         return Ok(threshold);
     }
     let reason = format!("a threshold of {threshold} cannot be");
-    Err(CliError::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
+    Err(Diagnostic::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
 }
 
 /// `linerate stop`: returns when the switch has gone.
@@ -235,11 +236,11 @@ pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
             let place = format!("the switch at {}", client.socket().display());
             let remedy =
                 "look at its process; SIGKILL ends it, and its sockets are replaced at the next start";
-            return Err(CliError::failed(place, "it has not ended within 10 seconds", remedy).into());
+            return Err(Diagnostic::failed(place, "it has not ended within 10 seconds", remedy).into());
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    show::line("stopped")
+    console::line("stopped")
 }
 
 #[cfg(test)]
@@ -250,7 +251,7 @@ mod tests {
     fn a_threshold_that_is_no_number_is_refused_as_bad_input() {
         for threshold in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let refused = finite(threshold).unwrap_err();
-            assert_eq!((refused.code, refused.place.as_str()), (crate::error::BAD_INPUT, "--threshold"));
+            assert_eq!((refused.code, refused.place.as_str()), (console::BAD_INPUT, "--threshold"));
         }
         assert_eq!(finite(0.5), Ok(0.5));
     }

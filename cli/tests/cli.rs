@@ -333,12 +333,6 @@ fn wrong_arguments_are_bad_input() {
         &["ports", "add", "a", "--set", "socket"],
         &["ports", "add", "a", "--socket", "/tmp/a", "--set", "socket=/tmp/b"],
         &["top", "-o", "yaml"],
-        &["lab"],
-        &["lab", "run"],
-        &["lab", "run", "--all", "--cells"],
-        &["lab", "run", "--config", "base", "--packets", "0"],
-        &["lab", "run", "--config", "base", "--jobs", "0"],
-        &["lab", "report"],
     ] {
         let output = linerate(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
@@ -361,6 +355,26 @@ const VERBS: [&str; 14] = [
     "completions",
     "man",
 ];
+
+#[test]
+fn the_laboratory_is_a_program_beside_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("linerate");
+    fs::copy(env!("CARGO_BIN_EXE_linerate"), &alone).unwrap();
+    let output = Command::new(&alone).args(["lab", "list"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("linerate-lab") && stderr(&output).contains("remedy: "),
+        "{}",
+        stderr(&output)
+    );
+    let script = "#!/bin/sh\necho \"$@\"\nexit 3\n";
+    let lab = folder.path().join("linerate-lab");
+    fs::write(&lab, script).unwrap();
+    fs::set_permissions(&lab, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let output = Command::new(&alone).args(["lab", "run", "--help", "-o", "json"]).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).trim()), (Some(3), "run --help -o json"));
+}
 
 #[test]
 fn completions_know_every_verb() {

@@ -28,7 +28,7 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 fn built() -> PathBuf {
-    existing(build(&["--package", "linerate"]).join("linerate"))
+    existing(build(&["--package", "linerate", "--package", "linerate-lab"]).join("linerate"))
 }
 
 /// An end-to-end test's executable is `TARGET/PROFILE/deps/story-HASH`; the binary belongs two levels up.

@@ -37,7 +37,7 @@ pub(crate) fn build_linerate() -> Result<()> {
         eprintln!("not built: {OTHER_BINARY} names {}", linerate().display());
         return Ok(());
     }
-    run(&cargo(&["build", "--release", "--package", "linerate"]), BUILD)
+    run(&cargo(&["build", "--release", "--package", "linerate", "--package", "linerate-lab"]), BUILD)
 }
 
 /// `cargo`, the one that runs this.

@@ -13,23 +13,22 @@ use crate::steps::Outcome;
 
 const LIMIT: Duration = Duration::from_mins(2);
 /// Top folders whose paths are checked where a document names them in backticks.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 11] = [
     "benches/",
     "cli/",
+    "dataplane/",
     "docs/",
-    "engine/",
     "examples/",
     "fuzz/",
     "lab/",
-    "mem/",
     "net/",
-    "port/",
-    "ring/",
     "tests/",
+    "tools/",
     "xtask/",
 ];
 /// Paths of other projects that begin like ours, and of ours that decisions name as they were.
-const FOREIGN: [&str; 3] = ["net/vhost-user.c", "port/src/tickets.rs", "engine/src/finish.rs"];
+const FOREIGN: [&str; 3] =
+    ["net/vhost-user.c", "dataplane/port/src/tickets.rs", "dataplane/engine/src/finish.rs"];
 
 /// Checks the links, then builds the book if mdBook is there.
 pub(crate) fn run() -> Result<Outcome> {
@@ -125,12 +124,12 @@ mod tests {
     fn links_and_paths_that_lead_nowhere_are_found() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("docs")).unwrap();
-        let text = "# Title\n[a](docs/b.md) [c](#title) [d](#other) [e](https://x.y/z) `port/none.rs` `port::none`\n";
+        let text = "# Title\n[a](docs/b.md) [c](#title) [d](#other) [e](https://x.y/z) `tools/none.rs` `port::none`\n";
         fs::write(folder.path().join("A.md"), text).unwrap();
         fs::write(folder.path().join("docs/c.md"), "[up](../A.md#title) [gone](../B.md)").unwrap();
         assert_eq!(
             broken(folder.path()),
-            ["A.md: docs/b.md", "A.md: #other", "A.md: port/none.rs", "docs/c.md: ../B.md"]
+            ["A.md: docs/b.md", "A.md: #other", "A.md: tools/none.rs", "docs/c.md: ../B.md"]
         );
     }
 }

@@ -14,7 +14,7 @@ use crate::{callgrind, kernel, packages};
 const LIMIT: Duration = Duration::from_mins(30);
 
 /// Crates whose concurrency loom explores.
-const LOOM: [&str; 4] = ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-net"];
+const LOOM: [&str; 4] = ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge"];
 /// Crates whose raw memory Miri watches.
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
 const OTHER: &str = "aarch64-unknown-linux-gnu";

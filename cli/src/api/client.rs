@@ -1,7 +1,7 @@
 //! Asks a running switch: one connection for one request, over its control socket.
 
 use super::model::ErrorBody;
-use crate::error::{BAD_INPUT, CliError, FAILED};
+use console::{BAD_INPUT, Diagnostic, FAILED};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
@@ -43,7 +43,7 @@ impl Client {
     }
 
     /// `GET`
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Diagnostic> {
         self.decode(&self.ask(Method::GET, path, Bytes::new())?)
     }
 
@@ -52,21 +52,21 @@ impl Client {
         &self,
         path: &str,
         body: &serde_json::Value,
-    ) -> Result<T, CliError> {
+    ) -> Result<T, Diagnostic> {
         self.decode(&self.ask(Method::POST, path, Bytes::from(body.to_string()))?)
     }
 
     /// `POST` for its effect.
-    pub(crate) fn order(&self, path: &str) -> Result<(), CliError> {
+    pub(crate) fn order(&self, path: &str) -> Result<(), Diagnostic> {
         self.ask(Method::POST, path, Bytes::new()).map(drop)
     }
 
     /// `DELETE`
-    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Diagnostic> {
         self.decode(&self.ask(Method::DELETE, path, Bytes::new())?)
     }
 
-    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, CliError> {
+    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Diagnostic> {
         let silent = |e: &dyn std::fmt::Display| self.silent(e);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|e| silent(&e))?;
@@ -80,16 +80,16 @@ impl Client {
         if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
     }
 
-    fn silent(&self, reason: &dyn std::fmt::Display) -> CliError {
+    fn silent(&self, reason: &dyn std::fmt::Display) -> Diagnostic {
         let place = format!("no switch answers on {}", self.socket.display());
-        CliError::failed(
+        Diagnostic::failed(
             place,
             reason,
             "start one with `linerate run FILE`, or name its socket with --control",
         )
     }
 
-    fn refused(&self, status: StatusCode, body: &[u8]) -> CliError {
+    fn refused(&self, status: StatusCode, body: &[u8]) -> Diagnostic {
         // What failed may have been done in part; only a request that is wrong was refused as a whole.
         let refused = if status.is_client_error() { " refused" } else { "" };
         let place = format!("the switch at {}{refused}", self.socket.display());
@@ -98,13 +98,13 @@ impl Client {
         let first: ErrorBody = serde_json::from_slice(body).unwrap_or_else(|_| unread());
         let more = first.more.into_iter().map(|other| (other.error, other.remedy)).collect();
         let code = if status.is_client_error() { BAD_INPUT } else { FAILED };
-        CliError { place, reason: first.error, remedy: first.remedy, more, code }
+        Diagnostic { place, reason: first.error, remedy: first.remedy, more, code }
     }
 
-    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, CliError> {
+    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Diagnostic> {
         serde_json::from_slice(body).map_err(|e| {
             let place = format!("the answer of the switch at {}", self.socket.display());
-            CliError::failed(place, e, "use the linerate that started the switch")
+            Diagnostic::failed(place, e, "use the linerate that started the switch")
         })
     }
 }

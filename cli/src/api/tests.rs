@@ -8,8 +8,8 @@ use super::model::{
 use super::server;
 use super::service::ApiService;
 use crate::data_plane::DataPlane;
-use crate::error::{BAD_INPUT, FAILED};
 use crate::topology::{BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings};
+use console::{BAD_INPUT, FAILED};
 use engine::balance::Balance;
 use serde_json::json;
 use std::io::{Read, Seek, Write};

@@ -1,8 +1,8 @@
 //! The benchmark's part of the command line.
 
 use super::options::BenchOptions;
-use crate::args::Output;
 use clap::{Args, Subcommand};
+use console::Output;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! The file of trials: begun, gone on with, and written a whole line at a time.
 
-use crate::error::CliError;
-use lab::bench::checkpoint::{Checkpoint, CheckpointError, Header};
-use lab::bench::{Course, Environment, Trial};
+use console::Diagnostic;
+use rfc2544::checkpoint::{Checkpoint, CheckpointError, Header};
+use rfc2544::{Course, Environment, Trial};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,14 +20,14 @@ pub(super) fn open(
     path: &Path,
     resume: bool,
     header: &Header,
-) -> Result<(CheckpointWriter, Course, Environment), CliError> {
+) -> Result<(CheckpointWriter, Course, Environment), Diagnostic> {
     let place = || format!("--keep {}", path.display());
     let unusable =
-        |error: io::Error| CliError::bad(place(), error, "name a file that you may read and write");
+        |error: io::Error| Diagnostic::bad(place(), error, "name a file that you may read and write");
     let exists = path.exists();
     if exists && !resume {
         let remedy = "add --resume to go on with it, or name another file";
-        return Err(CliError::bad(place(), "the file exists already, and would be lost", remedy));
+        return Err(Diagnostic::bad(place(), "the file exists already, and would be lost", remedy));
     }
     if !exists {
         let file = File::create_new(path).map_err(unusable)?;
@@ -50,13 +50,13 @@ pub(super) fn open(
 }
 
 /// The file with another first line. The old one stays whole until the new one is.
-fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, CliError> {
+fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, Diagnostic> {
     let mut next = path.as_os_str().to_owned();
     next.push(".next");
     let next = PathBuf::from(next);
     let failed = |error: io::Error| {
         let remedy = "make room there; what was kept is whole";
-        CliError::failed(format!("--keep {}", next.display()), error, remedy)
+        Diagnostic::failed(format!("--keep {}", next.display()), error, remedy)
     };
     let mut writer = CheckpointWriter { path: next.clone(), file: File::create(&next).map_err(failed)? };
     writer.write(&kept.header)?;
@@ -65,26 +65,26 @@ fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, CliErro
     Ok(CheckpointWriter { path: path.to_owned(), ..writer })
 }
 
-fn refused(place: String, error: &CheckpointError) -> CliError {
+fn refused(place: String, error: &CheckpointError) -> Diagnostic {
     let remedy = match error {
         CheckpointError::OtherProvenance(_) => "name another file, or repeat what this one was made with",
         _ => "name another file",
     };
-    CliError::bad(place, error, remedy)
+    Diagnostic::bad(place, error, remedy)
 }
 
 impl CheckpointWriter {
     /// Appends a trial.
-    pub(super) fn add(&mut self, trial: &Trial) -> Result<(), CliError> {
+    pub(super) fn add(&mut self, trial: &Trial) -> Result<(), Diagnostic> {
         self.write(trial)
     }
 
-    fn write<T: Serialize>(&mut self, value: &T) -> Result<(), CliError> {
+    fn write<T: Serialize>(&mut self, value: &T) -> Result<(), Diagnostic> {
         let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
             self.file.write_all(&line)
         });
         let place = || format!("--keep {}", self.path.display());
-        written.map_err(|error| CliError::failed(place(), error, "make room there; what was kept is whole"))
+        written.map_err(|error| Diagnostic::failed(place(), error, "make room there; what was kept is whole"))
     }
 }

@@ -1,7 +1,7 @@
 //! What runs beside a benchmark: a switch or a guest, supervised, with all that it prints in a file.
 
 use super::supervise::GRACE;
-use crate::error::CliError;
+use console::Diagnostic;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
@@ -29,16 +29,16 @@ impl Start {
     }
 
     /// This program.
-    pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, CliError> {
+    pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, Diagnostic> {
         let mut all = vec![own()?];
         all.extend(words.iter().map(|word| OsString::from(word.as_ref())));
         Ok(Self { name, words: all })
     }
 }
 
-fn own() -> Result<OsString, CliError> {
+fn own() -> Result<OsString, Diagnostic> {
     let remedy = "allow this program to start itself";
-    let path = std::env::current_exe().map_err(|e| CliError::failed("linerate bench", e, remedy))?;
+    let path = std::env::current_exe().map_err(|e| Diagnostic::failed("linerate bench", e, remedy))?;
     Ok(path.into())
 }
 
@@ -53,9 +53,9 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts it with its output in `folder`.
-    pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, CliError> {
+    pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, Diagnostic> {
         let name = start.name;
-        let failed = |e: std::io::Error| CliError::failed(name, e, "see that it can be started by hand");
+        let failed = |e: std::io::Error| Diagnostic::failed(name, e, "see that it can be started by hand");
         let log = folder.join(format!("{}.log", name.replace(' ', "-")));
         let output = File::create(&log).map_err(failed)?;
         let mut command = Command::new(own()?);

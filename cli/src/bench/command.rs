@@ -1,12 +1,12 @@
 //! Commands of users, with what their places stand for put in.
 
-use crate::error::CliError;
+use console::Diagnostic;
 
 /// What stands for what.
 pub(super) type Places<'a> = [(&'static str, Option<&'a str>)];
 
 /// The command with its places filled in. A place that it names and that is not there is told.
-pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<String, CliError> {
+pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<String, Diagnostic> {
     let mut filled = command.to_owned();
     for (name, value) in places {
         let place = format!("{{{name}}}");
@@ -15,12 +15,12 @@ pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<Str
         }
         let Some(value) = value else {
             let reason = format!("the command names {place}, and there is no such place in this topology");
-            return Err(CliError::bad(flag, reason, "remove it, or choose another --topology"));
+            return Err(Diagnostic::bad(flag, reason, "remove it, or choose another --topology"));
         };
         filled = filled.replace(&place, &quoted(value));
     }
     if filled.trim().is_empty() {
-        return Err(CliError::bad(
+        return Err(Diagnostic::bad(
             flag,
             "the command is empty",
             "write what starts it, or leave the flag out",
@@ -56,7 +56,7 @@ mod tests {
             "sw '/tmp/a b'\\''c' 3 '/tmp/a b'\\''c'"
         );
         let told = fill("--x", "sw {b}", &places).unwrap_err();
-        assert_eq!((told.code, told.place.as_str()), (crate::error::BAD_INPUT, "--x"));
+        assert_eq!((told.code, told.place.as_str()), (console::BAD_INPUT, "--x"));
         assert!(fill("--x", "  ", &places).is_err() && names("sw {c}", "c") && !names("sw c", "c"));
     }
 }

@@ -2,11 +2,10 @@
 
 use super::args::CompareArgs;
 use super::report::bounded;
-use crate::error::CliError;
-use crate::show;
-use lab::bench::Results;
-use lab::bench::checkpoint::Checkpoint;
-use lab::bench::compare::{Comparison, Figure, Finding, compare};
+use console::Diagnostic;
+use rfc2544::Results;
+use rfc2544::checkpoint::Checkpoint;
+use rfc2544::compare::{Comparison, Figure, Finding, compare};
 use std::path::Path;
 
 /// Compares them and prints it.
@@ -14,20 +13,20 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let comparison = compare(&a, &b).map_err(|error| {
         let place = format!("{} and {}", args.a.display(), args.b.display());
-        CliError::bad(place, error, "measure both with the same flags")
+        Diagnostic::bad(place, error, "measure both with the same flags")
     })?;
     if comparison.figures.is_empty() {
         let place = format!("{} and {}", args.a.display(), args.b.display());
         let reason = "they have no figure in common from a round that is whole";
-        return Err(CliError::bad(place, reason, "let both come to an end").into());
+        return Err(Diagnostic::bad(place, reason, "let both come to an end").into());
     }
-    show::print(&comparison, args.output, text)
+    console::print(&comparison, args.output, text)
 }
 
 /// What `-o json` printed, or what `--keep` kept.
-fn read(path: &Path) -> Result<Results, CliError> {
+fn read(path: &Path) -> Result<Results, Diagnostic> {
     let wrong = |reason: String| {
-        CliError::bad(path.display(), reason, "name what `linerate bench -o json` printed or `--keep` kept")
+        Diagnostic::bad(path.display(), reason, "name what `linerate bench -o json` printed or `--keep` kept")
     };
     let bytes = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let printed = serde_json::from_slice::<Results>(&bytes);
@@ -40,7 +39,7 @@ fn read(path: &Path) -> Result<Results, CliError> {
 fn text(comparison: &Comparison) -> String {
     let titles = ["SIZE", "FIGURE", ">A", ">B", "UNIT", ">B/A", ">95 % FROM", ">TO", "DIFFERENCE"];
     let (a, b) = &comparison.switches;
-    let mut lines = vec![show::table(&titles, comparison.figures.iter().map(row)), String::new()];
+    let mut lines = vec![console::table(&titles, comparison.figures.iter().map(row)), String::new()];
     lines.push(format!("A: {a}\nB: {b}"));
     let resolved = comparison.figures.iter().filter(|figure| figure.interval.is_some()).count();
     if resolved > 0 {

@@ -1,6 +1,6 @@
 //! A folder for sockets, configurations and what processes print; it goes with the benchmark, unless that failed.
 
-use crate::error::CliError;
+use console::Diagnostic;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ const MOST: u32 = 1000;
 
 impl Folder {
     /// A new one.
-    pub(super) fn new() -> Result<Self, CliError> {
+    pub(super) fn new() -> Result<Self, Diagnostic> {
         let base = std::env::temp_dir().join(format!("linerate-bench-{}", std::process::id()));
         let mut path = base.clone();
         for n in 1..=MOST {
@@ -27,12 +27,12 @@ impl Folder {
                 }
                 Err(error) => {
                     let remedy = "point TMPDIR at a directory that can be written, with a short path";
-                    return Err(CliError::failed(path.display(), error, remedy));
+                    return Err(Diagnostic::failed(path.display(), error, remedy));
                 }
             }
         }
         let reason = format!("there are {MOST} such folders of benchmarks that failed");
-        Err(CliError::failed(base.display(), reason, "remove them, or point TMPDIR elsewhere"))
+        Err(Diagnostic::failed(base.display(), reason, "remove them, or point TMPDIR elsewhere"))
     }
 
     /// Where it is.
@@ -51,10 +51,10 @@ impl Folder {
     }
 
     /// Writes a file of this name; its path.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, CliError> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, Diagnostic> {
         let path = self.path.join(name);
         let remedy = "make room, or point TMPDIR elsewhere";
-        std::fs::write(&path, text).map_err(|e| CliError::failed(path.display(), e, remedy))?;
+        std::fs::write(&path, text).map_err(|e| Diagnostic::failed(path.display(), e, remedy))?;
         Ok(path.display().to_string())
     }
 }

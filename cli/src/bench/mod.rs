@@ -2,7 +2,7 @@
 //!
 //! `args` are the flags, `options` those that may stand in a file as well; `setup` makes ports, switch and guest of
 //! them (`parts`, `opposite`), and judges everything (`validate`) before anything is started. `run` does one trial after another (`trial`); which one is
-//! decided in the laboratory's room (`lab::bench`). `child` starts what runs beside this process and ends it, `supervise`
+//! decided in the laboratory's room (`rfc2544`). `child` starts what runs beside this process and ends it, `supervise`
 //! is the process in between; `within` is what runs in the generator's own thread. `keep` is the file of trials, `report` prints, `compare` compares.
 
 pub(crate) mod args;
@@ -10,7 +10,6 @@ mod checkpoint;
 mod child;
 mod command;
 mod compare;
-pub(crate) mod environment;
 mod folder;
 mod opposite;
 mod options;

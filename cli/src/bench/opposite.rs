@@ -1,10 +1,10 @@
 //! What stands opposite to the generator's and the guest's ports: ports of a switch of our own, as they are asked for or as they
 //! follow from the other side.
 
-use crate::error::CliError;
 use crate::kinds::{PortKind, SocketSettings, vhost_user};
 use crate::topology::PortSettings;
 use crate::traffic::input::judged_ports;
+use console::Diagnostic;
 use serde_json::{Map, Value};
 
 /// A port on a socket as a section of a configuration.
@@ -16,16 +16,17 @@ pub(super) fn socket_port(name: &str, bridge: &str, kind: &str, socket: &str, mo
 }
 
 /// A port of our switch as it is named.
-pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettings, CliError> {
+pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettings, Diagnostic> {
     let place = || format!("--switch-port {}", n + 1);
     let validated = judged_ports(vec![keys.clone()]);
-    let validated = validated
-        .map_err(|error| CliError::bad(place(), format!("{error:#}"), "write it as in a [[port]] section"))?;
-    validated.into_iter().next().ok_or_else(|| CliError::bad(place(), "there is none", "name it"))
+    let validated = validated.map_err(|error| {
+        Diagnostic::bad(place(), format!("{error:#}"), "write it as in a [[port]] section")
+    })?;
+    validated.into_iter().next().ok_or_else(|| Diagnostic::bad(place(), "there is none", "name it"))
 }
 
 /// What stands opposite to a port of the generator.
-pub(super) fn mirrored(port: &PortSettings) -> Result<PortSettings, CliError> {
+pub(super) fn mirrored(port: &PortSettings) -> Result<PortSettings, Diagnostic> {
     let opposite =
         |socket: &SocketSettings| SocketSettings { path: socket.path.clone(), mode: socket.mode.other() };
     let kind = match &port.kind {
@@ -39,7 +40,7 @@ pub(super) fn mirrored(port: &PortSettings) -> Result<PortSettings, CliError> {
         }
         other => {
             let reason = format!("what stands opposite to a port of kind {} cannot be guessed", other.name());
-            return Err(CliError::bad(
+            return Err(Diagnostic::bad(
                 "--switch linerate",
                 reason,
                 "name it with --switch-port for each --port",

@@ -2,8 +2,8 @@
 
 use crate::value::Span;
 use clap::Args;
-use lab::bench::{Plan, Test, Topology};
-use lab::traffic::{Description, Sizes};
+use generator::{Description, Sizes};
+use rfc2544::{Plan, Test, Topology};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};

@@ -8,12 +8,12 @@ use super::opposite::{mirrored, own_port, socket_port};
 use super::options::{BenchOptions, Listener, OwnGuest};
 use super::setup::Switch;
 use super::workers::{validated, worker};
-use crate::error::CliError;
 use crate::section;
 use crate::topology::PortSettings;
 use crate::traffic::input::{judged_ports, keys};
-use lab::bench::{Setup, Topology};
-use lab::traffic::Description;
+use console::Diagnostic;
+use generator::Description;
+use rfc2544::{Setup, Topology};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -63,14 +63,14 @@ impl Parts<'_> {
         devices.iter().map(|name| self.folder.socket(name)).collect()
     }
 
-    fn fill(&self, flag: &str, command: &str, cpu: Option<usize>) -> Result<String, CliError> {
+    fn fill(&self, flag: &str, command: &str, cpu: Option<usize>) -> Result<String, Diagnostic> {
         let places: Vec<String> = self.ports.iter().map(|port| port.kind.place()).collect();
         let (sockets, own) = (self.guest_sockets(), cpu.map(|cpu| cpu.to_string()));
         let of = |places: &[String], n: usize| places.get(n).cloned();
         if cpu.is_none() && names(command, "cpu") {
             let wanted = flag.replace("command", "cpu");
             let reason = "the command names {cpu}, and --switch-cpu is missing";
-            return Err(CliError::bad(flag, reason, format!("add {wanted}, or remove {{cpu}}")));
+            return Err(Diagnostic::bad(flag, reason, format!("add {wanted}, or remove {{cpu}}")));
         }
         let all = [of(&places, 0), of(&places, 1), of(&sockets, 0), of(&sockets, 1), own];
         let named: Vec<_> =
@@ -79,7 +79,7 @@ impl Parts<'_> {
     }
 
     /// The switch as a process, and the ports that ours has.
-    pub(super) fn switch(&self) -> Result<(Option<Start>, Vec<String>), CliError> {
+    pub(super) fn switch(&self) -> Result<(Option<Start>, Vec<String>), Diagnostic> {
         match self.switch {
             Switch::Running | Switch::Inline => Ok((None, Vec::new())),
             Switch::Command(command) => {
@@ -98,7 +98,7 @@ impl Parts<'_> {
     }
 
     /// A place that was made up here has to be told to the switch.
-    fn validate_command(&self, command: &str) -> Result<(), CliError> {
+    fn validate_command(&self, command: &str) -> Result<(), Diagnostic> {
         let made_up = self.options.port_flags.is_empty() && self.options.ports.is_empty();
         let mut wanted = Vec::new();
         if made_up {
@@ -112,7 +112,7 @@ impl Parts<'_> {
             format!("{} needs {{{missing}}}, and the command does not name it", self.topology.name());
         let remedy =
             "write it where the command takes this socket, or name places with --port and --guest-command";
-        Err(CliError::bad("--switch-command", reason, remedy))
+        Err(Diagnostic::bad("--switch-command", reason, remedy))
     }
 
     /// The guest.
@@ -120,9 +120,12 @@ impl Parts<'_> {
         if !self.has_guest() {
             let Some(command) = &self.options.guest_command else { return Ok(None) };
             let reason = format!("{} has no guest, so `{command}` has nothing to do", self.topology.name());
-            return Err(
-                CliError::bad("--guest-command", reason, "remove it, or choose another --topology").into()
-            );
+            return Err(Diagnostic::bad(
+                "--guest-command",
+                reason,
+                "remove it, or choose another --topology",
+            )
+            .into());
         }
         if let Some(command) = &self.options.guest_command {
             let filled = self.fill("--guest-command", command, self.options.guest_cpu)?;
@@ -131,7 +134,7 @@ impl Parts<'_> {
         if matches!(self.switch, Switch::Running) {
             let reason =
                 "a switch that runs already does not know the sockets of a guest that is made up here";
-            return Err(CliError::bad("--switch running", reason, "name a --guest-command").into());
+            return Err(Diagnostic::bad("--switch running", reason, "name a --guest-command").into());
         }
         Ok(Some(match (self.topology, self.is_merged()) {
             (Topology::Loop, true) => Guest::Reflector(self.reflector()),
@@ -174,7 +177,7 @@ impl Parts<'_> {
     }
 
     /// A guest that bridges its two devices.
-    fn forwarder(&self) -> Result<Start, CliError> {
+    fn forwarder(&self) -> Result<Start, Diagnostic> {
         let mode = if self.guest_listens() { "server" } else { "client" };
         let mut text = format!("{}[[bridge]]\nname = \"guest\"\n", worker(self.options.guest_cpu));
         for (name, socket) in ["c", "d"].into_iter().zip(self.guest_sockets()) {
@@ -185,7 +188,7 @@ impl Parts<'_> {
     }
 
     /// The configuration of our own switch, and its ports in words.
-    fn configuration(&self) -> Result<(String, Vec<String>), CliError> {
+    fn configuration(&self) -> Result<(String, Vec<String>), Diagnostic> {
         let flags =
             self.options.switch_port_flags.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
         let given = if flags.is_empty() { self.options.switch_ports.clone() } else { flags };
@@ -195,7 +198,7 @@ impl Parts<'_> {
                 given.len(),
                 self.ports.len()
             );
-            return Err(CliError::bad("--switch-port", reason, "name one for each, or none"));
+            return Err(Diagnostic::bad("--switch-port", reason, "name one for each, or none"));
         }
         let bridges = if self.topology == Topology::PhyVmPhy { &["in", "out"][..] } else { &["in"] };
         let mut text = self.workers.0.clone();
@@ -214,7 +217,7 @@ impl Parts<'_> {
             let own =
                 PortSettings { name: ["a", "b"][n.min(1)].to_owned(), bridge: bridge.to_owned(), ..own };
             let remedy = "name it as a --switch-port";
-            text += &section::port(&own).map_err(|e| CliError::bad("the switch's port", e, remedy))?;
+            text += &section::port(&own).map_err(|e| Diagnostic::bad("the switch's port", e, remedy))?;
         }
         for ((name, bridge), socket) in [("c", "in"), ("d", last)].into_iter().zip(self.guest_sockets()) {
             text += &socket_port(name, bridge, "vhost-user", &socket, "server");

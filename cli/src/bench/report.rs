@@ -1,7 +1,6 @@
 //! Results as text: a table for each test.
 
-use crate::show;
-use lab::bench::{Environment, Figure, Latency, LossRow, Results, SizeResults};
+use rfc2544::{Environment, Figure, Latency, LossRow, Results, SizeResults};
 
 /// All tables, and what has to be known of them.
 pub(super) fn text(results: &Results) -> String {
@@ -44,7 +43,7 @@ fn throughput(results: &Results) -> Option<String> {
     let pdr = format!(">PDR {}% Mpps", results.plan.loss * 100.0);
     let titles =
         ["SIZE", ">NDR Mpps", ">Gbit/s", pdr.as_str(), ">Gbit/s", ">BURST", ">CEILING Mpps", ">ROUNDS"];
-    results.sizes.iter().any(any).then(|| show::table(&titles, results.sizes.iter().map(row)))
+    results.sizes.iter().any(any).then(|| console::table(&titles, results.sizes.iter().map(row)))
 }
 
 fn micro(nanoseconds: f64) -> String {
@@ -81,7 +80,7 @@ fn latency(results: &Results) -> Option<String> {
         ">FLOOR p99",
         ">LOSS %",
     ];
-    (!rows.is_empty()).then(|| show::table(&titles, rows))
+    (!rows.is_empty()).then(|| console::table(&titles, rows))
 }
 
 fn bounded_load(at: &Latency) -> String {
@@ -104,7 +103,7 @@ fn loss(results: &Results) -> Option<String> {
         size.loss().into_iter().rev().map(row).collect::<Vec<_>>()
     });
     let rows: Vec<_> = rows.collect();
-    (!rows.is_empty()).then(|| show::table(&["SIZE", ">OF CEILING", ">OFFERED Mpps", ">LOSS %", ""], rows))
+    (!rows.is_empty()).then(|| console::table(&["SIZE", ">OF CEILING", ">OFFERED Mpps", ">LOSS %", ""], rows))
 }
 
 /// What was measured, where, and what to mind.
@@ -146,7 +145,7 @@ fn place(environment: &Environment) -> [String; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::bench::{Bound, Plan, Round, Setup, Throughput};
+    use rfc2544::{Bound, Plan, Round, Setup, Throughput};
 
     /// One size, of which one round has lost a quarter at the ceiling and was ended while it searched.
     fn results(ports: &[&str]) -> Results {

@@ -3,18 +3,17 @@
 
 use super::args::RunArgs;
 use super::checkpoint::{self, CheckpointWriter};
-use super::environment;
 use super::options::BenchOptions;
 use super::report;
 use super::setup::{self, Job};
 use super::trial::{Bed, Stop};
-use crate::error::CliError;
-use crate::lab::progress::Progress;
-use crate::show;
-use crate::written;
-use lab::bench::checkpoint::Header;
-use lab::bench::{Course, Doing, Offer, Results, Step};
-use lab::report::bench_page;
+use console::Diagnostic;
+use console::progress::Progress;
+use console::written;
+use rfc2544::checkpoint::Header;
+use rfc2544::environment;
+use rfc2544::page::bench_page;
+use rfc2544::{Course, Doing, Offer, Results, Step};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io;
 use std::path::Path;
@@ -43,7 +42,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
         results.notes.push(format!("it ended early: {}: {}", error.place, error.reason));
     }
     if results.trials > 0 {
-        show::print(&results, args.output, report::text)?;
+        console::print(&results, args.output, report::text)?;
     }
     if let Some(path) = args.html.as_deref().filter(|_| results.trials > 0) {
         written::page(path, &bench_page(&results))?;
@@ -60,24 +59,28 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
 }
 
 /// A file of wishes.
-fn read(path: &Path) -> Result<BenchOptions, CliError> {
+fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
-        CliError::bad(&shown, format!("cannot be read: {e}"), "name a file that exists and that you may read")
+        Diagnostic::bad(
+            &shown,
+            format!("cannot be read: {e}"),
+            "name a file that exists and that you may read",
+        )
     })?;
     let options = toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        CliError::bad(place, error.message(), "correct this line; keys are the flags' names")
+        Diagnostic::bad(place, error.message(), "correct this line; keys are the flags' names")
     })?;
     match options {
         BenchOptions { switch: Some(_), switch_command: Some(_), .. } => {
             let reason = "`switch` and `switch-command` name two switches";
-            Err(CliError::bad(shown, reason, "leave out one of both"))
+            Err(Diagnostic::bad(shown, reason, "leave out one of both"))
         }
         BenchOptions { guest: Some(_), guest_command: Some(_), .. } => {
             let reason = "`guest` and `guest-command` name two guests";
-            Err(CliError::bad(shown, reason, "leave out one of both"))
+            Err(Diagnostic::bad(shown, reason, "leave out one of both"))
         }
         options => Ok(options),
     }
@@ -91,13 +94,13 @@ fn trials(
 ) -> anyhow::Result<Option<Stop>> {
     let before = course.trials().len();
     if before > 0 {
-        show::aside(&format!("{before} trials are there already"));
+        console::aside(&format!("{before} trials are there already"));
     }
     if course.next().is_none() {
         return Ok(None);
     }
     let ending = stop_on_signals()?;
-    lab::traffic::rig::settle();
+    generator::rig::settle();
     let mut progress = Progress::new("trials", course.progress().1, 1);
     progress.skip(before);
     let stopped = in_turn(job, course, &mut writer, &mut progress, ending);
@@ -156,12 +159,12 @@ fn name(job: &Job, step: &Step) -> String {
     format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
 }
 
-fn ended(course: &Course, kept: Option<&Path>) -> CliError {
+fn ended(course: &Course, kept: Option<&Path>) -> Diagnostic {
     let (done, about) = course.progress();
     let reason = format!("ended by a signal after {done} of about {about} trials; the result is of those");
     let remedy = match kept {
         Some(_) => "run the same command with --resume: it goes on from here",
         None => "next time use `--keep FILE`, which the same command with --resume goes on from",
     };
-    CliError::failed("linerate bench", reason, remedy)
+    Diagnostic::failed("linerate bench", reason, remedy)
 }

@@ -11,11 +11,11 @@ use super::options::{BenchOptions, Listener, Own, OwnGuest};
 use super::parts::{Guest, Parts};
 use super::validate;
 use super::workers::workers;
-use crate::error::CliError;
 use crate::topology::PortSettings;
 use crate::traffic::input::{described, judged_ports, keys, wrong_stream};
-use lab::bench::{CpuSet, Plan, PlanError, Setup, Topology};
-use lab::traffic::Description;
+use console::Diagnostic;
+use generator::Description;
+use rfc2544::{CpuSet, Plan, PlanError, Setup, Topology};
 use serde_json::json;
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub(super) fn job(options: &BenchOptions, place: &str) -> anyhow::Result<Job> {
 }
 
 /// There is no other thread, so there is nothing to place and nothing to connect to.
-fn validate_inline(options: &BenchOptions, topology: Topology, switch: Switch<'_>) -> Result<(), CliError> {
+fn validate_inline(options: &BenchOptions, topology: Topology, switch: Switch<'_>) -> Result<(), Diagnostic> {
     let given = !(options.ports.is_empty() && options.port_flags.is_empty());
     let not_here = [
         ("--topology", topology != Topology::VmVm),
@@ -85,19 +85,19 @@ fn validate_inline(options: &BenchOptions, topology: Topology, switch: Switch<'_
     let wrong = not_here.into_iter().find(|(_, wrong)| *wrong && matches!(switch, Switch::Inline));
     wrong.map_or(Ok(()), |(flag, _)| {
         let reason = "a switch within the generator has its two ports and the generator's CPU";
-        Err(CliError::bad(format!("--switch inline with {flag}"), reason, format!("leave out {flag}")))
+        Err(Diagnostic::bad(format!("--switch inline with {flag}"), reason, format!("leave out {flag}")))
     })
 }
 
 /// It forwards or reflects, on the generator's CPU.
-fn validate_guest(options: &BenchOptions, topology: Topology) -> Result<(), CliError> {
+fn validate_guest(options: &BenchOptions, topology: Topology) -> Result<(), Diagnostic> {
     let not_here = [("--topology", topology == Topology::VmVm), ("--guest-cpu", options.guest_cpu.is_some())];
     let inline = options.guest == Some(OwnGuest::Inline);
     let wrong = not_here.into_iter().find(|(_, wrong)| inline && *wrong);
     wrong.map_or(Ok(()), |(flag, _)| {
         let reason =
             "a guest within the generator forwards (phy-vm-phy) or reflects (loop), on the generator's CPU";
-        Err(CliError::bad(
+        Err(Diagnostic::bad(
             format!("--guest inline with {flag}"),
             reason,
             format!("correct or leave out {flag}"),
@@ -105,29 +105,29 @@ fn validate_guest(options: &BenchOptions, topology: Topology) -> Result<(), CliE
     })
 }
 
-fn validate_workers(options: &BenchOptions, switch: Switch<'_>) -> Result<(), CliError> {
+fn validate_workers(options: &BenchOptions, switch: Switch<'_>) -> Result<(), Diagnostic> {
     let foreign = options.switch_workers.is_some() && !matches!(switch, Switch::Ours);
     let place = "--switch-workers";
     let reason = "only a switch that is started here as linerate is run by it";
-    if foreign { Err(CliError::bad(place, reason, "leave it out")) } else { Ok(()) }
+    if foreign { Err(Diagnostic::bad(place, reason, "leave it out")) } else { Ok(()) }
 }
 
 /// A plan's error names its word, why, and behind `; ` what to do.
-fn wrong_plan(place: &str, error: &PlanError) -> CliError {
+fn wrong_plan(place: &str, error: &PlanError) -> Diagnostic {
     let told = error.to_string();
     let (reason, remedy) = told.rsplit_once("; ").unwrap_or((&told, "correct it"));
-    CliError::bad(place, reason, remedy)
+    Diagnostic::bad(place, reason, remedy)
 }
 
 /// The frames, judged at each size.
-fn stream(options: &BenchOptions, plan: &Plan, place: &str) -> Result<Description, CliError> {
+fn stream(options: &BenchOptions, plan: &Plan, place: &str) -> Result<Description, Diagnostic> {
     let file = options.stream.clone().unwrap_or_default();
     let mut stream = described(&options.set, &file)?;
     stream.flows = options.flows.unwrap_or(stream.flows);
     let not_here = [("rate", stream.rate.is_some()), ("pcap", stream.pcap.is_some())];
     if let Some((key, _)) = not_here.into_iter().find(|(_, given)| *given) {
         let reason = format!("`{key}` of the stream is what a benchmark decides itself");
-        return Err(CliError::bad(place, reason, "remove it"));
+        return Err(Diagnostic::bad(place, reason, "remove it"));
     }
     for size in &plan.sizes {
         let sized = Description { size: size.clone(), ..stream.clone() };
@@ -149,7 +149,7 @@ fn ports(
     if !given.is_empty() {
         if given.len() != wanted {
             let reason = format!("there are {} ports, and {} has {wanted}", given.len(), topology.name());
-            return Err(CliError::bad("--port", reason, "name so many, or none").into());
+            return Err(Diagnostic::bad("--port", reason, "name so many, or none").into());
         }
         return judged_ports(given);
     }
@@ -158,7 +158,7 @@ fn ports(
     }
     if matches!(switch, Switch::Running) {
         let reason = "a switch that runs already does not know sockets that are made up here";
-        return Err(CliError::bad("--switch running", reason, "name its places with --port").into());
+        return Err(Diagnostic::bad("--switch running", reason, "name its places with --port").into());
     }
     let mode = match (switch, options.sockets.unwrap_or_default()) {
         (Switch::Command(_), Listener::Ours) => "server",

@@ -6,7 +6,7 @@
 //! anything is allowed.
 
 use super::args::SuperviseArgs;
-use crate::error::CliError;
+use console::Diagnostic;
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
@@ -27,7 +27,9 @@ pub(crate) fn run(args: &SuperviseArgs) -> anyhow::Result<()> {
     if getpgrp() != getpid() {
         // Otherwise the group's other processes would be ended with it.
         let remedy = "let `linerate bench` start it";
-        return Err(CliError::bad("linerate supervise", "it has no process group of its own", remedy).into());
+        return Err(
+            Diagnostic::bad("linerate supervise", "it has no process group of its own", remedy).into()
+        );
     }
     let (Some(program), words) = (args.command.first(), args.command.get(1..).unwrap_or_default()) else {
         return Ok(());
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &SuperviseArgs) -> anyhow::Result<()> {
     let shown = program.to_string_lossy().into_owned();
     let child = Command::new(program).args(words).stdin(Stdio::null()).spawn();
     let mut child =
-        child.map_err(|error| CliError::failed(shown, error, "name a program that can be run"))?;
+        child.map_err(|error| Diagnostic::failed(shown, error, "name a program that can be run"))?;
     let released = Arc::new(AtomicBool::new(false));
     let watched = released.clone();
     std::thread::spawn(move || {

@@ -4,8 +4,8 @@ use super::parts::Guest;
 use super::setup::{Job, job};
 use crate::args::{Cli, Command};
 use clap::Parser;
-use lab::bench::{Test, Topology};
-use lab::traffic::Sizes;
+use generator::Sizes;
+use rfc2544::{Test, Topology};
 
 fn args(words: &[&str]) -> BenchArgs {
     let words = ["linerate", "bench"].iter().chain(words);
@@ -24,8 +24,8 @@ fn validated(words: &[&str]) -> anyhow::Result<Job> {
 }
 
 fn told(words: &[&str]) -> String {
-    let (code, text) = crate::error::verdict(&validated(words).unwrap_err());
-    assert_eq!(code, crate::error::BAD_INPUT, "{text:?}");
+    let (code, text) = console::verdict("linerate", &validated(words).unwrap_err());
+    assert_eq!(code, console::BAD_INPUT, "{text:?}");
     text.unwrap()
 }
 
@@ -162,8 +162,8 @@ fn a_file_of_workers_is_judged_before_anything_starts() {
         validated(&[&["--switch-workers", &path][..], more].concat())
     };
     let told = |text: &str, more: &[&str]| {
-        let (code, told) = crate::error::verdict(&of(text, more).unwrap_err());
-        assert_eq!(code, crate::error::BAD_INPUT, "{told:?}");
+        let (code, told) = console::verdict("linerate", &of(text, more).unwrap_err());
+        assert_eq!(code, console::BAD_INPUT, "{told:?}");
         told.unwrap()
     };
     of("[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]", &[]).unwrap();

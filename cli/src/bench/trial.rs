@@ -9,15 +9,15 @@ use super::child::Running;
 use super::parts::Guest;
 use super::setup::Job;
 use super::within;
-use crate::error::CliError;
 use crate::guest::Inside;
 use crate::traffic::{ends, key};
-use lab::bench::{Doing, Offer, Seen, Step};
-use lab::traffic::Description;
-use lab::traffic::meter::Summary;
-use lab::traffic::rate::Rate;
-use lab::traffic::rig::{Beside, Ends, Outcome, Phase, Progress, Rig, RigError, Timing};
-use lab::traffic::schedule::Pace;
+use console::Diagnostic;
+use generator::Description;
+use generator::meter::Summary;
+use generator::rate::Rate;
+use generator::rig::{Beside, Ends, Outcome, Phase, Progress, Rig, RigError, Timing};
+use generator::schedule::Pace;
+use rfc2544::{Doing, Offer, Seen, Step};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,11 +37,11 @@ pub(super) enum Stop {
     /// A signal.
     Asked,
     /// A failure.
-    Failed(Box<CliError>),
+    Failed(Box<Diagnostic>),
 }
 
-impl From<CliError> for Stop {
-    fn from(error: CliError) -> Self {
+impl From<Diagnostic> for Stop {
+    fn from(error: Diagnostic) -> Self {
         Stop::Failed(Box::new(error))
     }
 }
@@ -113,13 +113,13 @@ impl<'a> Bed<'a> {
         if let Some(child) = self.children.iter_mut().find_map(|child| child.has_ended().then_some(&*child)) {
             let remedy = "run its command by hand; the result is of what was measured until then";
             let reason = format!("it ended by itself ({}); {}", child.how(), child.words());
-            return CliError::failed(child.name(), reason, remedy).into();
+            return Diagnostic::failed(child.name(), reason, remedy).into();
         }
         let words: Vec<String> =
             self.children.iter().map(|child| format!("\n  {}: {}", child.name(), child.words())).collect();
         let reason = error.map_or_else(|| otherwise.to_owned(), ToString::to_string) + &words.concat();
         let remedy = "look at what it says of these ports, or give it more time with --timeout";
-        CliError::failed("the switch", reason, remedy).into()
+        Diagnostic::failed("the switch", reason, remedy).into()
     }
 
     /// Runs a step.
@@ -177,7 +177,7 @@ impl<'a> Bed<'a> {
         if self.ending.load(Ordering::Relaxed) {
             return Stop::Asked;
         }
-        CliError::failed("the generator's own wire", error, "give --ceiling, or this process more memory")
+        Diagnostic::failed("the generator's own wire", error, "give --ceiling, or this process more memory")
             .into()
     }
 

@@ -4,21 +4,21 @@
 use super::command::names;
 use super::options::BenchOptions;
 use super::setup::Switch;
-use crate::error::CliError;
+use console::Diagnostic;
 use std::time::Duration;
 
 /// Least and longest time that ports may take, as the generator has it.
 const TIMEOUT: [Duration; 2] = [Duration::from_millis(1), Duration::from_hours(7 * 24)];
 
 /// CPUs that there are, and each only once.
-pub(super) fn cpus(options: &BenchOptions) -> Result<(), CliError> {
+pub(super) fn cpus(options: &BenchOptions) -> Result<(), Diagnostic> {
     let allowed = crate::host::Host::here().allowed();
     let flags =
         [("--switch-cpu", options.switch_cpu), ("--guest-cpu", options.guest_cpu), ("--cpu", options.cpu)];
     let given: Vec<(&str, usize)> = flags.iter().filter_map(|(flag, cpu)| Some((*flag, (*cpu)?))).collect();
     if let Some((flag, cpu)) = given.iter().find(|(_, cpu)| !allowed.contains(cpu)) {
         let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
-        return Err(CliError::bad(format!("{flag} {cpu}"), "this CPU cannot be used", remedy));
+        return Err(Diagnostic::bad(format!("{flag} {cpu}"), "this CPU cannot be used", remedy));
     }
     let twice = given.iter().enumerate().find_map(|(n, (flag, cpu))| {
         let (other, _) = given[..n].iter().find(|(_, before)| before == cpu)?;
@@ -28,31 +28,31 @@ pub(super) fn cpus(options: &BenchOptions) -> Result<(), CliError> {
 }
 
 /// Two threads that share one CPU.
-pub(super) fn shared(place: &str) -> CliError {
+pub(super) fn shared(place: &str) -> Diagnostic {
     let reason = "they would take turns on one CPU, and what was measured would be how long a turn is";
-    CliError::bad(place, reason, "give each a CPU of its own; a guest that has none can be --guest inline")
+    Diagnostic::bad(place, reason, "give each a CPU of its own; a guest that has none can be --guest inline")
 }
 
 /// A time in which something can come to life.
-pub(super) fn timeout(options: &BenchOptions) -> Result<(), CliError> {
+pub(super) fn timeout(options: &BenchOptions) -> Result<(), Diagnostic> {
     let [least, longest] = TIMEOUT;
     if (least..=longest).contains(&options.timeout()) {
         return Ok(());
     }
     let reason = format!("no switch can be waited for as long as {:?}", options.timeout());
-    Err(CliError::bad("--timeout", reason, "write a time from 1ms to a week, such as 20s"))
+    Err(Diagnostic::bad("--timeout", reason, "write a time from 1ms to a week, such as 20s"))
 }
 
 /// A flag that is given and has no effect: its name, why, and what to do.
 type Useless = (&'static str, &'static str, &'static str);
 
 /// Every flag that is given has an effect.
-pub(super) fn uses(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Result<(), CliError> {
+pub(super) fn uses(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Result<(), Diagnostic> {
     let of_switch = [switch_ports(options, switch), switch_cpu(options, switch)];
     let of_guest = [guest(options, has_guest), guest_cpu(options, has_guest)];
     let found = of_switch.into_iter().chain(of_guest).chain([sockets(options, switch, has_guest)]);
     let found = found.flatten().next();
-    found.map_or(Ok(()), |(flag, reason, remedy)| Err(CliError::bad(flag, reason, remedy)))
+    found.map_or(Ok(()), |(flag, reason, remedy)| Err(Diagnostic::bad(flag, reason, remedy)))
 }
 
 fn switch_ports(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {

@@ -2,27 +2,26 @@
 //! it costs is the generator's time, which is the same beside every switch.
 
 use crate::args::{Cli, Command};
-use crate::error::CliError;
 use crate::guest::Inside;
-use crate::show;
 use crate::switch::{not_made, patiently};
 use crate::topology::PortSettings;
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
 use clap::Parser;
+use console::Diagnostic;
 use engine::{Engine, EngineConfig, Rss, WorkerConfig};
-use lab::traffic::rig::{Beside, Ends};
-use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig};
+use generator::rig::{Beside, Ends};
 use std::fmt::Display;
 
 const REMEDY: &str = "close what holds memory or descriptors, and try again";
 
 /// The generator's ends of a switch that has no other thread.
-pub(super) fn switch() -> Result<Ends, CliError> {
-    lab::usage::inline().map_err(|error| CliError::failed("the switch", error, REMEDY))
+pub(super) fn switch() -> Result<Ends, Diagnostic> {
+    generator::rig::inline().map_err(|error| Diagnostic::failed("the switch", error, REMEDY))
 }
 
 /// A guest that bridges these ports.
-pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, CliError> {
+pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Diagnostic> {
     let switch = Switch::new(ports.len());
     switch.add_bridge("guest", BridgeConfig::default()).map_err(failed)?;
     let workers = vec![WorkerConfig::default()];
@@ -44,7 +43,7 @@ pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, CliError> {
 }
 
 /// A guest that is called as `linerate guest` is, and is not plugged in yet.
-pub(super) fn reflector(words: &[String]) -> Result<Inside, CliError> {
+pub(super) fn reflector(words: &[String]) -> Result<Inside, Diagnostic> {
     let words = std::iter::once("linerate").chain(words.iter().map(String::as_str));
     match Cli::try_parse_from(words).map_err(failed)?.command {
         Command::Guest(args) => Inside::new(&args),
@@ -57,12 +56,12 @@ pub(super) fn turns_of(guest: Inside) -> Beside {
     let mut guest = Some(guest);
     Beside::new(move || {
         if let Some(Err(error)) = guest.as_mut().map(Inside::step) {
-            show::aside(&error.to_string());
+            console::aside(&error.to_string());
             guest = None;
         }
     })
 }
 
-fn failed(error: impl Display) -> CliError {
-    CliError::failed("the guest", error, REMEDY)
+fn failed(error: impl Display) -> Diagnostic {
+    Diagnostic::failed("the guest", error, REMEDY)
 }

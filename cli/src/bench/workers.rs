@@ -3,8 +3,8 @@
 use super::options::BenchOptions;
 use super::validate;
 use crate::config::{self, ConfigError};
-use crate::error::CliError;
 use crate::host::Host;
+use console::Diagnostic;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use std::path::Path;
 const SECTIONS: [&str; 2] = ["worker", "placement"];
 
 /// The beginning of our switch's configuration, and the same again where it is a file's.
-pub(super) fn workers(options: &BenchOptions) -> Result<(String, Option<String>), CliError> {
+pub(super) fn workers(options: &BenchOptions) -> Result<(String, Option<String>), Diagnostic> {
     let Some(path) = &options.switch_workers else { return Ok((worker(options.switch_cpu), None)) };
     let place = format!("--switch-workers {}", path.display());
     if options.switch_cpu.is_some() {
         let remedy = "name the CPUs there, and leave out --switch-cpu";
-        return Err(CliError::bad(place, "the file says which CPUs the switch has", remedy));
+        return Err(Diagnostic::bad(place, "the file says which CPUs the switch has", remedy));
     }
     read(path, place).map(|text| (text.clone(), Some(text)))
 }
@@ -32,10 +32,10 @@ pub(super) fn worker(cpu: Option<usize>) -> String {
     text
 }
 
-fn read(path: &Path, place: String) -> Result<String, CliError> {
+fn read(path: &Path, place: String) -> Result<String, Diagnostic> {
     let remedy =
         "name a file with [worker], [[worker]] and [placement] sections, as `linerate run` takes them";
-    let bad = |place: String, reason: String| CliError::bad(place, reason, remedy);
+    let bad = |place: String, reason: String| Diagnostic::bad(place, reason, remedy);
     let text = std::fs::read_to_string(path).map_err(|error| bad(place.clone(), error.to_string()))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
@@ -54,7 +54,7 @@ pub(super) fn validated(
     own: &str,
     configuration: &str,
     control: &str,
-) -> Result<(), CliError> {
+) -> Result<(), Diagnostic> {
     let Some(path) = &options.switch_workers else { return Ok(()) };
     let place = format!("--switch-workers {}", path.display());
     let errors = match config::parse(configuration, &Host::here(), Some(Path::new(control))) {
@@ -66,11 +66,11 @@ pub(super) fn validated(
     };
     let error = |ConfigError { line, error, remedy }: ConfigError| {
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-        CliError::bad(format!("{place}{line}"), error, remedy)
+        Diagnostic::bad(format!("{place}{line}"), error, remedy)
     };
     // Lines behind these are the benchmark's.
     let lines = own.lines().count();
     let users = errors.into_iter().filter(|error| error.line.is_none_or(|line| line <= lines));
-    let told: Vec<CliError> = users.map(error).collect();
-    if told.is_empty() { Ok(()) } else { Err(CliError::all(told)) }
+    let told: Vec<Diagnostic> = users.map(error).collect();
+    if told.is_empty() { Ok(()) } else { Err(Diagnostic::all(told)) }
 }

@@ -2,7 +2,7 @@
 
 use super::Cpus;
 use crate::args::{DemoArgs, FrameSize};
-use crate::error::CliError;
+use console::Diagnostic;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -16,7 +16,7 @@ impl Guests {
         size: FrameSize,
         cpus: &Cpus,
         sockets: &[PathBuf; 2],
-    ) -> Result<Self, CliError> {
+    ) -> Result<Self, Diagnostic> {
         let mut guests = Self(Vec::new());
         match cpus.guests.as_slice() {
             [a, b] => {
@@ -35,8 +35,8 @@ impl Guests {
         cpu: Option<usize>,
         sockets: &[PathBuf],
         first: usize,
-    ) -> Result<(), CliError> {
-        let failed = |e: std::io::Error| CliError::failed("demo", e, "allow this program to start itself");
+    ) -> Result<(), Diagnostic> {
+        let failed = |e: std::io::Error| Diagnostic::failed("demo", e, "allow this program to start itself");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command.args(["guest", "--mode", "macswap", "--ring", args.ring.name(), "--output", "json"]);
         command.args(["--descriptors", args.descriptors.name()]);
@@ -56,11 +56,11 @@ impl Guests {
     }
 
     /// An error when a guest has ended by itself; its own message is above.
-    pub(super) fn check(&mut self) -> Result<(), CliError> {
+    pub(super) fn check(&mut self) -> Result<(), Diagnostic> {
         for child in &mut self.0 {
             if let Ok(Some(status)) = child.try_wait() {
                 let reason = format!("a guest ended with {status}");
-                return Err(CliError::failed("demo", reason, "look at its message above"));
+                return Err(Diagnostic::failed("demo", reason, "look at its message above"));
             }
         }
         Ok(())

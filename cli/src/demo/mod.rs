@@ -9,12 +9,12 @@ mod reading;
 mod show;
 
 use crate::args::{DemoArgs, FrameSize};
-use crate::error::CliError;
 use crate::host::Host;
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
+use console::Diagnostic;
 use engine::{Engine, EngineConfig, Polling, QueueFull, Rss, WorkerConfig};
 use guests::Guests;
-use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig};
 use port::vhost_user::{Options, VhostUser};
 use reading::{Reading, Report};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -76,10 +76,10 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 struct Sockets(PathBuf);
 
 impl Sockets {
-    fn new() -> Result<Self, CliError> {
+    fn new() -> Result<Self, Diagnostic> {
         let dir = std::env::temp_dir().join(format!("linerate-demo-{}", std::process::id()));
         let remedy = "point TMPDIR at a directory that can be written";
-        std::fs::create_dir(&dir).map_err(|e| CliError::failed(dir.display(), e, remedy))?;
+        std::fs::create_dir(&dir).map_err(|e| Diagnostic::failed(dir.display(), e, remedy))?;
         Ok(Self(dir))
     }
 
@@ -152,7 +152,7 @@ fn wait_for_guests(engine: &Engine, guests: &mut Guests, ending: &AtomicBool) ->
     }
     guests.check()?;
     let remedy = "look at the guests' messages above, or try another --ring";
-    Err(CliError::failed("demo", "the guests did not plug in within 10 s", remedy).into())
+    Err(Diagnostic::failed("demo", "the guests did not plug in within 10 s", remedy).into())
 }
 
 fn wait_until(ending: &AtomicBool, done: impl Fn() -> bool) -> bool {

@@ -1,8 +1,9 @@
 //! How readings look: a live table while frames circulate, and a summary.
 
 use super::reading::{PortReading, Reading, Report};
-use crate::args::{FrameSize, Output};
-use crate::show::table;
+use crate::args::FrameSize;
+use console::Output;
+use console::table;
 use std::io::Write;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn new(output: Output) -> Self {
-        let redraws = crate::show::is_screen(&std::io::stderr());
+        let redraws = console::is_screen(&std::io::stderr());
         Self { silent: output == Output::Json, redraws, drawn: String::new() }
     }
 

@@ -3,15 +3,14 @@
 //! what a turn of each costs and are reported.
 
 use crate::args::GuestArgs;
-use crate::error::CliError;
-use crate::show;
 use crate::traffic::input::judged_ports;
 use crate::traffic::{ends, key};
-use lab::guest::hostile::{Account, Squad, Turns};
-use lab::traffic::Description;
-use lab::traffic::rate::Rate;
-use lab::traffic::rig::{Beside, Ends, Outcome, Rig, RigError, Timing, settle};
-use lab::traffic::schedule::Pace;
+use console::Diagnostic;
+use generator::Description;
+use generator::rate::Rate;
+use generator::rig::{Beside, Ends, Outcome, Rig, RigError, Timing, settle};
+use generator::schedule::Pace;
+use guest::hostile::{Account, Squad, Turns};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -192,8 +191,8 @@ fn reading(outcome: &Outcome, turns: &Turns, before: [u64; 3], elapsed: Duration
     }
 }
 
-fn failed(error: &RigError) -> CliError {
-    CliError::failed("--calm", error, "look at what the switch says of the calm guests' ports")
+fn failed(error: &RigError) -> Diagnostic {
+    Diagnostic::failed("--calm", error, "look at what the switch says of the calm guests' ports")
 }
 
 /// For people.
@@ -228,5 +227,5 @@ pub(super) fn text(calm: &Calm) -> String {
             format!("{:.0} %", reading.attacker_share * 100.0),
         ]
     };
-    show::table(&titles, [("fast", &calm.fast), ("paced", &calm.paced)].map(row))
+    console::table(&titles, [("fast", &calm.fast), ("paced", &calm.paced)].map(row))
 }

@@ -3,10 +3,9 @@
 use super::calm::{self, Calm};
 use super::validate_size;
 use crate::args::GuestArgs;
-use crate::error::CliError;
-use crate::show;
-use lab::guest::GuestError;
-use lab::guest::hostile::{Account, Attack, Orders, Socket, Squad, Target};
+use console::Diagnostic;
+use guest::GuestError;
+use guest::hostile::{Account, Attack, Orders, Socket, Squad, Target};
 use port::virtio_user::FrontEndListener;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -76,7 +75,7 @@ pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<Atomic
         devices: accounts.into_iter().map(DeviceReport::from).collect(),
         calm,
     };
-    show::print(&report, args.output, text)
+    console::print(&report, args.output, text)
 }
 
 fn alone(squad: &mut Squad, seconds: Option<f64>, ending: &AtomicBool) {
@@ -86,33 +85,33 @@ fn alone(squad: &mut Squad, seconds: Option<f64>, ending: &AtomicBool) {
     }
 }
 
-fn validate(attack: &Attack, args: &GuestArgs) -> Result<(), CliError> {
+fn validate(attack: &Attack, args: &GuestArgs) -> Result<(), Diagnostic> {
     validate_size(args)?;
     let place = || format!("--hostile {}", attack.name);
     let sockets = args.socket.connect.len() + args.socket.listen.len();
     if sockets > 2 {
         let reason = format!("an attack has one or two devices, and there are {sockets} sockets");
-        return Err(CliError::bad(place(), reason, "give one socket or two"));
+        return Err(Diagnostic::bad(place(), reason, "give one socket or two"));
     }
     if sockets < 2 && attack.needs_receiver {
         let remedy = "give a second socket, to another port of the same switch";
-        return Err(CliError::bad(place(), "this attack needs a second device", remedy));
+        return Err(Diagnostic::bad(place(), "this attack needs a second device", remedy));
     }
     if sockets < 2 && args.peer.is_none() && !attack.is_alone() {
         let remedy = "give --peer MAC, or a second socket whose device receives";
-        return Err(CliError::bad(place(), "nothing says where its frames go", remedy));
+        return Err(Diagnostic::bad(place(), "nothing says where its frames go", remedy));
     }
     if attack.only_connects() && !args.socket.listen.is_empty() {
         let reason = "the device of this attack connects, and never listens";
-        return Err(CliError::bad(place(), reason, "let the switch listen, and give --connect"));
+        return Err(Diagnostic::bad(place(), reason, "let the switch listen, and give --connect"));
     }
     if attack.is_theft() && args.peer.is_none() && args.attack.calm.is_empty() {
         let reason = "nothing says whose address it takes";
-        return Err(CliError::bad(place(), reason, "give --peer MAC, or --calm twice"));
+        return Err(Diagnostic::bad(place(), reason, "give --peer MAC, or --calm twice"));
     }
     if !matches!(args.attack.calm.len(), 0 | 2) {
         let reason = format!("a calm pair has two sockets, and {} is given", args.attack.calm.len());
-        return Err(CliError::bad("--calm", reason, "give it twice: for the sender and for the receiver"));
+        return Err(Diagnostic::bad("--calm", reason, "give it twice: for the sender and for the receiver"));
     }
     Ok(())
 }
@@ -132,24 +131,24 @@ fn orders(args: &GuestArgs) -> Orders {
     Orders { ring: args.ring, target, anyway: args.attack.anyway }
 }
 
-fn sockets(args: &GuestArgs) -> Result<Vec<Socket>, CliError> {
+fn sockets(args: &GuestArgs) -> Result<Vec<Socket>, Diagnostic> {
     let connect = args.socket.connect.iter().map(|path| Ok(Socket::Connect(path.clone())));
     let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
         Ok(listener) => Ok(Socket::Listen(path.clone(), Arc::new(listener))),
-        Err(error) => Err(CliError::bad(path.display(), error, "choose another path for the socket")),
+        Err(error) => Err(Diagnostic::bad(path.display(), error, "choose another path for the socket")),
     });
     connect.chain(listen).collect()
 }
 
 /// Features that the switch lacks are bad input: another attack, or another configuration, would do.
-fn failed(attack: &Attack, error: &GuestError) -> CliError {
+fn failed(attack: &Attack, error: &GuestError) -> Diagnostic {
     let place = format!("--hostile {}", attack.name);
     match error {
         GuestError::NotOffered(_) => {
-            CliError::bad(place, error, "enable it at the port, or attack without it by --anyway")
+            Diagnostic::bad(place, error, "enable it at the port, or attack without it by --anyway")
         }
-        GuestError::Missing(_) => CliError::bad(place, error, "choose another --ring"),
-        _ => CliError::failed(place, error, "look at what the switch says of this port"),
+        GuestError::Missing(_) => Diagnostic::bad(place, error, "choose another --ring"),
+        _ => Diagnostic::failed(place, error, "look at what the switch says of this port"),
     }
 }
 
@@ -180,7 +179,7 @@ fn text(report: &HostileReport) -> String {
         row.push(device.fault.clone().unwrap_or_default());
         row
     };
-    let table = show::table(&titles, report.devices.iter().map(row));
+    let table = console::table(&titles, report.devices.iter().map(row));
     let calm = report.calm.as_ref().map(calm::text).unwrap_or_default();
     format!("{table}\n{}, {} ring, {:.1} s\n{calm}", report.attack, report.ring, report.seconds)
 }

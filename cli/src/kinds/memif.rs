@@ -4,13 +4,13 @@ use super::{Claim, Kind, Loaded, Mode, SocketSettings};
 use crate::args::GuestKind;
 use crate::config::{Fields, Validation};
 use crate::data_plane::DataPlaneError;
-use crate::error::CliError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
 use ::port::memif::{
     self as port_kind, MAX_RING_SIZE, MAX_SECRET, MIN_RING_SIZE, Options, Secret, is_abstract,
 };
 use ::port::virtio_user::MAX_MEMORY;
+use console::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -97,7 +97,7 @@ impl Kind for Memif {
         self.socket.place()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
         snippet::snippet(port, self, other)
     }
 

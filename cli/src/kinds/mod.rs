@@ -31,9 +31,9 @@ pub(crate) use socket::{Mode, SocketSettings};
 use crate::args::GuestKind;
 use crate::config::{Fields, Validation, one_of};
 use crate::data_plane::DataPlaneError;
-use crate::error::CliError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
+use console::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -66,10 +66,10 @@ pub(crate) trait Kind: fmt::Display + Sized {
     fn place(&self) -> String;
 
     /// What to paste to make `other` the other end.
-    fn snippet(&self, port: &PortSettings, _other: GuestKind) -> Result<String, CliError> {
+    fn snippet(&self, port: &PortSettings, _other: GuestKind) -> Result<String, Diagnostic> {
         let reason = format!("a port of kind \"{}\" needs no other end that could be pasted", Self::NAME);
         let remedy = "ask for a port that guests or switches plug into, such as one of kind \"vhost-user\"";
-        Err(CliError::bad(format!("port \"{}\"", port.name), reason, remedy))
+        Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
     }
 
     /// Why such a port cannot both send and receive where `ports` are all that there are, and what to do; nothing where it
@@ -148,7 +148,7 @@ macro_rules! kinds {
             }
 
             /// See [`Kind::snippet`].
-            pub(crate) fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
+            pub(crate) fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
                 match self { $(Self::$variant(own) => own.snippet(port, other)),+ }
             }
 

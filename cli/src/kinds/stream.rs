@@ -4,10 +4,10 @@ use super::{Claim, Kind, Loaded, Mode};
 use crate::args::GuestKind;
 use crate::config::{Fields, Validation};
 use crate::data_plane::DataPlaneError;
-use crate::error::CliError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
 use ::port::stream::{self as port_kind, Site};
+use console::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ impl Kind for Stream {
         self.site().to_string()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
         snippet::snippet(port, self, other)
     }
 

@@ -4,10 +4,10 @@ use super::{Claim, Kind, Loaded, Mode, SocketSettings, is_yes, virtio_user, yes}
 use crate::args::GuestKind;
 use crate::config::{Fields, Validation};
 use crate::data_plane::DataPlaneError;
-use crate::error::CliError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
 use ::port::vhost_user::{self as port_kind, Options};
+use console::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Instant;
@@ -65,7 +65,7 @@ impl Kind for VhostUser {
         self.socket.place()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
         snippet::snippet(port, &self.socket, other)
     }
 

@@ -4,10 +4,10 @@ use super::{Claim, Kind, Loaded, Mode, SocketSettings, is_yes, yes};
 use crate::args::GuestKind;
 use crate::config::{Fields, Validation};
 use crate::data_plane::DataPlaneError;
-use crate::error::CliError;
 use crate::topology::PortSettings;
 use ::port::PortControl;
 use ::port::virtio_user::{self as port_kind, MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, RingKind};
+use console::Diagnostic;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -103,7 +103,7 @@ impl Kind for VirtioUser {
         self.socket.place()
     }
 
-    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
+    fn snippet(&self, port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
         snippet::snippet(port, &self.socket, other)
     }
 

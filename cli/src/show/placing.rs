@@ -1,8 +1,8 @@
 //! The machine, where workers and queues are on it, and what to move, as text.
 
-use super::table;
-use super::units::{bytes, count, duration};
 use crate::api::model::PlacementReport;
+use console::table;
+use console::units::{bytes, count, duration};
 use engine::balance::{Balance, Move, QueueLoad};
 use engine::machine::{Cache, CacheKind, Machine};
 

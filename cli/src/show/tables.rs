@@ -1,11 +1,11 @@
 //! One table for each answer.
 
-use super::table;
-use super::units::{bytes, count, duration, percent, ratio};
 use crate::api::model::{
     BridgePort, BridgeReport, FdbReport, MoveEvent, Origin, PortReport, PortSnapshot, Status, Traffic,
     WorkersReport,
 };
+use console::table;
+use console::units::{bytes, count, duration, percent, ratio};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -13,11 +13,14 @@ fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
     PortSettings { vlan, broadcast_limit: Some(10), ..PortSettings::named(name, kind) }
 }
 
-fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, CliError> {
+fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, Diagnostic> {
     start(ports, statics).map(|(switch, _)| switch)
 }
 
-fn start(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<(Switch, Vec<CliError>), CliError> {
+fn start(
+    ports: Vec<PortSettings>,
+    statics: Vec<StaticEntry>,
+) -> Result<(Switch, Vec<Diagnostic>), Diagnostic> {
     Switch::start(&Topology {
         switch: SwitchSettings::default(),
         model: crate::model::ModelSettings::default(),
@@ -69,7 +72,7 @@ fn a_trunk_keeps_its_vlans_and_its_native_one() {
     let native = VlanId::new(1);
     let trunk = vlan(Some(&Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
     let allowed = [10, 20].into_iter().filter_map(VlanId::new).collect();
-    assert_eq!(trunk, net::bridge::Vlan::Trunk { allowed, native });
+    assert_eq!(trunk, bridge::Vlan::Trunk { allowed, native });
 }
 
 #[test]
@@ -118,7 +121,7 @@ fn where_no_port_can_be_made_nothing_starts_and_every_reason_is_told() {
     }
     let ports = vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
     let error = start(ports, Vec::new()).err().unwrap();
-    assert_eq!(error.code, crate::error::BAD_INPUT);
+    assert_eq!(error.code, console::BAD_INPUT);
     let said = error.to_string();
     assert!(said.starts_with("port \"a\": ") && said.contains("\n  and port \"b\": "), "{said}");
 }

@@ -7,8 +7,8 @@ mod view;
 
 use crate::api::client::Client;
 use crate::api::model::Snapshot;
-use crate::args::{Output, TopArgs};
-use crate::show;
+use crate::args::TopArgs;
+use console::Output;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rates::Rates;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -26,9 +26,9 @@ pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
     if args.once {
         std::thread::sleep(interval);
         let second = client.get("/v1/snapshot")?;
-        return show::print(&rates::between(&first, &second), args.output, view::text);
+        return console::print(&rates::between(&first, &second), args.output, view::text);
     }
-    if args.output == Output::Json || !show::is_screen(&std::io::stdout()) {
+    if args.output == Output::Json || !console::is_screen(&std::io::stdout()) {
         return follow(client, first, interval, args.output);
     }
     let ended = ended()?;
@@ -57,7 +57,7 @@ fn follow(client: &Client, mut last: Snapshot, interval: Duration, output: Outpu
             Output::Table => format!("over {:.1} s\n{}\n\n", rates.seconds, view::text(&rates)),
             Output::Json => format!("{}\n", serde_json::to_string(&rates)?),
         };
-        show::raw(text.as_bytes())?;
+        console::raw(text.as_bytes())?;
         last = now;
     }
 }

@@ -2,8 +2,7 @@
 //! below its tables, where they have a line's width.
 
 use super::rates::{PortRate, Rates, WorkerRate};
-use crate::show;
-use crate::show::units::scaled;
+use console::units::scaled;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -144,10 +143,10 @@ fn shortened(text: &str, width: u16) -> String {
 /// Both tables, for `--once` and for what is no terminal.
 pub(crate) fn text(rates: &Rates) -> String {
     let titles = |columns: &[Column]| columns.iter().map(|column| column.title).collect::<Vec<_>>();
-    let workers = show::table(&titles(&WORKERS), rates.workers.iter().map(worker_cells));
+    let workers = console::table(&titles(&WORKERS), rates.workers.iter().map(worker_cells));
     let port = |port: &PortRate| [port_cells(port), vec![reasons(port)]].concat();
     let titles = [titles(&PORTS), vec!["BY REASON"]].concat();
-    format!("{workers}\n\n{}", show::table(&titles, rates.ports.iter().map(port)))
+    format!("{workers}\n\n{}", console::table(&titles, rates.ports.iter().map(port)))
 }
 
 fn port_cells(port: &PortRate) -> Vec<String> {

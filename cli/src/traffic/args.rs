@@ -1,12 +1,12 @@
 //! The generator's part of the command line.
 
-use crate::args::Output;
 use crate::value::Span;
 use clap::Args;
-use lab::traffic::rate::Rate;
-use lab::traffic::rig::Timing;
-use lab::traffic::schedule::Pace;
-use lab::traffic::{Sizes, Transport};
+use console::Output;
+use generator::rate::Rate;
+use generator::rig::Timing;
+use generator::schedule::Pace;
+use generator::{Sizes, Transport};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use wire::MacAddress;

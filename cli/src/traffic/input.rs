@@ -2,11 +2,11 @@
 
 use super::args::{GenArgs, StreamArgs};
 use crate::config;
-use crate::error::CliError;
 use crate::host;
 use crate::topology::{BridgeSettings, PortSettings, SwitchSettings, Topology};
 use crate::verbs::read_value;
-use lab::traffic::{Description, StreamError};
+use console::Diagnostic;
+use generator::{Description, StreamError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::fmt::Display;
@@ -62,15 +62,19 @@ pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
 }
 
 /// What is wrong, and behind the last `; ` what to do; `otherwise` where nothing stands there.
-fn told(place: impl Display, text: &str, otherwise: &str) -> CliError {
+fn told(place: impl Display, text: &str, otherwise: &str) -> Diagnostic {
     let (reason, remedy) = text.rsplit_once("; ").unwrap_or((text, otherwise));
-    CliError::bad(place, reason, remedy)
+    Diagnostic::bad(place, reason, remedy)
 }
 
-fn file(path: &Path) -> Result<File, CliError> {
+fn file(path: &Path) -> Result<File, Diagnostic> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
-        CliError::bad(&shown, format!("cannot be read: {e}"), "name a file that exists and that you may read")
+        Diagnostic::bad(
+            &shown,
+            format!("cannot be read: {e}"),
+            "name a file that exists and that you may read",
+        )
     })?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
@@ -80,19 +84,19 @@ fn file(path: &Path) -> Result<File, CliError> {
 }
 
 /// The streams of the file, or the one of the flags.
-fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>, CliError> {
+fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>, Diagnostic> {
     match (of_file.is_empty(), args.stream == StreamArgs::default()) {
         (true, _) => Ok(vec![by_flags(&args.stream)?]),
         (false, true) => Ok(of_file),
         (false, false) => {
             let reason = "flags describe a stream, and the file has streams as well";
-            Err(CliError::bad("the command line", reason, "leave out one of both"))
+            Err(Diagnostic::bad("the command line", reason, "leave out one of both"))
         }
     }
 }
 
 /// A stream by `--set`, over what is there already.
-pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, CliError> {
+pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, Diagnostic> {
     let usual = "write a key of a [[stream]] section and its value";
     let mut keys = match serde_json::to_value(over) {
         Ok(Value::Object(keys)) => keys,
@@ -103,7 +107,7 @@ pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<
     for (n, (key, value)) in set.iter().enumerate() {
         let place = format!("--set {key}={value}");
         if set[..n].iter().any(|(other, _)| other == key) {
-            return Err(CliError::bad(place, format!("`{key}` is given twice"), "give it once"));
+            return Err(Diagnostic::bad(place, format!("`{key}` is given twice"), "give it once"));
         }
         keys.insert(key.clone(), read_value(value));
         // One after the other, so that an error is of the key that was added last.
@@ -113,12 +117,12 @@ pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<
     Ok(stream)
 }
 
-fn by_flags(args: &StreamArgs) -> Result<Description, CliError> {
+fn by_flags(args: &StreamArgs) -> Result<Description, Diagnostic> {
     let mut stream = described(&args.set, &Description::default())?;
     let of = &args;
     if let Some(flag) = of.pcap.as_ref().and(of_frames(of)) {
         let reason = "the frames of a capture are sent as they are";
-        return Err(CliError::bad(
+        return Err(Diagnostic::bad(
             format!("--pcap with {flag}"),
             reason,
             format!("leave out {flag} or --pcap"),
@@ -162,13 +166,13 @@ fn set<T: Clone>(field: &mut T, given: Option<&T>) {
 }
 
 /// A stream's error names its field, why, and behind `; ` what to do.
-pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> CliError {
+pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Diagnostic {
     let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
     told(format!("{place}, stream {name}"), &error.to_string(), "correct the stream")
 }
 
 /// Results are told apart by the streams' names, and by the numbers of those without.
-fn distinct(streams: &[Description], place: &str) -> Result<(), CliError> {
+fn distinct(streams: &[Description], place: &str) -> Result<(), Diagnostic> {
     let name = |i: usize| match streams[i].name.as_str() {
         "" => i.to_string(),
         name => name.to_owned(),
@@ -176,7 +180,7 @@ fn distinct(streams: &[Description], place: &str) -> Result<(), CliError> {
     let twice = (0..streams.len()).find_map(|i| (0..i).find(|j| name(*j) == name(i)).map(|j| (j, i)));
     twice.map_or(Ok(()), |(first, second)| {
         let reason = format!("streams {first} and {second} are both called \"{}\"", name(second));
-        Err(CliError::bad(
+        Err(Diagnostic::bad(
             place,
             reason,
             "give each a `name` of its own; a stream without one is called by its number",
@@ -185,10 +189,10 @@ fn distinct(streams: &[Description], place: &str) -> Result<(), CliError> {
 }
 
 /// A generator's port sends and receives; what never can is told before it is waited for.
-fn both_ways(ports: &[PortSettings]) -> Result<(), CliError> {
+fn both_ways(ports: &[PortSettings]) -> Result<(), Diagnostic> {
     let wrong = |(end, port): (&str, &PortSettings)| {
         let (reason, remedy) = port.kind.one_way(ports)?;
-        Some(CliError::bad(format!("the {end} port"), reason, remedy))
+        Some(Diagnostic::bad(format!("the {end} port"), reason, remedy))
     };
     ENDS.into_iter().zip(ports).find_map(wrong).map_or(Ok(()), Err)
 }
@@ -200,7 +204,7 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
     if !(1..=2).contains(&given.len()) {
         let reason = format!("there are {} ports, and a generator has one or two", given.len());
         let remedy = "add --port kind=...,... or a [[port]] section for each";
-        return Err(CliError::bad("the ports", reason, remedy).into());
+        return Err(Diagnostic::bad("the ports", reason, remedy).into());
     }
     judged_ports(given)
 }
@@ -218,7 +222,7 @@ pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec
     for (end, mut section) in ENDS.into_iter().zip(given) {
         if let Some(key) = OF_A_SWITCH.iter().find(|key| section.contains_key(**key)) {
             let reason = format!("`{key}` is nothing that a generator's port has");
-            return Err(CliError::bad(format!("the {end} port"), reason, "remove it").into());
+            return Err(Diagnostic::bad(format!("the {end} port"), reason, "remove it").into());
         }
         section.insert("bridge".to_owned(), end.into());
         section.entry("name").or_insert_with(|| end.into());
@@ -229,16 +233,16 @@ pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec
 }
 
 /// `kind=tap,interface=a`: commas inside of brackets, braces and quotes are the value's own.
-pub(crate) fn keys(text: &str) -> Result<Map<String, Value>, CliError> {
+pub(crate) fn keys(text: &str) -> Result<Map<String, Value>, Diagnostic> {
     let place = || format!("--port {text}");
     let mut keys = Map::new();
     for part in split(text) {
         let (key, value) = part.split_once('=').ok_or_else(|| {
             let reason = format!("`{part}` has no `=`");
-            CliError::bad(place(), reason, "write keys and values such as kind=tap,interface=a")
+            Diagnostic::bad(place(), reason, "write keys and values such as kind=tap,interface=a")
         })?;
         if keys.insert(key.trim().to_owned(), read_value(value)).is_some() {
-            return Err(CliError::bad(place(), format!("`{key}` is given twice"), "give it once"));
+            return Err(Diagnostic::bad(place(), format!("`{key}` is given twice"), "give it once"));
         }
     }
     Ok(keys)

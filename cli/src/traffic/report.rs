@@ -1,10 +1,9 @@
 //! The generator's results as JSON and as text.
 
 use super::args::GenArgs;
-use crate::show;
 use crate::topology::PortSettings;
-use lab::traffic::meter::Summary;
-use lab::traffic::rig::{Limit, Outcome, StreamOutcome};
+use generator::meter::Summary;
+use generator::rig::{Limit, Outcome, StreamOutcome};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -104,7 +103,7 @@ impl Report {
         let mut rows: Vec<_> = outcome.streams.iter().map(row).collect();
         let rows_of_baseline = self.baseline.iter().flat_map(|baseline| baseline.rows(&outcome.streams));
         rows.extend(rows_of_baseline);
-        let mut text = show::table(&titles, rows);
+        let mut text = console::table(&titles, rows);
         let percent = outcome.loss_ratio * 100.0;
         // Writing to a String cannot fail.
         let _ = write!(

@@ -3,14 +3,13 @@
 use super::args::GenArgs;
 use super::input::{self, Input};
 use super::report::{LoopbackBaseline, Report};
-use crate::error::CliError;
-use crate::show;
 use crate::switch;
 use crate::topology::PortSettings;
+use console::Diagnostic;
+use generator::Description;
+use generator::rate::Rate;
+use generator::rig::{Ends, Outcome, Phase, Progress, Rig, RigError, Side, Timing};
 use indicatif::ProgressBar;
-use lab::traffic::Description;
-use lab::traffic::rate::Rate;
-use lab::traffic::rig::{Ends, Outcome, Phase, Progress, Rig, RigError, Side, Timing};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,11 +29,11 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, ending.clone())?;
     }
-    lab::traffic::rig::settle();
+    generator::rig::settle();
     let ends = ends(&ports)?;
     let (timing, key) = (args.timing(), key());
     let rig = Rig::new(ends, &streams, timing, key).map_err(|error| failed(&error))?;
-    rig.notes().iter().for_each(|note| show::aside(note));
+    rig.notes().iter().for_each(|note| console::aside(note));
     let asked = rig.asked();
     let baseline = if args.no_baseline { None } else { baseline(&streams, &timing, key, &ending) };
     let mut progress = Shown::new(timing.duration);
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     progress.end();
     let outcome = outcome.map_err(|error| failed(&error))?;
     let report = Report::new(args, &ports, asked, outcome, baseline);
-    show::print(&report, args.output, |report| report.text(args.histogram))
+    console::print(&report, args.output, |report| report.text(args.histogram))
 }
 
 /// Tells the frames of this run from those of another.
@@ -55,27 +54,27 @@ pub(crate) fn key() -> u32 {
 }
 
 /// The ports, made and not opened.
-pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, CliError> {
+pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
     let side = |port: &PortSettings| {
         let control = switch::patiently(port).map_err(|why| switch::not_made(port, &why))?;
-        Ok::<_, CliError>(Side::new(&port.name, control))
+        Ok::<_, Diagnostic>(Side::new(&port.name, control))
     };
     let Some((first, others)) = ports.split_first() else {
-        return Err(CliError::bad("the ports", "there is none", "add --port kind=...,..."));
+        return Err(Diagnostic::bad("the ports", "there is none", "add --port kind=...,..."));
     };
     Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
 }
 
-fn failed(error: &RigError) -> CliError {
+fn failed(error: &RigError) -> Diagnostic {
     let remedy = match error {
         RigError::NotReady { .. } => {
             "start the other side, look at what it says of this port, or give it more time with --timeout"
         }
-        RigError::Streams(_) => return CliError::bad("the streams", error, "describe fewer"),
+        RigError::Streams(_) => return Diagnostic::bad("the streams", error, "describe fewer"),
         RigError::Ended => "let it run longer",
         _ => "correct what the reason names",
     };
-    CliError::failed("linerate gen", error, remedy)
+    Diagnostic::failed("linerate gen", error, remedy)
 }
 
 /// The same streams over a wire of our own; `None` where that was ended or could not be had.
@@ -93,7 +92,7 @@ fn baseline(
     let unlimited = Timing { rate: Rate::Unlimited, duration: short(CEILING), ..at_rate };
     let free: Vec<_> = streams.iter().map(|stream| Description { rate: None, ..stream.clone() }).collect();
     let told = of(&free, unlimited).and_then(|most| Ok(LoopbackBaseline::new(&of(streams, at_rate)?, &most)));
-    told.map_err(|error| show::aside(&format!("the baseline is not known: {error}"))).ok()
+    told.map_err(|error| console::aside(&format!("the baseline is not known: {error}"))).ok()
 }
 
 /// How far it is: a line that is redrawn on a terminal, else one a second.
@@ -114,7 +113,7 @@ impl Shown {
             self.bar.set_message(text);
             self.bar.tick();
         } else if self.last.is_none_or(|(phase, _, at)| phase != now.phase || at.elapsed().as_secs() >= 1) {
-            show::aside(&text);
+            console::aside(&text);
         } else {
             return;
         }

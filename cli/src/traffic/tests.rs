@@ -3,9 +3,9 @@ use super::input;
 use super::report::{LoopbackBaseline, Report};
 use crate::args::{Cli, Command};
 use clap::Parser;
-use lab::traffic::meter::Summary;
-use lab::traffic::rig::{Outcome, StreamOutcome};
-use lab::traffic::{Description, Outer, Sizes};
+use generator::meter::Summary;
+use generator::rig::{Outcome, StreamOutcome};
+use generator::{Description, Outer, Sizes};
 
 fn args(words: &[&str]) -> GenArgs {
     let words = ["linerate", "gen"].iter().chain(words);
@@ -16,7 +16,7 @@ fn args(words: &[&str]) -> GenArgs {
 }
 
 fn told(words: &[&str]) -> String {
-    crate::error::verdict(&input::read(&args(words)).unwrap_err()).1.unwrap()
+    console::verdict("linerate", &input::read(&args(words)).unwrap_err()).1.unwrap()
 }
 
 const PAIR: [&str; 4] = ["--port", "kind=patch,name=a,peer=b", "--port", "kind=patch,name=b,peer=a"];
@@ -195,7 +195,7 @@ fn the_manual_has_every_key_and_field_of_a_stream() {
         assert!(words.contains(word.as_str()), "{word}");
     }
     let dir = tempfile::tempdir().unwrap();
-    crate::manual::pages(dir.path()).unwrap();
+    console::manual::man(<crate::args::Cli as clap::CommandFactory>::command(), Some(dir.path())).unwrap();
     let page = std::fs::read_to_string(dir.path().join("linerate-gen.1")).unwrap();
     assert!(page.contains("Patterns:"), "{page}");
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
 use clap::Args;
 use engine::{Engine, EngineConfig, Polling, Rss, WorkerConfig};
-use net::Switch;
-use net::bridge::{BridgeConfig, PortConfig};
 use port::vhost_user::{Options, VhostUser};
 
 /// What to serve.

@@ -2,14 +2,14 @@
 
 use super::Memif;
 use crate::args::GuestKind;
-use crate::error::CliError;
 use crate::kinds::Mode;
 use crate::snippet::{linerate, mac, no_comma, shell};
 use crate::topology::PortSettings;
+use console::Diagnostic;
 use std::fmt::Write;
 
 /// What to paste for this other end.
-pub(super) fn snippet(port: &PortSettings, memif: &Memif, other: GuestKind) -> Result<String, CliError> {
+pub(super) fn snippet(port: &PortSettings, memif: &Memif, other: GuestKind) -> Result<String, Diagnostic> {
     match other {
         GuestKind::Linerate => Ok(section(port, memif)),
         GuestKind::Testpmd => no_comma(port, &memif.socket).map(|()| testpmd(port, memif)),
@@ -17,10 +17,10 @@ pub(super) fn snippet(port: &PortSettings, memif: &Memif, other: GuestKind) -> R
     }
 }
 
-fn stranger(port: &PortSettings) -> CliError {
+fn stranger(port: &PortSettings) -> Diagnostic {
     let reason = "virtual machines and Open vSwitch do not speak memif";
     let remedy = "ask --for testpmd or linerate; or write kind = \"vhost-user\"";
-    CliError::bad(format!("port \"{}\"", port.name), reason, remedy)
+    Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 
 /// Another linerate's section says what both must agree on.

@@ -2,21 +2,21 @@
 
 use super::Stream;
 use crate::args::GuestKind;
-use crate::error::CliError;
 use crate::kinds::Mode;
 use crate::snippet::{mac, quoted, shell};
 use crate::topology::PortSettings;
 use ::port::stream::Site;
+use console::Diagnostic;
 
 /// What to paste for this other end.
-pub(super) fn snippet(port: &PortSettings, own: &Stream, other: GuestKind) -> Result<String, CliError> {
+pub(super) fn snippet(port: &PortSettings, own: &Stream, other: GuestKind) -> Result<String, Diagnostic> {
     match other {
         GuestKind::Qemu => Ok(qemu(port, own)),
         GuestKind::Linerate => Ok(linerate(port, own)),
         GuestKind::Libvirt | GuestKind::Testpmd | GuestKind::Ovs => {
             let reason = "it does not speak what a stream port speaks";
             let remedy = "ask --for qemu or linerate; or write kind = \"vhost-user\"";
-            Err(CliError::bad(format!("port \"{}\"", port.name), reason, remedy))
+            Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         PortSettings::named("a", PortKind::Stream(Stream { socket, address, mode }))
     }
 
-    fn snippet(site: &str, mode: Mode, other: GuestKind) -> Result<String, CliError> {
+    fn snippet(site: &str, mode: Mode, other: GuestKind) -> Result<String, Diagnostic> {
         let port = port(site, mode);
         port.kind.snippet(&port, other)
     }

@@ -1,17 +1,17 @@
 //! The other ends of a vhost-user port: guests, and another linerate's virtio-user port.
 
 use crate::args::GuestKind;
-use crate::error::CliError;
 use crate::kinds::{Mode, SocketSettings};
 use crate::snippet::{linerate, mac, no_comma, shell, xml};
 use crate::topology::PortSettings;
+use console::Diagnostic;
 
 /// What to paste for this other end.
 pub(super) fn snippet(
     port: &PortSettings,
     socket: &SocketSettings,
     other: GuestKind,
-) -> Result<String, CliError> {
+) -> Result<String, Diagnostic> {
     match other {
         GuestKind::Qemu => Ok(qemu(port, socket)),
         GuestKind::Libvirt => Ok(libvirt(port, socket)),
@@ -20,7 +20,7 @@ pub(super) fn snippet(
         GuestKind::Ovs => {
             let reason = "Open vSwitch is a switch, and a vhost-user port is one for guests";
             let remedy = "write kind = \"virtio-user\" to plug this port into Open vSwitch";
-            Err(CliError::bad(format!("port \"{}\"", port.name), reason, remedy))
+            Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         PortSettings { queue_pairs, mtu, ..PortSettings::named("guest-a", kind) }
     }
 
-    fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
+    fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
         port.kind.snippet(port, other)
     }
 

@@ -1,17 +1,17 @@
 //! The other ends of a virtio-user port: switches, another linerate among them.
 
 use crate::args::GuestKind;
-use crate::error::CliError;
 use crate::kinds::{Mode, SocketSettings};
 use crate::snippet::{linerate, no_comma, shell};
 use crate::topology::PortSettings;
+use console::Diagnostic;
 
 /// What to paste for this other end.
 pub(super) fn snippet(
     port: &PortSettings,
     socket: &SocketSettings,
     other: GuestKind,
-) -> Result<String, CliError> {
+) -> Result<String, Diagnostic> {
     match other {
         GuestKind::Linerate => Ok(linerate(port, "vhost-user", socket)),
         GuestKind::Testpmd => no_comma(port, socket).map(|()| testpmd(port, socket)),
@@ -21,12 +21,12 @@ pub(super) fn snippet(
     }
 }
 
-fn guest(port: &PortSettings, name: &str) -> CliError {
+fn guest(port: &PortSettings, name: &str) -> Diagnostic {
     let reason =
         format!("{name} is a guest, and a virtio-user port is one too: it plugs into another switch");
     let remedy =
         "ask --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and let the guest plug in";
-    CliError::bad(format!("port \"{}\"", port.name), reason, remedy)
+    Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 
 /// testpmd as the switch that the port plugs into.
@@ -40,11 +40,11 @@ fn testpmd(port: &PortSettings, socket: &SocketSettings) -> String {
 }
 
 /// Open vSwitch listens only in a directory of its own, so it has to be the one that connects.
-fn ovs(port: &PortSettings, socket: &SocketSettings) -> Result<String, CliError> {
+fn ovs(port: &PortSettings, socket: &SocketSettings) -> Result<String, Diagnostic> {
     if socket.mode == Mode::Client {
         let reason = "Open vSwitch makes its sockets in a directory of its own, and deprecates it";
         let remedy = "write mode = \"server\", so that Open vSwitch connects";
-        return Err(CliError::bad(format!("port \"{}\"", port.name), reason, remedy));
+        return Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy));
     }
     let path = shell(&format!("options:vhost-server-path={}", socket.path.display()));
     let name = &port.name;
@@ -64,7 +64,7 @@ mod tests {
         PortSettings { queue_pairs, ..PortSettings::named("uplink", kind) }
     }
 
-    fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, CliError> {
+    fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
         port.kind.snippet(port, other)
     }
 
@@ -104,7 +104,7 @@ type=dpdkvhostuserclient options:vhost-server-path=/run/linerate/guest-a.sock
         for guest in [GuestKind::Qemu, GuestKind::Libvirt] {
             let error = snippet(&uplink(Mode::Client, 1), guest).unwrap_err();
             assert!(error.remedy.contains("--for linerate, ovs or testpmd"), "{error}");
-            assert_eq!(error.code, crate::error::BAD_INPUT);
+            assert_eq!(error.code, console::BAD_INPUT);
         }
     }
 }

@@ -1,0 +1,83 @@
+//! What the linerate programs share on a terminal: tables and JSON, progress, errors with remedies, and files of results.
+
+mod diagnostic;
+pub mod manual;
+mod output;
+pub mod progress;
+mod signals;
+pub mod units;
+pub mod written;
+
+pub use diagnostic::{BAD_INPUT, Diagnostic, FAILED, verdict};
+pub use output::{Output, ShowArgs};
+pub use signals::stop_on_signals;
+
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+
+/// Prints `value` as JSON, or as `table` has it.
+pub fn print<T: Serialize>(
+    value: &T,
+    output: Output,
+    table: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    let text = match output {
+        Output::Table => table(value),
+        Output::Json => serde_json::to_string_pretty(value)?,
+    };
+    line(&text)
+}
+
+/// Prints text with a line end.
+pub fn line(text: &str) -> anyhow::Result<()> {
+    raw(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
+}
+
+/// Prints what is no part of the result: to standard error, where no pipe takes it for one.
+pub fn aside(text: &str) {
+    // The reader may have left.
+    let _ = writeln!(io::stderr(), "{}", text.trim_end_matches('\n'));
+}
+
+/// Whether one may draw on `output`: a terminal that understands more than lines.
+pub fn is_screen(output: &impl IsTerminal) -> bool {
+    let kind = std::env::var_os("TERM").unwrap_or_default();
+    output.is_terminal() && !kind.is_empty() && kind != "dumb"
+}
+
+/// Prints bytes as they are.
+pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    Ok(out.flush()?)
+}
+
+/// A table without lines; columns whose title begins with `>` hold numbers and are aligned to the right.
+pub fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(titles.iter().map(|title| title.trim_start_matches('>')));
+    for row in rows {
+        table.add_row(row);
+    }
+    for (column, title) in table.column_iter_mut().zip(titles) {
+        if title.starts_with('>') {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        column.set_padding((0, 2));
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_end_in_one_column_and_words_begin_in_one() {
+        let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["long".to_owned(), "100".to_owned()]];
+        assert_eq!(table(&["NAME", ">N"], rows), "NAME    N\na       1\nlong  100");
+    }
+}

@@ -1,0 +1,176 @@
+//! How far the experiments are and how long the rest will take, on standard error, so that standard output stays clean
+//! for the results.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// A bar where standard error is a terminal, and a line now and then where it is not.
+pub struct Progress {
+    /// What is counted, such as `experiments`
+    what: &'static str,
+    bar: ProgressBar,
+    start: Instant,
+    jobs: usize,
+    done: usize,
+    /// Of those, what was there already
+    before: usize,
+    all: usize,
+    told: usize,
+    running: BTreeMap<String, Instant>,
+    /// What the experiments that have ended took, together.
+    spent: Duration,
+}
+
+/// Lines that a whole job has where there is no terminal.
+const LINES: usize = 10;
+
+impl Progress {
+    /// Of so many experiments (or `what` else), so many at once.
+    pub fn new(what: &'static str, all: usize, jobs: usize) -> Progress {
+        // A template without unknown keys: the only way that it could be refused.
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
+        let bar = ProgressBar::new(all as u64);
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        let start = Instant::now();
+        Progress {
+            what,
+            bar,
+            start,
+            jobs,
+            done: 0,
+            before: 0,
+            all,
+            told: 0,
+            running: BTreeMap::new(),
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// One has begun.
+    pub fn began(&mut self, name: &str) {
+        self.running.insert(name.to_owned(), Instant::now());
+        self.show();
+    }
+
+    /// One has ended, well or not.
+    pub fn ended(&mut self, name: &str) {
+        self.spent += self.running.remove(name).map_or(Duration::ZERO, |began| began.elapsed());
+        self.done += 1;
+        self.tell();
+    }
+
+    /// One after the other: so many are done, and this one is next. What was there before the first call took no time.
+    pub fn at(&mut self, done: usize, all: usize, next: &str) {
+        if self.all != all {
+            (self.all, self.before, self.done) = (all, done, done);
+            self.bar.set_length(all as u64);
+        }
+        let moved = done != self.done;
+        (self.done, self.spent) = (done, self.start.elapsed());
+        self.running = BTreeMap::from([(next.to_owned(), self.start)]);
+        if moved { self.tell() } else { self.show() }
+    }
+
+    /// There will be about so many, which may change as they run.
+    pub fn expect(&mut self, all: usize) {
+        self.all = all.max(self.done);
+        self.bar.set_length(self.all as u64);
+    }
+
+    /// So many were there already and took no time.
+    pub fn skip(&mut self, done: usize) {
+        (self.done, self.before) = (done, done);
+        self.show();
+    }
+
+    fn tell(&mut self) {
+        self.show();
+        let part = self.done * LINES / self.all.max(1);
+        // The end is told by `end`.
+        if self.bar.is_hidden() && part > self.told && self.done < self.all {
+            self.told = part;
+            crate::aside(&format!("{} of {} {}, {}", self.done, self.all, self.what, shown(self.left())));
+        }
+    }
+
+    /// Leaves the screen, and says how long it was.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+        let (done, took) = (self.done - self.before, self.start.elapsed().as_secs_f64());
+        crate::aside(&format!("{done} {} in {took:.1} s", self.what));
+    }
+
+    fn show(&self) {
+        let names: Vec<_> = self.running.keys().map(String::as_str).collect();
+        self.bar.set_position(self.done as u64);
+        self.bar.set_message(format!("{} ({})", shown(self.left()), names.join(", ")));
+    }
+
+    /// For what has not ended, at the pace of what has; nothing is known before the first.
+    fn left(&self) -> Option<Duration> {
+        let each = self.spent.checked_div(u32::try_from(self.done - self.before).ok()?)?;
+        let rest = u32::try_from(self.all.saturating_sub(self.done)).ok()?;
+        Some(each * rest / u32::try_from(self.jobs).ok()?.max(1))
+    }
+}
+
+fn shown(left: Option<Duration>) -> String {
+    match left.map(|left| left.as_secs_f64().ceil() as u64) {
+        None => "time left not known yet".to_owned(),
+        Some(seconds) if seconds < 100 => format!("about {seconds} s left"),
+        Some(seconds) => format!("about {} min left", seconds.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_what_has_ended_over_all_jobs() {
+        let mut progress = Progress::new("experiments", 10, 2);
+        assert_eq!(progress.left(), None);
+        (progress.done, progress.spent) = (4, Duration::from_secs(8));
+        assert_eq!(progress.left(), Some(Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn long_times_are_shown_in_minutes() {
+        assert_eq!(shown(Some(Duration::from_millis(1))), "about 1 s left");
+        assert_eq!(shown(Some(Duration::from_secs(121))), "about 3 min left");
+    }
+
+    #[test]
+    fn what_was_there_before_says_nothing_of_the_pace() {
+        let mut progress = Progress::new("slices", 0, 1);
+        progress.at(90, 100, "base");
+        assert_eq!(progress.left(), None);
+        progress.at(92, 100, "a");
+        progress.spent = Duration::from_secs(4);
+        assert_eq!(progress.left(), Some(Duration::from_secs(16)));
+    }
+
+    #[test]
+    fn what_is_expected_may_change_and_what_was_kept_took_no_time() {
+        let mut progress = Progress::new("trials", 0, 1);
+        progress.skip(90);
+        progress.expect(100);
+        assert_eq!(progress.left(), None);
+        (progress.done, progress.spent) = (92, Duration::from_secs(4));
+        assert_eq!(progress.left(), Some(Duration::from_secs(16)));
+        progress.expect(10);
+        assert_eq!(progress.left(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_ends_is_no_longer_running() {
+        let mut progress = Progress::new("experiments", 2, 1);
+        progress.began("a");
+        progress.ended("a");
+        assert!(progress.running.is_empty());
+        assert_eq!(progress.done, 1);
+    }
+}

@@ -1,0 +1,215 @@
+//! The switches of the field, each run by `linerate bench` as a process of its own, which starts and ends them.
+//!
+//! Everything that a benchmark writes lies in one folder: beside `--out`, where it is gone on with and can be compared later, or in a
+//! place for temporary things. The scripts that start other switches are part of this program.
+
+use measure::distance;
+use rfc2544::Results;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use studies::usage::comparison::{Benches, Entry, Over, Subject};
+
+/// Other switches, as `examples/bench` has them.
+const SCRIPTS: [(&str, &str); 4] = [
+    ("testpmd.sh", include_str!("../../../examples/bench/testpmd.sh")),
+    ("ovs-dpdk.sh", include_str!("../../../examples/bench/ovs-dpdk.sh")),
+    ("ovs-tap.sh", include_str!("../../../examples/bench/ovs-tap.sh")),
+    ("linux-bridge.sh", include_str!("../../../examples/bench/linux-bridge.sh")),
+];
+/// Short trials of which a part must pass, since machines that are shared have their CPUs taken away at times.
+const HOW: [&str; 16] = [
+    "--tests",
+    "throughput,latency",
+    "--sizes",
+    "64,512,1514",
+    "--loads",
+    "50,90",
+    "--trial",
+    "20ms",
+    "--tries",
+    "10",
+    "--agree",
+    "25%",
+    "--precision",
+    "2%",
+    "--timeout",
+    "15s",
+];
+/// The TAP interfaces between the generator and the forwarder.
+const TAPS: [&str; 2] = ["lrf0", "lrf1"];
+/// How often is looked whether a benchmark has ended.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long is waited for the CPUs to be near each other, and for how long between two looks.
+const WAIT: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(500);
+
+fn flag(name: &str, value: String) -> Vec<String> {
+    vec![name.to_owned(), value]
+}
+
+/// The runner of the benchmarks.
+pub(super) struct Comparison {
+    folder: PathBuf,
+    temporary: bool,
+    cpus: [usize; 2],
+    stop: Arc<AtomicBool>,
+}
+
+impl Comparison {
+    /// Its folder is made when it is needed. The switch gets the first CPU, the generator the second.
+    pub(super) fn new(out: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> Self {
+        let temporary = || std::env::temp_dir().join(format!("linerate-field-{}", std::process::id()));
+        let beside = out.map(|out| {
+            let mut name = out.as_os_str().to_owned();
+            name.push(".field");
+            PathBuf::from(name)
+        });
+        Self { temporary: beside.is_none(), folder: beside.unwrap_or_else(temporary), cpus, stop }
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let [switch, _] = self.cpus;
+        // Others always poll.
+        let busy = "[worker]\npolling = \"busy\"\n";
+        let completion = format!("{busy}work = [{switch}]\n");
+        let pipeline =
+            format!("{busy}model = \"pipeline\"\nrx = [{switch}]\nwork = [{switch}]\ntx = [{switch}]\n");
+        let stealing = format!("{busy}model = \"stealing\"\nwork = [{switch}]\n");
+        let written = [
+            ("completion.toml", completion.as_str()),
+            ("pipeline.toml", pipeline.as_str()),
+            ("stealing.toml", stealing.as_str()),
+        ];
+        SCRIPTS.iter().chain(&written).try_for_each(|(name, text)| fs::write(self.place(name), text))
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// What the benchmark of this switch is called with.
+    fn words(&self, subject: Subject) -> Vec<String> {
+        let [switch, generator] = self.cpus.map(|cpu| cpu.to_string());
+        let mut words = flag("--cpu", generator);
+        if subject.over() == Over::Interfaces {
+            words.extend(TAPS.iter().flat_map(|tap| flag("--port", format!("kind=tap,interface={tap}"))));
+        }
+        if matches!(subject, Subject::Testpmd | Subject::OvsDpdk | Subject::OvsUserspace) {
+            words.extend(flag("--switch-cpu", switch));
+        }
+        words.extend(self.switch(subject));
+        words
+    }
+
+    /// What says which switch it is.
+    fn switch(&self, subject: Subject) -> Vec<String> {
+        let command = |name: &str, places: &str| {
+            flag("--switch-command", format!("exec bash '{}' {places}", self.place(name).display()))
+        };
+        let workers = |name: &str| flag("--switch-workers", self.place(name).display().to_string());
+        let packet = |tap: &&str| flag("--switch-port", format!("kind=af_packet,interface={tap}"));
+        match subject {
+            Subject::RunToCompletion => workers("completion.toml"),
+            Subject::Pipeline => workers("pipeline.toml"),
+            Subject::Stealing => workers("stealing.toml"),
+            Subject::Inline => flag("--switch", "inline".to_owned()),
+            Subject::Testpmd => command("testpmd.sh", "{cpu} {a} {b}"),
+            Subject::OvsDpdk => command("ovs-dpdk.sh", "{cpu} {a} {b}"),
+            Subject::OvsUserspace => command("ovs-tap.sh", "{cpu} {a} {b}"),
+            Subject::LinuxBridge => command("linux-bridge.sh", "{a} {b}"),
+            Subject::Interfaces => TAPS.iter().flat_map(packet).chain(workers("completion.toml")).collect(),
+        }
+    }
+
+    fn start(&self, subject: Subject, rounds: u32, name: &str) -> io::Result<Child> {
+        self.fill()?;
+        let keep = self.place(&format!("{name}.jsonl")).display().to_string();
+        let output = File::create(self.place(&format!("{name}.json")))?;
+        let errors = File::create(self.place(&format!("{name}.err")))?;
+        let mut command = Command::new(std::env::current_exe()?.with_file_name("linerate"));
+        command.arg("bench").args(HOW).args(self.words(subject)).args(["--rounds", &rounds.to_string()]);
+        command.args(["--keep", &keep, "--resume", "-o", "json"]);
+        // A signal of the terminal's ends this process, which then ends the benchmark.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn()
+    }
+
+    /// Waits for its end; none: it was cancelled.
+    fn attend(&self, mut child: Child) -> io::Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+                    // One that has just ended needs no signal.
+                    let _ = kill_process(pid, Signal::INT);
+                }
+                child.wait()?;
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn entry(&self, subject: Subject, name: &str, ended: Result<(), String>) -> Entry {
+        let read = |suffix: &str| fs::read_to_string(self.place(&format!("{name}.{suffix}")));
+        let results = read("json").ok().and_then(|text| serde_json::from_str::<Results>(&text).ok());
+        let why = match ended {
+            Err(why) => Some(why),
+            Ok(()) if results.is_none() => Some("its benchmark said nothing".to_owned()),
+            Ok(()) => None,
+        };
+        Entry { subject, results, why, distances: Vec::new() }
+    }
+
+    /// The reason of a benchmark that failed.
+    fn reason(&self, name: &str, status: ExitStatus) -> String {
+        let text = fs::read_to_string(self.place(&format!("{name}.err"))).unwrap_or_default();
+        let told = text.lines().skip_while(|line| !line.starts_with("error")).map(str::trim);
+        let told: Vec<&str> = told.take_while(|line| !line.starts_with("remedy")).collect();
+        if told.is_empty() { status.to_string() } else { told.join(" ") }
+    }
+}
+
+impl Benches for Comparison {
+    fn bench(&mut self, subject: Subject, rounds: u32) -> Option<Entry> {
+        let name = format!("{subject:?}").to_lowercase();
+        let started = self.start(subject, rounds, &name).and_then(|child| self.attend(child));
+        let ended = match started {
+            Ok(None) => return None,
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(self.reason(&name, status)),
+            Err(error) => Err(error.to_string()),
+        };
+        Some(self.entry(subject, &name, ended))
+    }
+
+    fn distance(&mut self, limit: Option<f64>) -> Option<f64> {
+        let began = Instant::now();
+        loop {
+            let found = distance::between(self.cpus)?;
+            let enough = limit.is_none_or(|limit| found <= limit) || began.elapsed() > WAIT;
+            if enough || self.stop.load(Ordering::Relaxed) {
+                return Some(found);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Comparison {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What cannot be removed is a directory in the place for temporary things.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}

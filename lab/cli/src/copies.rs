@@ -1,0 +1,59 @@
+//! `linerate lab copies`: the study of copies between host and guest, simulated or measured, as one whole.
+//!
+//! It takes seconds in the simulator and below a minute on real memory, so nothing of it is kept before its end.
+
+use super::args::{CopyMemory, LabCopiesArgs};
+use super::profile;
+use super::trial::{keep, refuse_place};
+use console::Diagnostic;
+use console::progress::Progress;
+use report::{CopyFindings, copies_text};
+use std::num::NonZeroUsize;
+use std::thread;
+use studies::copystudy::{Plan, Results, Selection, measure, orders, simulate_all};
+
+/// Runs what was asked for, keeps it and prints it.
+pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
+    let selection = selection(args)?;
+    if let Some(path) = &args.out {
+        refuse_place(path)?;
+    }
+    let results = match args.memory {
+        CopyMemory::Simulated => simulated(args, &selection)?,
+        CopyMemory::Real => measured(args, selection)?,
+    };
+    if let Some(path) = &args.out {
+        keep(path, &serde_json::to_string_pretty(&results)?)?;
+    }
+    let findings = CopyFindings { results: &results, orders: &orders(&results) };
+    console::print(&findings, args.output, |findings| copies_text(findings.results))
+}
+
+fn selection(args: &LabCopiesArgs) -> Result<Selection, Diagnostic> {
+    Selection::of(&args.variant, &args.size).map_err(|error| {
+        let remedy = format!("use `{}`, or leave `--variant` out to see them all", error.nearest);
+        Diagnostic::bad(format!("--variant {}", error.name), error, remedy)
+    })
+}
+
+fn simulated(args: &LabCopiesArgs, selection: &Selection) -> Result<Results, Diagnostic> {
+    let profile = profile::find(&args.profile)?;
+    let jobs = args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let mut shown = Progress::new("costs", 0, 1);
+    let mut progress = |done: usize, of: usize, last: &str| shown.at(done, of, last);
+    let results = simulate_all(&profile, selection, jobs, &mut progress);
+    shown.end();
+    let remedy = "report the profile; other variants (`--variant`) are not touched by it";
+    results.map_err(|error| Diagnostic::failed("lab copies", error, remedy))
+}
+
+fn measured(args: &LabCopiesArgs, selection: Selection) -> Result<Results, Diagnostic> {
+    let plan = Plan { selection, rounds: args.rounds, batches: args.batches, seed: args.seed };
+    console::aside("nothing else should run meanwhile if the figures are to mean anything");
+    let mut shown = Progress::new("slices", 0, 1);
+    let mut progress = |done: usize, of: usize, next: &str| shown.at(done, of, next);
+    let results = measure(&plan, &mut progress);
+    shown.end();
+    let remedy = "give more rounds, CPUs or memory, or use `--memory simulated`, which runs everywhere";
+    results.map_err(|error| Diagnostic::bad("--memory real", error, remedy))
+}

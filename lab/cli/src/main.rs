@@ -1,0 +1,45 @@
+//! The `linerate-lab` binary: experiments of the cache laboratory by name, run as one job, and turned into a report.
+//!
+//! Experiments and their meaning are in `studies` and `report`; here are arguments, files, progress and text.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod comparison;
+mod copies;
+mod list;
+mod paths;
+mod profile;
+mod report;
+mod run;
+mod trial;
+mod usage;
+
+use args::{Cli, LabCommand};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let Err(error) = dispatch(&Cli::parse().command) else { return ExitCode::SUCCESS };
+    let (code, text) = console::verdict("linerate-lab", &error);
+    if let Some(text) = text {
+        eprintln!("{text}");
+    }
+    ExitCode::from(code)
+}
+
+fn dispatch(command: &LabCommand) -> anyhow::Result<()> {
+    match command {
+        LabCommand::List(args) => list::run(args.output),
+        LabCommand::Run(args) => run::run(args),
+        LabCommand::Copies(args) => copies::run(args),
+        LabCommand::Paths(args) => paths::run(args),
+        LabCommand::Usage(args) => usage::run(args),
+        LabCommand::Calibrate(args) => trial::calibrate(args),
+        LabCommand::Report(args) => report::run(args),
+        LabCommand::Completions { shell } => {
+            console::raw(&console::manual::completions(&mut Cli::command(), *shell))
+        }
+        LabCommand::Man { dir } => console::manual::man(Cli::command(), dir.as_deref()),
+    }
+}

@@ -1,0 +1,172 @@
+//! `linerate lab paths`: linerate's own path beside DPDK's in the simulator, and what was measured of the same beside that.
+
+use super::args::LabPathsArgs;
+use super::profile;
+use super::trial::{keep, refuse_place};
+use console::Diagnostic;
+use console::progress::Progress;
+use sim::{Profile, Stuck};
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use studies::paths::measured::Measured;
+use studies::paths::study::{CASES, Case, PathResults, Side, case};
+
+/// Runs the four cases and prints them.
+pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
+    let profile = profile::find(&args.profile)?;
+    let measured =
+        args.measured.as_deref().map_or_else(|| Ok(Measured::ours()), |file| read(file).map(Some))?;
+    let mut results = PathResults::new(&profile, args.packets, measured);
+    if let Some(out) = &args.out {
+        refuse_place(out)?;
+    }
+    results.paths = simulate(args, &profile).map_err(|error| {
+        Diagnostic::failed("lab paths", error, "report the profile and the number of packets")
+    })?;
+    if let Some(out) = &args.out {
+        keep(out, &serde_json::to_string(&results)?)?;
+    }
+    console::print(&results, args.output, table)
+}
+
+fn read(file: &Path) -> Result<Measured, Diagnostic> {
+    let name = format!("--measured {}", file.display());
+    let remedy = "name a file with what `cargo xtask bench peers -o json` printed";
+    let bytes = fs::read(file).map_err(|error| Diagnostic::bad(&name, error, remedy))?;
+    Measured::parse(&bytes).map_err(|error| Diagnostic::bad(&name, error, remedy))
+}
+
+/// All cases, as many at once as was asked for, in their order.
+fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Stuck> {
+    let jobs = args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (sender, events) = mpsc::channel();
+    let mut progress = Progress::new("experiments", CASES.len(), jobs.get());
+    thread::scope(|scope| {
+        for _ in 0..jobs.get().min(CASES.len()) {
+            let (sender, next, done) = (sender.clone(), &next, &done);
+            scope.spawn(move || {
+                while let Some(one) = CASES.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let name = format!("{} {} B", one.0.name(), one.1);
+                    // The progress display outlives the workers.
+                    let _ = sender.send((name.clone(), false));
+                    let result = case(profile, *one, args.packets, args.changes);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((one, result));
+                    }
+                    let _ = sender.send((name, true));
+                }
+            });
+        }
+        drop(sender);
+        for (name, ended) in events {
+            if ended { progress.ended(&name) } else { progress.began(&name) }
+        }
+    });
+    progress.end();
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(one, _)| CASES.iter().position(|other| other == *one));
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn table(results: &PathResults) -> String {
+    let parts = results.paths.iter().map(|case| {
+        let title = format!(
+            "{} {} B, lines taken from the other core, per packet (read, owned, raised):",
+            case.ring.name(),
+            case.bytes
+        );
+        if case.changes.is_empty() {
+            return format!("{title}\n{}", parts(case));
+        }
+        format!("{title}\n{}\n\nlinerate with one thing done otherwise:\n{}", parts(case), changes(case))
+    });
+    std::iter::once(rates(results)).chain(parts).collect::<Vec<_>>().join("\n\n")
+}
+
+fn rates(results: &PathResults) -> String {
+    let rows = results.paths.iter().flat_map(|case| {
+        let measured = results.measured.as_ref().and_then(|measured| measured.ratio(case.ring, case.bytes));
+        let last = [
+            format!("{:.2}", case.ratio()),
+            measured.map_or_else(|| "-".to_owned(), |m| format!("{:.2}", m.median)),
+        ];
+        let ours = row(case, "linerate", &case.linerate, last);
+        [ours, row(case, "DPDK", &case.dpdk, [String::new(), String::new()])]
+    });
+    let titles = [
+        "RING",
+        ">BYTES",
+        "SWITCH",
+        ">MPPS",
+        ">LINES MOVED",
+        ">RFO CYCLES",
+        ">L1 MISSES",
+        ">L2 MISSES",
+        ">EMPTY",
+        ">GUEST RFO CYCLES",
+        ">GUEST L1",
+        ">GUEST L2",
+        ">RATIO",
+        ">MEASURED",
+    ];
+    let measured = results.measured.as_ref().map_or_else(
+        || "nothing was measured beside it".to_owned(),
+        |measured| {
+            let on = if measured.processor.is_empty() {
+                "a processor that is not named"
+            } else {
+                &measured.processor
+            };
+            format!("MEASURED: {}, {} ({})", on, measured.command, measured.date)
+        },
+    );
+    format!(
+        "{}\n\nsimulated: {}, {} packets each, per packet; RATIO: linerate over DPDK, simulated\n{measured}",
+        console::table(&titles, rows),
+        results.processor,
+        results.packets
+    )
+}
+
+fn row(case: &Case, name: &str, side: &Side, [ratio, measured]: [String; 2]) -> Vec<String> {
+    let cells = |thread: &str| {
+        side.thread(thread).map_or_else(<[String; 3]>::default, |row| {
+            [row.rfo_cycles, row.l1_misses, row.l2_misses].map(|value| format!("{value:.2}"))
+        })
+    };
+    let ([rfo, l1, l2], [guest_rfo, guest_l1, guest_l2]) = (cells("switch"), cells("guest"));
+    let empty = format!("{:.0} %", side.empty_polls * 100.0);
+    let (mpps, lines) = (format!("{:.2}", side.mpps), format!("{:.2}", side.lines_moved));
+    let case = [case.ring.name().to_owned(), case.bytes.to_string(), name.to_owned()];
+    let rest = [mpps, lines, rfo, l1, l2, empty, guest_rfo, guest_l1, guest_l2, ratio, measured];
+    case.into_iter().chain(rest).collect()
+}
+
+fn parts(case: &Case) -> String {
+    let shown =
+        |taken: studies::paths::Taken| format!("{:.3} {:.3} {:.3}", taken.read, taken.owned, taken.raised);
+    let rows = case.parts().into_iter().map(|(way, part, [a, b], [c, d])| {
+        let cells = [a, b, c, d].map(shown);
+        [way, part].into_iter().chain(cells).collect()
+    });
+    console::table(&["WAY", "PART", "LINERATE: SWITCH", "GUEST", "DPDK: SWITCH", "GUEST"], rows)
+}
+
+fn changes(case: &Case) -> String {
+    let rows = case.changes.iter().map(|changed| {
+        vec![
+            changed.change.title().to_owned(),
+            format!("{:.2}", changed.side.lines_moved),
+            format!("{:+.2}", changed.side.lines_moved - case.linerate.lines_moved),
+            format!("{:.2}", changed.side.mpps),
+            format!("{:.3}", changed.side.mpps / case.linerate.mpps),
+        ]
+    });
+    console::table(&["WHAT IS DONE OTHERWISE", ">LINES MOVED", ">MORE", ">MPPS", ">RATIO"], rows)
+}

@@ -1,0 +1,29 @@
+//! Which processor `--profile` means: a name that the laboratory knows, or a file.
+
+use console::Diagnostic;
+use sim::Profile;
+use sim::profiles;
+use std::fs;
+use std::path::Path;
+
+/// The profile. What looks like a path, or is a file, is one; all else is a name.
+pub(super) fn find(text: &str) -> Result<Profile, Diagnostic> {
+    let is_path = text.contains('/') || Path::new(text).extension().is_some_and(|end| end == "toml");
+    if is_path || Path::new(text).is_file() {
+        return read(text);
+    }
+    profiles::find(text).map_err(|error| {
+        let remedy = format!("use `{}`, or the path of a profile's file", error.nearest);
+        Diagnostic::bad(format!("--profile {text}"), error, remedy)
+    })
+}
+
+fn read(path: &str) -> Result<Profile, Diagnostic> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let names: Vec<_> = profiles::names().collect();
+        Diagnostic::bad(path, error, format!("name a file that can be read, or one of {}", names.join(", ")))
+    })?;
+    let remedy =
+        "write each constant as { value = ..., source = \"...\" }, as in lab/sim/profiles/i9-7940x.toml";
+    Profile::parse(&text).map_err(|error| Diagnostic::bad(path, error.to_string().trim_end(), remedy))
+}

@@ -1,0 +1,38 @@
+//! `linerate lab report`: files of results in, a page, figures or data out. Every file is judged before one is written.
+
+use super::args::LabReportArgs;
+use super::usage;
+use console::Diagnostic;
+use console::written;
+use figure::text::plain;
+use report::{Report, ResultFile, page, summary};
+use std::fs;
+use std::path::Path;
+use studies::batch::checkpoint::CheckpointError;
+
+/// Writes what was asked for.
+pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
+    let files = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    let report = Report::of(files);
+    if let Some(file) = &args.html {
+        written::page(file, &page(&report))?;
+    }
+    if let Some(folder) = &args.svg {
+        written::figures(folder, &report.figures())?;
+    }
+    console::print(&report.findings(), args.output, |_| text(&report))
+}
+
+fn read(file: &Path) -> Result<ResultFile, Diagnostic> {
+    let remedy = "name a file that `linerate lab run`, `copies`, `paths` or `usage` wrote with `--out`";
+    let bytes = fs::read(file).map_err(CheckpointError::Unreadable);
+    let validated = bytes.and_then(|bytes| ResultFile::parse(&bytes));
+    validated.map_err(|error| Diagnostic::bad(file.display(), error, remedy))
+}
+
+/// Some lines for each set, and the tables of the studies of use.
+fn text(report: &Report) -> String {
+    let summary = Some(summary(report)).filter(|text| !text.is_empty());
+    let parts = summary.into_iter().chain(report.usage().iter().map(usage::text));
+    plain(&parts.collect::<Vec<_>>().join("\n\n"))
+}

@@ -1,0 +1,183 @@
+//! `linerate lab run`: everything that was asked for is judged first; then what is missing runs, and each result is
+//! kept as it comes.
+
+use super::args::{LabRunArgs, MemoryKind, Selection};
+use super::profile;
+use super::trial;
+use console::progress::Progress;
+use console::stop_on_signals;
+use console::{BAD_INPUT, Diagnostic};
+use measure::Kind;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+use studies::analysis;
+use studies::batch;
+use studies::batch::checkpoint::{CheckpointError, CheckpointWriter};
+use studies::batch::{Event, Plan, select};
+use studies::factors::{Named, cells, everything};
+use studies::results::{Results, Row};
+
+/// Runs them and prints what was asked for.
+pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+    let wanted = wanted(&args.selection)?;
+    if args.memory != MemoryKind::Simulated {
+        return trial::run(args, wanted);
+    }
+    let plan = Plan {
+        profile: profile::find(&args.profile)?,
+        packets: args.packets,
+        seed: args.seed,
+        jobs: args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+    };
+    let mut job =
+        Job { writer: open(args.out.as_deref(), plan.empty())?, failed: Vec::new(), unwritten: None };
+    let stopped = job.run(&plan, &wanted)?;
+    let results = chosen(job.writer.results(), &wanted);
+    console::print(&results, args.output, table)?;
+    job.verdict(args.out.as_deref(), wanted.len() - results.rows.len(), stopped)
+}
+
+/// The experiments that were asked for, or every name that is wrong.
+fn wanted(selection: &Selection) -> Result<Vec<Named>, Diagnostic> {
+    if selection.all {
+        return Ok(everything());
+    }
+    if selection.cells {
+        return Ok(cells());
+    }
+    select(&selection.config).map_err(|unknown| {
+        let error = |error: studies::factors::UnknownConfiguration| {
+            let remedy = format!("use `{}`, or a name of `linerate lab list`", error.nearest);
+            Diagnostic::bad(format!("--config {}", error.name), error, remedy)
+        };
+        Diagnostic::all(unknown.into_iter().map(error).collect())
+    })
+}
+
+/// What keeps the results. Nothing has run yet, so a place that cannot be written to is bad input too.
+pub(super) fn open(out: Option<&Path>, made: Results) -> Result<CheckpointWriter, Diagnostic> {
+    CheckpointWriter::open(out.map(Path::to_path_buf), made)
+        .map_err(|error| Diagnostic { code: BAD_INPUT, ..unwritten(out, &error) })
+}
+
+/// What a signal left undone, and how to go on.
+pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Diagnostic {
+    let remedy = match out {
+        Some(_) => "run the same command again: it goes on from here",
+        None => "next time use `--out FILE.json`, which the same command goes on from",
+    };
+    Diagnostic::failed("lab run", format!("ended by a signal; {reason}"), remedy)
+}
+
+/// What is under way.
+struct Job {
+    writer: CheckpointWriter,
+    failed: Vec<String>,
+    unwritten: Option<CheckpointError>,
+}
+
+impl Job {
+    /// Runs what is missing; returns whether a signal ended it early.
+    fn run(&mut self, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
+        let missing = self.writer.missing(wanted);
+        let kept = wanted.len() - missing.len();
+        if kept > 0 {
+            console::aside(&format!("{kept} of {} experiments are there already", wanted.len()));
+        }
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        let stop = stop_on_signals()?;
+        let mut progress = Progress::new("experiments", missing.len(), plan.jobs.get());
+        batch::run(plan, &missing, &stop, &mut |event| self.take(event, &mut progress));
+        progress.end();
+        Ok(stop.load(Ordering::Relaxed))
+    }
+
+    fn take(&mut self, event: Event, progress: &mut Progress) -> ControlFlow<()> {
+        match event {
+            Event::Began(name) => progress.began(&name),
+            Event::Failed(name, error) => {
+                progress.ended(&name);
+                self.failed.push(format!("{name}: {error}"));
+            }
+            Event::Done(row) => {
+                progress.ended(&row.name);
+                if let Err(error) = self.writer.add(row) {
+                    self.unwritten = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// An error where something that was asked for is not there.
+    fn verdict(self, out: Option<&Path>, missing: usize, stopped: bool) -> anyhow::Result<()> {
+        if let Some(error) = self.unwritten {
+            return Err(unwritten(out, &error).into());
+        }
+        if !self.failed.is_empty() {
+            let remedy = "report the profile and these names; the other experiments are not touched by it";
+            return Err(Diagnostic::failed("lab run", self.failed.join("; "), remedy).into());
+        }
+        if missing > 0 && stopped {
+            let kept =
+                out.map_or_else(String::new, |path| format!("; the others are kept in {}", path.display()));
+            return Err(ended_by_signal(out, &format!("{missing} experiments were not run{kept}")).into());
+        }
+        Ok(())
+    }
+}
+
+/// The set with only the rows that were asked for.
+fn chosen(results: &Results, wanted: &[Named]) -> Results {
+    let asked = |row: &&Row| wanted.iter().any(|named| named.name == row.name);
+    Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }
+}
+
+pub(super) fn unwritten(out: Option<&Path>, error: &CheckpointError) -> Diagnostic {
+    let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
+    let remedy = match error {
+        CheckpointError::OtherProvenance(_) => "name another file, or repeat what this one was made with",
+        CheckpointError::Unreadable(_) | CheckpointError::NotWritten(_) => {
+            "name a file that you may read and write"
+        }
+        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
+            "name a file that `lab run --out` wrote, or a new one"
+        }
+    };
+    Diagnostic::failed(place, error, remedy)
+}
+
+fn table(results: &Results) -> String {
+    let ratios = analysis::ratios(results);
+    let rows = results.rows.iter().map(|row| {
+        let ratio = ratios.iter().find(|ratio| ratio.name == row.name);
+        let guest = row.threads.iter().find(|thread| thread.thread == "guest");
+        let cell = |read: fn(&studies::results::ThreadRow) -> f64| {
+            guest.map_or_else(String::new, |guest| format!("{:.2}", read(guest)))
+        };
+        vec![
+            row.name.clone(),
+            format!("{:.2}", row.mpps),
+            ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.ratio)),
+            cell(|guest| guest.l1_misses),
+            cell(|guest| guest.l2_misses),
+            cell(|guest| guest.hits_modified),
+            cell(|guest| guest.rfo_cycles),
+        ]
+    });
+    let titles = ["NAME", ">MPPS", ">RATIO", ">GUEST L1", ">GUEST L2", ">GUEST HITM", ">GUEST RFO CYCLES"];
+    let how = if results.memory == Kind::Simulated { "simulated" } else { "measured" };
+    format!(
+        "{}\n\n{how}: {}, {} packets each; misses, loads from other cores' modified lines, and cycles per packet",
+        console::table(&titles, rows),
+        results.processor,
+        results.packets
+    )
+}

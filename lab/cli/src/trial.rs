@@ -1,0 +1,214 @@
+//! `linerate lab run --memory real` and `counted`, and `lab calibrate`: what needs this machine for itself.
+//!
+//! A trial goes round by round, and each finished round is kept with all before it; the same command again runs only the
+//! rounds that are missing. What cannot run here is told before anything runs.
+
+use super::args::{LabCalibrateArgs, LabRunArgs, MemoryKind};
+use super::profile;
+use super::run::{ended_by_signal, open, unwritten};
+use console::Diagnostic;
+use console::progress::Progress;
+use console::stop_on_signals;
+use measure::Estimate;
+use sim::Profile;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+use studies::batch::checkpoint::{CheckpointError, CheckpointWriter};
+use studies::calibrate;
+use studies::calibrate::{Calibration, profile as written};
+use studies::factors::Named;
+use studies::results::Results;
+use studies::trial;
+use studies::trial::{Plan, Stage, TrialError};
+
+/// Runs what is missing of a trial and prints what was asked for.
+pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
+    let plan = Plan {
+        configurations: possible(args, wanted),
+        rounds: args.rounds,
+        slice: Duration::from_millis(args.slice),
+        seed: args.seed,
+        counted: args.memory == MemoryKind::Counted,
+    };
+    let refused = |error: TrialError| {
+        let place = format!("--memory {}", args.memory.kind().name());
+        let remedy = "choose others with --config, or use `--memory simulated`, which runs everywhere";
+        Diagnostic::bad(place, error, remedy)
+    };
+    let stage = Stage::prepare(&plan).map_err(refused)?;
+    let writer = open(args.out.as_deref(), stage.empty())?;
+    let kept = writer.results().clone();
+    announce(&plan, finished(&kept));
+    let progress = Progress::new("slices", 0, 1);
+    let mut watch = Watch { progress, writer, stop: stop_on_signals()?, unwritten: None };
+    let results = stage.run(kept, &mut watch).map_err(refused)?;
+    watch.progress.end();
+    console::print(&results, args.output, table)?;
+    watch.verdict(args.out.as_deref(), finished(&results), plan.rounds)
+}
+
+/// Rounds that results have.
+fn finished(results: &Results) -> usize {
+    results.trial.as_ref().map_or(0, |record| record.rounds.len())
+}
+
+fn announce(plan: &Plan, finished: usize) {
+    if finished > 0 {
+        console::aside(&format!("{finished} of {} rounds are there already", plan.rounds));
+    }
+    let estimate = trial::estimate(plan, finished).as_secs();
+    if estimate > 0 {
+        console::aside(&format!(
+            "at least {estimate} s, with nothing else running if the figures are to mean anything"
+        ));
+    }
+}
+
+/// Shows how far a trial is, keeps its rounds, and ends it where a signal came.
+struct Watch {
+    progress: Progress,
+    writer: CheckpointWriter,
+    stop: Arc<AtomicBool>,
+    unwritten: Option<CheckpointError>,
+}
+
+impl trial::Progress for Watch {
+    fn step(&mut self, done: usize, of: usize, next: &str) {
+        self.progress.at(done, of, next);
+    }
+
+    fn round(&mut self, results: &Results) -> ControlFlow<()> {
+        if let Err(error) = self.writer.replace(results.clone()) {
+            self.unwritten = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn stopped(&mut self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Watch {
+    /// An error where rounds that were asked for are not there.
+    fn verdict(self, out: Option<&Path>, finished: usize, rounds: usize) -> anyhow::Result<()> {
+        if let Some(error) = self.unwritten {
+            return Err(unwritten(out, &error).into());
+        }
+        if finished < rounds {
+            let kept = out.map_or_else(String::new, |path| format!(" and are kept in {}", path.display()));
+            let reason = format!("{finished} of {rounds} rounds were finished{kept}");
+            return Err(ended_by_signal(out, &reason).into());
+        }
+        Ok(())
+    }
+}
+
+/// Measures this processor's constants, and prints or keeps a profile of them.
+pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
+    if let Some(path) = &args.out {
+        refuse_place(path)?;
+    }
+    let validated = args.profile.as_deref().map(profile::find).transpose()?;
+    let mut progress = Progress::new("rounds", 0, 1);
+    let mut watch = |done: usize, of: usize, next: &str| progress.at(done, of, next);
+    let found = calibrate::run(args.rounds, args.seed, &mut watch)
+        .map_err(|error| Diagnostic::bad("lab calibrate", error, "give more rounds, CPUs or memory"))?;
+    progress.end();
+    let text = written::write(&found, &written::day(SystemTime::now()));
+    for doubt in found.implausible() {
+        console::aside(&format!("not plausible, so look at it before it is used: {doubt}"));
+    }
+    if let Some(path) = &args.out {
+        keep(path, &text)?;
+    }
+    match validated {
+        Some(validated) => console::line(&beside(&found, &validated)?),
+        None if args.out.is_some() => console::line(&measured(&found)),
+        None => console::line(&text),
+    }
+}
+
+/// What was measured, and what the simulator says under a profile.
+fn beside(found: &Calibration, validated: &Profile) -> anyhow::Result<String> {
+    let simulated = calibrate::simulate(validated)
+        .map_err(|error| Diagnostic::failed("lab calibrate", error, "give another profile"))?;
+    let rows = found.measured.iter().map(|measured| {
+        let value = simulated.iter().find(|(name, _)| *name == measured.name).map(|(_, value)| *value);
+        vec![
+            measured.name.to_string(),
+            shown(measured.value),
+            value.map_or_else(String::new, |value| format!("{value:.3}")),
+            value.map_or_else(String::new, |value| format!("{:.2}", value / measured.value.median)),
+            measured.unit.to_string(),
+        ]
+    });
+    let titles = ["CONSTANT", ">MEASURED (95 %)", ">SIMULATED", ">SIMULATED / MEASURED", "UNIT"];
+    let table = console::table(&titles, rows);
+    Ok(format!("{table}\n\nmeasured: {}; simulated: {}", found.processor, validated.name))
+}
+
+/// What was asked for; of `--all` and `--cells` only what this processor can do, and the rest is named.
+fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
+    if !(args.selection.all || args.selection.cells) {
+        return wanted;
+    }
+    let (can, cannot) = trial::possible(wanted);
+    for missing in cannot {
+        console::aside(&format!("left out: {missing}"));
+    }
+    can
+}
+
+/// Refuses a file that is there, or that cannot be made. Nothing has run yet, and nothing is left behind.
+pub(super) fn refuse_place(path: &Path) -> Result<(), Diagnostic> {
+    let place = format!("--out {}", path.display());
+    if path.exists() {
+        let reason = "the file is there, and what this command keeps is made as a whole";
+        return Err(Diagnostic::bad(place, reason, "name a new file"));
+    }
+    let made = std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path));
+    made.map_err(|error| Diagnostic::bad(place, error, "name a file that you may write"))
+}
+
+pub(super) fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
+    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        Diagnostic::failed(format!("--out {}", path.display()), error, "name a file that you may write")
+            .into()
+    })
+}
+
+fn shown(estimate: Estimate) -> String {
+    format!("{:.3} ({:.3} to {:.3})", estimate.median, estimate.low, estimate.high)
+}
+
+fn table(results: &Results) -> String {
+    let rows = results.rows.iter().map(|row| {
+        vec![row.name.clone(), format!("{:.2}", row.mpps), row.ratio.map_or_else(String::new, shown)]
+    });
+    let mut lines: Vec<String> = vec![console::table(&["NAME", ">MPPS", ">RATIO"], rows)];
+    for (row, event) in results.rows.iter().flat_map(|row| row.events.iter().map(move |event| (row, event))) {
+        lines
+            .push(format!("{} {} {}: {:.3} a packet", row.name, event.thread, event.event, event.per_packet));
+    }
+    lines.push(format!(
+        "\nmeasured: {}, {} packets; ratios to the base of the same round with their 95 % interval",
+        results.processor, results.packets
+    ));
+    lines.extend(results.notes.iter().map(|note| format!("- {note}")));
+    lines.join("\n")
+}
+
+fn measured(found: &Calibration) -> String {
+    let rows = found
+        .measured
+        .iter()
+        .map(|measured| vec![measured.name.to_string(), shown(measured.value), measured.unit.to_string()]);
+    console::table(&["CONSTANT", ">MEDIAN (95 %)", "UNIT"], rows)
+}

@@ -1,0 +1,194 @@
+//! `linerate lab usage`: the studies of how a data path is used, on this machine.
+//!
+//! Everything that can be judged is judged first; then each reading is kept as it comes, and the same command again
+//! takes only those that are missing.
+
+use super::args::LabUsageArgs;
+use super::comparison::Comparison;
+use super::run::unwritten;
+use console::progress::Progress;
+use console::stop_on_signals;
+use console::table;
+use console::written;
+use console::{BAD_INPUT, Diagnostic};
+use figure::text::plain;
+use measure::Kind;
+use report::{Section, Table, usage_page, usage_provenance, usage_sections};
+use rfc2544::CpuSet;
+use rfc2544::environment;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use studies::batch::checkpoint::CheckpointError;
+use studies::usage::budget::BudgetError;
+use studies::usage::checkpoint::CheckpointWriter;
+use studies::usage::{Plan, Results, Study, Watch, measure};
+
+/// Runs what is missing, keeps it and prints all that there is.
+pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
+    let plan = plan(args)?;
+    plan.validate().map_err(|error| failed(&error))?;
+    let [switch, generator] = plan.cpus.map(Some);
+    written::validate(args.html.as_deref(), args.svg.as_deref())?;
+    let here = environment::here(CpuSet { switch, generator, guest: None });
+    let out = args.out.as_deref();
+    // Nothing has run yet, so a place that cannot be written to is bad input too.
+    let refused = |error: CheckpointError| Diagnostic { code: BAD_INPUT, ..unkept(out, &error) };
+    let (writer, mut results) =
+        CheckpointWriter::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
+    let ended = shown(&plan, &mut results, writer)?;
+    if !usage_sections(&results).is_empty() {
+        tell(args, &results)?;
+    }
+    ended.map_or(Ok(()), |end| Err(verdict(end, out).into()))
+}
+
+/// Prints what there is, and draws it where that was asked for.
+fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
+    console::print(results, args.output, |results| plain(&text(results)))?;
+    if let Some(file) = &args.html {
+        written::page(file, &usage_page(results))?;
+    }
+    if let Some(folder) = &args.svg {
+        let figures = usage_sections(results).into_iter().flat_map(|section| section.figures);
+        written::figures(folder, &figures.collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Why not every reading is there.
+enum End {
+    Asked,
+    Unwritten(CheckpointError),
+    Failed(BudgetError),
+}
+
+/// Shows how far it is, keeps what there is, and ends where a signal came.
+struct Watcher {
+    progress: Progress,
+    /// Readings in all.
+    of: usize,
+    writer: CheckpointWriter,
+    stop: Arc<AtomicBool>,
+    unwritten: Option<CheckpointError>,
+}
+
+impl Watch for Watcher {
+    fn step(&mut self, done: usize, of: usize, next: &str) -> ControlFlow<()> {
+        self.of = of;
+        self.progress.at(done, of, next);
+        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn keep(&mut self, results: &Results) -> ControlFlow<()> {
+        if let Err(error) = self.writer.replace(results) {
+            self.unwritten = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Runs what is missing; what ended it, if it did not end by itself.
+fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow::Result<Option<End>> {
+    let (all, missing) = (plan.studies.len(), plan.missing(results));
+    if missing.len() < all {
+        console::aside(&format!("{} of {all} studies are there already", all - missing.len()));
+    }
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    console::aside("nothing else should run meanwhile if the figures are to mean anything");
+    let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
+    let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone());
+    let mut watcher = Watcher { progress, of: 0, writer, stop, unwritten: None };
+    let measured = measure(plan, results, &mut watcher, &mut field);
+    if measured.is_ok() {
+        watcher.progress.at(watcher.of, watcher.of, "");
+    }
+    watcher.progress.end();
+    Ok(match (measured, watcher.unwritten) {
+        (Ok(()), None) => None,
+        (_, Some(error)) => Some(End::Unwritten(error)),
+        (Err(BudgetError::Ended), None) => Some(End::Asked),
+        (Err(error), None) => Some(End::Failed(error)),
+    })
+}
+
+fn verdict(end: End, out: Option<&Path>) -> Diagnostic {
+    match end {
+        End::Asked => {
+            let remedy = match out {
+                Some(_) => "run the same command again: it goes on from here",
+                None => "next time use `--out FILE.json`, which the same command goes on from",
+            };
+            Diagnostic::failed("lab usage", "ended by a signal; the result is of the readings before", remedy)
+        }
+        End::Unwritten(error) => unkept(out, &error),
+        End::Failed(error) => failed(&error),
+    }
+}
+
+fn unkept(out: Option<&Path>, error: &CheckpointError) -> Diagnostic {
+    match error {
+        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
+            let remedy = "name a file that `lab usage --out` wrote, or a new one";
+            Diagnostic { remedy: remedy.to_owned(), ..unwritten(out, error) }
+        }
+        _ => unwritten(out, error),
+    }
+}
+
+fn plan(args: &LabUsageArgs) -> Result<Plan, Diagnostic> {
+    let study = |name: &String| {
+        let found = Study::ALL.into_iter().find(|study| study.name() == name);
+        let names = Study::ALL.map(Study::name).join(", ");
+        found.ok_or_else(|| {
+            Diagnostic::bad(format!("--only {name}"), "there is no such study", format!("choose of: {names}"))
+        })
+    };
+    let mut studies = args.only.iter().map(study).collect::<Result<Vec<_>, _>>()?;
+    if studies.is_empty() {
+        studies = Study::ALL.to_vec();
+    }
+    let &[one, other] = args.cpus.as_slice() else {
+        let reason = format!("{} CPUs are given", args.cpus.len());
+        return Err(Diagnostic::bad("--cpus", reason, "give two, such as 0,1"));
+    };
+    if one == other {
+        let reason = "both sides would share a CPU, and each wait for the other";
+        return Err(Diagnostic::bad("--cpus", reason, "give two different ones, such as 0,1"));
+    }
+    studies.sort_unstable();
+    studies.dedup();
+    Ok(Plan { studies, cpus: [one, other], length: Duration::from_millis(args.slice) })
+}
+
+fn failed(error: &BudgetError) -> Diagnostic {
+    match error {
+        BudgetError::Cpu(why) => Diagnostic::bad("--cpus", why, "name two CPUs that this process may use"),
+        _ => Diagnostic::failed("lab usage", error, "close what holds memory or descriptors, and try again"),
+    }
+}
+
+/// All sections, below where they were measured.
+pub(super) fn text(results: &Results) -> String {
+    let sections = usage_sections(results);
+    let where_from = usage_provenance(results);
+    std::iter::once(where_from).chain(sections.iter().map(section)).collect::<Vec<_>>().join("\n\n")
+}
+
+fn section(section: &Section) -> String {
+    let truth = if section.kind == Kind::Simulated { "simulated" } else { "measured" };
+    let heading = format!("{} ({truth}). {}", section.title, section.words.join(" "));
+    std::iter::once(heading).chain(section.tables.iter().map(part)).collect::<Vec<_>>().join("\n")
+}
+
+fn part(part: &Table) -> String {
+    let titles: Vec<String> = part.titles.iter().map(|title| title.to_uppercase()).collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let shown = table(&titles, part.rows.iter().cloned());
+    if part.heading.is_empty() { shown } else { format!("\n{}\n{shown}", part.heading) }
+}

@@ -1,0 +1,378 @@
+//! `linerate-lab`: invalid input is refused before anything runs, and kept results are continued.
+#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn lab(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_linerate-lab")).args(words).current_dir(folder).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Refused with exit code 2 and these words, with nothing printed and no file made.
+fn refused(folder: &Path, words: &[&str], said: &[&str]) {
+    let files = || fs::read_dir(folder).unwrap().count();
+    let before = files();
+    let output = lab(folder, words);
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+    for said in said {
+        assert!(stderr(&output).contains(said), "{words:?}: {}", stderr(&output));
+    }
+    assert!(output.stdout.is_empty() && files() == before, "{words:?} left something");
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let lone: [&[&str]; 5] = [
+        &["run"],
+        &["run", "--all", "--cells"],
+        &["run", "--config", "base", "--packets", "0"],
+        &["run", "--config", "base", "--jobs", "0"],
+        &["report"],
+    ];
+    lone.into_iter().for_each(|words| refused(folder.path(), words, &[]));
+    let (run, out) = (["run", "--config"], ["--out", "f.json"]);
+    let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&run, rest, &out].concat(), said);
+    case(&["bsae", "a+z", "d"], &["`bsae`", "nearest is `base`", "`a+z`", "remedy"]);
+    case(&["base", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
+    case(&["base", "--profile", "none.toml"], &["none.toml", "remedy"]);
+    refused(folder.path(), &["run", "--config", "base", "--out", "none/f.json"], &["none/f.json", "remedy"]);
+    refused(folder.path(), &["report", "f.json", "--html", "r.html"], &["f.json", "remedy"]);
+}
+
+#[test]
+fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = |words: &[&str], said: &[&str]| {
+        refused(folder.path(), &[&["run", "--memory", "real", "--config"], words].concat(), said);
+    };
+    // No program turns the prefetchers of a processor off.
+    case(&["f"], &["--memory real", "remedy"]);
+    case(&["base", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
+    case(&["base", "--slice", "0"], &["slices of", "remedy"]);
+    fs::write(folder.path().join("there.json"), "{}").unwrap();
+    case(&["base", "--out", "there.json"], &["there.json", "no results of the laboratory", "remedy"]);
+    refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
+    refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["nearest is `i9-7940x`", "remedy"]);
+    let there = ["calibrate", "--out", "there.json"];
+    refused(folder.path(), &there, &["there.json", "the file is there", "remedy"]);
+}
+
+#[test]
+fn a_bad_profile_is_refused_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("bad.toml"), "name = \"bad\"\nfrequency = 3\n").unwrap();
+    refused(folder.path(), &["run", "--config", "base", "--profile", "bad.toml"], &["bad.toml", "frequency"]);
+}
+
+#[test]
+fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |configs: &[&str], rest: &[&str]| {
+        let words = [&["run", "--out", "f.json", "--config"], configs, rest].concat();
+        lab(folder.path(), &words)
+    };
+    let first = run(&["base"], &["--packets", "256"]);
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(stdout(&first).contains("simulated: Intel Core i9-7940X"), "{}", stdout(&first));
+    let second = run(&["d+a", "base"], &["--packets", "256"]);
+    assert!(stderr(&second).contains("1 of 2 experiments are there already"), "{}", stderr(&second));
+    let kept = fs::read_to_string(folder.path().join("f.json")).unwrap();
+    let names = ["\"name\":\"base\",\"mpps\"", "\"name\":\"a+d\",\"mpps\""];
+    assert!(names.iter().all(|name| kept.contains(name)), "{kept}");
+    let other = ["run", "--out", "f.json", "--config", "a", "--packets", "512", "--seed", "9"];
+    refused(folder.path(), &other, &["packets 256 there, 512 here", "seed 1 there, 9 here"]);
+    assert_eq!(fs::read_to_string(folder.path().join("f.json")).unwrap(), kept);
+}
+
+#[test]
+fn a_signal_keeps_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
+    command.args(["run", "--all", "--jobs", "1", "--packets", "20000", "--out"]).arg(&file);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let timeout = Instant::now() + Duration::from_mins(1);
+    let rows = || fs::read_to_string(&file).unwrap_or_default().matches("\"mpps\"").count();
+    while rows() == 0 && Instant::now() < timeout {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by a signal") && said.contains("the same command again"), "{said}");
+    let kept = rows();
+    assert!((1..101).contains(&kept), "{kept}");
+    let report = lab(folder.path(), &["report", "f.json"]);
+    assert!(stdout(&report).contains(&format!("({kept} configurations)")), "{}", stdout(&report));
+}
+
+/// On a machine with two CPUs or more; with one a trial is refused, which is all there is to test then.
+#[test]
+fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
+    if thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.json");
+    // A pool of few buffers, so that neither memory nor time is wanted.
+    let words =
+        |rounds| ["run", "--memory", "real", "--config", "pool-1024", "--slice", "1", "--rounds", rounds];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
+    command.args(words("100000")).arg("--out").arg(&file);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let timeout = Instant::now() + Duration::from_mins(1);
+    let rounds = || {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let kept: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        kept["trial"]["rounds"].as_array().map_or(0, Vec::len)
+    };
+    while rounds() < 2 && Instant::now() < timeout {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (said, kept) = (stderr(&output), rounds());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("{kept} of 100000 rounds were finished and are kept in")), "{said}");
+    let more = (kept + 2).max(6).to_string();
+    let output = lab(folder.path(), &[&words(&more)[..], &["--out", "f.json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains(&format!("{kept} of {more} rounds are there already")),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(rounds().to_string(), more);
+    assert!(stdout(&output).contains("from round 1 on") && stdout(&output).contains("base-again"));
+    let other = [&words(&more)[..], &["--out", "f.json", "--seed", "9"]].concat();
+    refused(folder.path(), &other, &["seed 1 there, 9 here"]);
+}
+
+#[test]
+fn the_list_and_the_report_are_data_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let list: serde_json::Value =
+        serde_json::from_slice(&lab(folder.path(), &["list", "-o", "json"]).stdout).unwrap();
+    assert_eq!(list["cells"].as_array().unwrap().len(), 64);
+    assert_eq!(list["combinations"].as_array().unwrap().len(), 30);
+    let run = ["run", "--config", "base", "a", "--packets", "256", "--out", "f.json", "-o", "json"];
+    let results: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &run).stdout).unwrap();
+    assert_eq!(results["rows"].as_array().unwrap().len(), 2);
+    let report = lab(folder.path(), &["report", "f.json", "-o", "json"]);
+    let findings: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(findings["sets"][0]["memory"], "simulated");
+    assert_eq!(findings["sets"][0]["ratios"][0]["name"], "a");
+    assert!(findings["sets"][0]["shapley"].is_null());
+}
+
+#[test]
+fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let some = ["--variant", "read-only", "warm-libc", "--size", "64", "256"];
+    let words = [&["copies", "--out", "c.json"][..], &some].concat();
+    let first = lab(folder.path(), &words);
+    assert!(first.status.success(), "{}", stderr(&first));
+    for said in ["Simulated: two sockets", "edited > read-only", "both copies", "other node >> same node"] {
+        assert!(stdout(&first).contains(said), "{}", stdout(&first));
+    }
+    // A second call would have to mix two runs, or lose one.
+    refused(folder.path(), &words, &["c.json", "the file is there", "remedy"]);
+    let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
+    assert!(lab(folder.path(), &run).status.success());
+    let report = ["report", "c.json", "f.json", "--html", "r.html", "--svg", "figures", "-o", "json"];
+    let findings: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &report).stdout).unwrap();
+    assert_eq!(findings["copies"][0]["memory"], "simulated");
+    assert_eq!(findings["sets"][0]["memory"], "simulated");
+    let page = fs::read_to_string(folder.path().join("r.html")).unwrap();
+    assert!(page.contains("id=\"table-orders-2\"") && page.contains("id=\"set-1\""));
+    assert!(folder.path().join("figures/2-simulated-copies-from-guest.svg").is_file());
+}
+
+#[test]
+fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["copies", "--memory", "real", "--size", "64", "--variant", "other-node", "-o", "json"];
+    let short = [&words[..], &["--rounds", "6", "--batches", "4"]].concat();
+    let output = lab(folder.path(), &short);
+    // A machine with one CPU refuses it.
+    if output.status.code() == Some(2) {
+        assert!(stderr(&output).contains("two or more"), "{}", stderr(&output));
+        return;
+    }
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["memory"], "real");
+    assert_eq!(results["orders"].as_array().unwrap().len(), 24);
+    let notes = results["notes"].to_string();
+    assert!(notes.contains("other-node is left out"), "{notes}");
+}
+
+#[test]
+fn wrong_copies_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = |words: &[&str], said: &[&str]| refused(folder.path(), &[&["copies"], words].concat(), said);
+    case(&["--variant", "warm-lib"], &["nearest is `warm-libc`", "remedy"]);
+    case(&["--profile", "two-socket"], &["nearest is `two-sockets`", "remedy"]);
+    case(&["--size", "63"], &["63"]);
+    case(&["--memory", "counted"], &["counted"]);
+    case(&["--memory", "real", "--rounds", "2"], &["2 rounds are too few", "remedy"]);
+    fs::write(folder.path().join("bad.json"), "{\"study\": \"copies\"}").unwrap();
+    refused(folder.path(), &["report", "bad.json"], &["bad.json", "remedy"]);
+}
+
+#[test]
+fn what_is_wrong_with_paths_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    refused(folder.path(), &["paths", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
+    refused(folder.path(), &["paths", "--out", "none/f.json"], &["none/f.json", "remedy"]);
+    fs::write(folder.path().join("other.json"), "{}").unwrap();
+    refused(folder.path(), &["paths", "--measured", "other.json"], &["other.json", "bench peers", "remedy"]);
+}
+
+#[test]
+fn paths_are_a_table_data_and_a_part_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["paths", "--packets", "256", "--out", "p.json", "-o", "json"];
+    let output = lab(folder.path(), &words);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["paths"].as_array().unwrap().len(), 4);
+    assert_eq!(results["paths"][0]["ring"], "split");
+    assert!(results["paths"][0]["linerate"]["lines_moved"].as_f64().unwrap() > 1.0);
+    assert_eq!(results["measured"]["ratio"][0]["median"], 0.93);
+    let report = lab(folder.path(), &["report", "p.json", "--html", "r.html"]);
+    assert!(report.status.success(), "{}", stderr(&report));
+    assert!(stdout(&report).contains("split 64"), "{}", stdout(&report));
+    let page = fs::read_to_string(folder.path().join("r.html")).unwrap();
+    for part in ["id=\"table-paths\"", "id=\"figure-paths-1-simulated-packed-64\"", "Measured: AMD EPYC"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of_144() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = ["--out", "f.json"];
+    let case = |rest: &[&str], said: &[&str]| {
+        refused(folder.path(), &[&["usage"][..], rest, &out].concat(), said);
+    };
+    case(&["--only", "batchnig"], &["--only batchnig", "batching, mistake, placement, scaling"]);
+    case(&["--cpus", "0"], &["--cpus", "give two"]);
+    case(&["--cpus", "1,1"], &["--cpus", "two different ones"]);
+    case(&["--cpus", "0,1023", "--only", "budget"], &["--cpus", "1023"]);
+    let output = lab(folder.path(), &["usage", "--only", "mistake", "-o", "json", "--out", "f.json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let kept: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("f.json")).unwrap()).unwrap();
+    assert_eq!(printed, kept);
+    let stages = printed["mistake"].as_array().unwrap();
+    let count = |n: usize, key: &str| stages[n][key].as_u64().unwrap();
+    assert_eq!(count(0, "lost") * 144, count(0, "taken") * 112);
+    assert!((1..4).all(|n| count(n, "lost") == 0 && count(n, "came") == count(n, "taken")), "{printed}");
+}
+
+/// A call that takes readings for long enough to be ended, and how many it has kept.
+fn usage_until(folder: &Path, readings: usize) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
+    command.args(["usage", "--only", "budget", "--slice", "30", "--out", "u.json"]).current_dir(folder);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let timeout = Instant::now() + Duration::from_mins(1);
+    while calls(folder) < readings && Instant::now() < timeout {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn calls(folder: &Path) -> usize {
+    let text = fs::read_to_string(folder.join("u.json")).unwrap_or_default();
+    let kept: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    kept["budget"]["calls"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
+    // On a machine with one CPU they are refused.
+    if thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = usage_until(folder.path(), 2);
+    let (said, kept) = (stderr(&output), calls(folder.path()));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by a signal") && said.contains("the same command again"), "{said}");
+    assert!(stdout(&output).contains("ended before its last reading"), "{}", stdout(&output));
+    assert!((2..=7).contains(&kept), "{kept}");
+    let go_on = ["usage", "--only", "budget", "--slice", "30", "--out", "u.json"];
+    let before = fs::read(folder.path().join("u.json")).unwrap();
+    let cpus = [&go_on[..], &["--cpus", "1,0"]].concat();
+    refused(
+        folder.path(),
+        &cpus,
+        &["u.json", "on CPU 0 with CPU 1 there, ", "on CPU 1 with CPU 0 here", "remedy"],
+    );
+    let slice = ["usage", "--only", "budget", "--slice", "40", "--out", "u.json"];
+    refused(folder.path(), &slice, &["readings of 30 ms there, 40 ms here"]);
+    assert_eq!(fs::read(folder.path().join("u.json")).unwrap(), before);
+    let output = lab(folder.path(), &[&go_on[..], &["-o", "json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let first = |bytes: &[u8]| -> serde_json::Value {
+        serde_json::from_slice::<serde_json::Value>(bytes).unwrap()["budget"]["calls"][0].clone()
+    };
+    assert_eq!(first(&output.stdout), first(&before));
+    let again = lab(folder.path(), &go_on);
+    assert!(stderr(&again).contains("1 of 1 studies are there already"), "{}", stderr(&again));
+    assert!(!stdout(&again).contains("ended before its last reading"));
+}
+
+#[test]
+fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let mistake = ["usage", "--only", "mistake", "--out", "u.json"];
+    let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&mistake[..], rest].concat(), said);
+    case(&["--html", "none/u.html"], &["--html none/u.html", "remedy"]);
+    fs::write(folder.path().join("file"), "mine").unwrap();
+    case(&["--svg", "file/figures"], &["--svg file/figures", "remedy"]);
+    case(&["--svg", "file"], &["--svg file", "remedy"]);
+    let words = [&mistake[..], &["--html", "u.html", "--svg", "a/figures"]].concat();
+    let output = lab(folder.path(), &words);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("The 144/32 mistake (measured)"), "{}", stdout(&output));
+    let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
+    assert!(
+        read("u.html").contains("id=\"table-where\"")
+            && read("u.html").contains("id=\"figure-measured-mistake\"")
+    );
+    assert!(read("a/figures/measured-mistake.svg").contains("<svg "));
+    let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
+    assert!(lab(folder.path(), &run).status.success());
+    let report = ["report", "u.json", "f.json", "--html", "r.html", "-o", "json"];
+    let findings: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &report).stdout).unwrap();
+    assert_eq!(findings["sets"][0]["memory"], "simulated");
+    assert_eq!(findings["usage"][0]["mistake"][0]["unit"], 144);
+    assert!(
+        read("r.html").contains("id=\"figure-2-measured-mistake\"")
+            && read("r.html").contains("id=\"set-1\"")
+    );
+    let hostile = read("u.json").replacen("\"processor\":\"", "\"processor\":\"\\u001b[2J<b>", 2);
+    fs::write(folder.path().join("h.json"), hostile).unwrap();
+    let output = lab(folder.path(), &["report", "h.json", "--html", "h.html"]);
+    assert!(stdout(&output).contains("[2J<b>") && !stdout(&output).contains('\u{1b}'), "{}", stdout(&output));
+    assert!(!read("h.html").contains("<b>"));
+}

@@ -1,0 +1,215 @@
+//! Tables of the page: what has more meaning as figures than as a drawing.
+
+use super::Set;
+use super::figures::headline;
+use super::text::thread;
+use figure::page::table;
+use figure::text::kind;
+use figure::text::{escape, number};
+use measure::Kind;
+use studies::factors::FACTORS;
+use studies::published::{Quantity, REFERENCES, Reference, SOURCE};
+use studies::results::{ConstantRow, Row};
+
+/// Effects that are shown; the others are in the JSON.
+const EFFECTS: usize = 16;
+
+/// Published numbers, and beside them ours of every set.
+pub(super) fn published(sets: &[Set]) -> String {
+    let ours: Vec<String> =
+        sets.iter().map(|set| format!(">{}. {}", set.number, kind(set.results.memory))).collect();
+    let mut titles = vec!["Quantity", "Configuration", ">Published"];
+    titles.extend(ours.iter().map(String::as_str));
+    let rows = REFERENCES.iter().map(|reference| {
+        let bound = if reference.at_least { "> " } else { "" };
+        let ratio = published_ratio(reference).map_or_else(String::new, |ratio| format!(" (× {ratio:.2})"));
+        let mut row = vec![
+            reference.quantity.name().to_owned(),
+            reference.configuration.to_owned(),
+            format!("{bound}{}{ratio}", reference.value),
+        ];
+        row.extend(sets.iter().map(|set| beside(set, reference)));
+        row
+    });
+    let source = escape(SOURCE);
+    format!(
+        "<section id=\"published\" class=\"published\">\n<h2>Published reference points</h2>\n\
+         <p>The column <em>Published</em> is taken from: {source}. It enters no figure and no fit of this page. Behind \
+         a rate stands its ratio to the base, in brackets, which is what two processors can be compared by. The study gives one \
+         number of misses and of RFO cycles for each configuration and does not say of which thread; it says that \
+         the guest\'s misses govern its throughput. Ours are given as Rx / Guest / Tx.</p>\n{}</section>\n",
+        table(&titles, rows).replacen("<table>", "<table id=\"table-published\">", 1)
+    )
+}
+
+/// A published throughput over the published base's; the base's own is 1 and is not said.
+fn published_ratio(reference: &Reference) -> Option<f64> {
+    let is_rate = |other: &&Reference| other.quantity == Quantity::Mpps;
+    let base = REFERENCES.iter().filter(is_rate).find(|other| other.configuration == "base")?;
+    let other = is_rate(&reference) && reference.configuration != "base";
+    other.then(|| reference.value / base.value)
+}
+
+fn beside(set: &Set, reference: &Reference) -> String {
+    let Some(row) = set.results.row(reference.configuration) else { return "not run".to_owned() };
+    let ours: Vec<String> = reference.quantity.of(row).into_iter().map(number).collect();
+    if ours.is_empty() {
+        return "not counted".to_owned();
+    }
+    let ratio = set.analysis.ratios.iter().find(|ratio| ratio.name == reference.configuration);
+    match ratio.filter(|_| reference.quantity == Quantity::Mpps) {
+        Some(ratio) => format!("{} (× {:.2})", ours.join(" / "), ratio.ratio),
+        None => ours.join(" / "),
+    }
+}
+
+/// Effects, interactions and Shapley shares; or why there are none.
+pub(super) fn factors(set: &Set) -> String {
+    let (Some(effects), Some(shares)) = (&set.analysis.factorial, &set.analysis.shapley) else {
+        return "<p class=\"absent\">Factorial analysis and Shapley shares need all 64 combinations of a to f, which were not \
+                all run (<code>linerate lab run --cells</code>).</p>\n"
+            .to_owned();
+    };
+    let title = |letter: char| {
+        let factor = FACTORS.iter().find(|factor| factor.letter == Some(letter));
+        factor.map_or("", |factor| factor.title).to_owned()
+    };
+    let part =
+        |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0));
+    let shares = shares.iter().map(|share| {
+        let main = effects.iter().find(|effect| effect.letters == share.letter.to_string());
+        vec![
+            share.letter.to_string(),
+            title(share.letter),
+            format!("{:+.4}", share.value),
+            part(share.part),
+            main.map_or_else(String::new, |main| format!("{:+.4}", main.effect)),
+            main.map_or_else(String::new, |main| format!("{:.3}", main.factor)),
+        ]
+    });
+    let shares = table(
+        &[
+            "Factor",
+            "What it changes",
+            ">Shapley share, ln",
+            ">Of the gain",
+            ">Main effect, ln",
+            ">Main effect, ×",
+        ],
+        shares,
+    );
+    let rows = effects.iter().take(EFFECTS).map(|effect| {
+        vec![
+            effect.letters.clone(),
+            format!("{:+.4}", effect.effect),
+            format!("{:.3}", effect.factor),
+            format!("{:.1} %", effect.share * 100.0),
+        ]
+    });
+    let effects = table(&["Effect", ">ln", ">×", ">Of all variation"], rows);
+    let of = set.analysis.best.as_deref().filter(|best| *best != "a+b+c+d+e+f");
+    let best = of.map_or_else(
+        || "All six together are the best of the 64.".to_owned(),
+        |best| format!("The best of the 64 is {}, and not all six together.", escape(best)),
+    );
+    format!(
+        "<h4>Shares of ln(all six / base)</h4>\n<p>Shapley shares are exact, over all 64 combinations; they add up to the whole \
+         gain. {best}</p>\n{}<h4>Effects and interactions of the full 2<sup>6</sup> factorial, the {EFFECTS} largest of 63</h4>\n{}",
+        shares.replacen("<table>", "<table id=\"table-shapley\">", 1),
+        effects.replacen("<table>", "<table id=\"table-factorial\">", 1)
+    )
+}
+
+/// Events that hardware counted, by event and thread, for the configurations that figures show; or why there are none.
+pub(super) fn events(set: &Set) -> String {
+    let rows = headline(set);
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for event in rows.iter().flat_map(|row| &row.events) {
+        let key = (event.event.as_str(), event.thread.as_str());
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    match set.results.memory {
+        Kind::Simulated => return String::new(),
+        Kind::Real => {
+            return "<p class=\"absent\">Timed by the clock, with no hardware counters: misses, cycles by cause and lines \
+                    were not counted (<code>--memory counted</code> counts where the processor lets it).</p>\n"
+                .to_owned();
+        }
+        Kind::Counted if keys.is_empty() => {
+            return "<p class=\"absent\">The hardware counters of this machine counted nothing.</p>\n"
+                .to_owned();
+        }
+        Kind::Counted => {}
+    }
+    let mut titles = vec!["Event".to_owned(), "Thread".to_owned()];
+    titles.extend(rows.iter().map(|row| format!(">{}", row.name)));
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let cell = |row: &&Row, key: (&str, &str)| {
+        let found = row.events.iter().find(|event| (event.event.as_str(), event.thread.as_str()) == key);
+        found.map_or_else(String::new, |event| number(event.per_packet))
+    };
+    let body = keys.iter().map(|key| {
+        let mut line = vec![key.0.to_owned(), thread(key.1).to_owned()];
+        line.extend(rows.iter().map(|row| cell(row, *key)));
+        line
+    });
+    format!(
+        "<h3>Hardware events per packet</h3>\n<p>Counted in user mode, the median over rounds; an empty field was not \
+         counted.</p>\n{}",
+        table(&titles, body).replacen("<table>", "<table id=\"table-events\">", 1)
+    )
+}
+
+/// What a simulated set rests on.
+pub(super) fn constants(constants: &[ConstantRow]) -> String {
+    if constants.is_empty() {
+        return String::new();
+    }
+    let rows = constants.iter().map(|constant| {
+        let free = if constant.free { "free" } else { "" };
+        vec![constant.name.clone(), constant.value.to_string(), free.to_owned(), constant.source.clone()]
+    });
+    let free = constants.iter().filter(|constant| constant.free).count();
+    format!(
+        "<h3>Constants</h3>\n<p>What the simulator takes for given: {free} of {} are free, which means fitted; all others come from \
+         their sources. Sizes are in bytes, <code>transfer</code> in nanoseconds, other times in cycles, the frequency in GHz.</p>\n{}",
+        constants.len(),
+        table(&["Constant", ">Value", "Free", "Source"], rows)
+    )
+}
+
+/// Every configuration's figures.
+pub(super) fn rows(set: &Set) -> String {
+    let rows = set.results.rows.iter().map(|row| {
+        let ratio = set.analysis.ratios.iter().find(|ratio| ratio.name == row.name);
+        let each = |read: fn(&studies::results::ThreadRow) -> f64| {
+            row.threads.iter().map(|thread| number(read(thread))).collect::<Vec<_>>().join(" / ")
+        };
+        vec![
+            row.name.clone(),
+            number(row.mpps),
+            ratio.map_or_else(String::new, |ratio| format!("{:.3}", ratio.ratio)),
+            each(|thread| thread.l1_misses),
+            each(|thread| thread.l2_misses),
+            each(|thread| thread.llc_misses),
+            each(|thread| thread.hits_modified),
+            each(|thread| thread.rfo_cycles),
+        ]
+    });
+    let titles = [
+        "Configuration",
+        ">Mpps",
+        ">Ratio",
+        ">L1 misses",
+        ">L2 misses",
+        ">LLC misses",
+        ">Hits modified",
+        ">RFO cycles",
+    ];
+    format!(
+        "<details><summary>All configurations</summary>\n<p>Per packet, Rx / Guest / Tx.</p>\n{}</details>\n",
+        table(&titles, rows)
+    )
+}

@@ -1,0 +1,36 @@
+//! Words and numbers as a reader meets them.
+
+use figure::text::{count, kind};
+use measure::provenance::Provenance;
+use studies::results::Results;
+
+/// What every figure says under itself.
+pub(crate) fn provenance(results: &Results) -> String {
+    let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
+    let packets = count(results.packets);
+    let packets = match &results.trial {
+        Some(record) => format!("{} rounds, {packets} packets in a slice of the base", record.rounds.len()),
+        None => format!("{packets} packets each"),
+    };
+    format!("{}: {on}, {packets}", kind(results.memory))
+}
+
+/// By which build, with which profile or on which machine.
+pub(crate) fn make(results: &Results) -> String {
+    let Provenance { build, profile, machine } = &results.provenance;
+    let profile = profile.as_ref().map(|id| format!("; profile {}, fingerprint {}", id.name, id.fingerprint));
+    let machine =
+        machine.as_ref().map(|at| format!("; {} with {} CPUs, {}", at.processor, at.cpus, at.seats));
+    let (profile, machine) = (profile.unwrap_or_default(), machine.unwrap_or_default());
+    format!("Made by linerate {build}{profile}{machine}")
+}
+
+/// A thread as a heading has it.
+pub(crate) fn thread(name: &str) -> &str {
+    match name {
+        "rx" => "Rx",
+        "guest" => "Guest",
+        "tx" => "Tx",
+        other => other,
+    }
+}

@@ -1,0 +1,126 @@
+//! The field on one page: throughput by size of frames, latency and jitter at parts of each switch's own throughput, and who could
+//! not take part.
+
+use super::{Section, Table, decimals};
+use crate::figures::comparison;
+use measure::Kind;
+use rfc2544::{Figure as Rate, Latency, SizeResults};
+use studies::usage::Results;
+use studies::usage::comparison::{Entry, Over};
+
+/// None where it was not run.
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let entries = &results.comparison;
+    if entries.is_empty() {
+        return None;
+    }
+    let words = "Each switch has one CPU, the generator another; inline, the switch runs within the generator. Without a guest: frames go in \
+                 by one port and out by another. Ratios are to linerate over the same kind of port, medians of rounds in which the \
+                 two CPUs were near each other; above 1 the other one is faster. What is measured over TAP has the kernel's part within the generator's own calls.";
+    let tables = [throughput(entries), latency(entries), distances(entries), absent(entries)];
+    Some(Section {
+        id: "field",
+        title: "The field on one page".to_owned(),
+        kind: Kind::Real,
+        words: vec![words.to_owned()],
+        tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
+        figures: comparison::all(entries, &super::usage_provenance(results)),
+    })
+}
+
+fn sizes(entry: &Entry) -> impl Iterator<Item = &SizeResults> {
+    entry.results.iter().flat_map(|results| &results.sizes)
+}
+
+/// What a switch does with frames of this size in rounds in which the CPUs were near.
+fn near(entries: &[Entry], entry: &Entry, size: &str) -> Option<Rate> {
+    let (rounds, size) = (entry.near(entries), sizes(entry).find(|other| other.size == size)?);
+    let rounds = rounds.iter().filter_map(|round| size.rounds.get(*round)).cloned().collect();
+    SizeResults { rounds, ..size.clone() }.pdr().filter(|found| !found.unfinished)
+}
+
+/// That, over what the one to compare with does.
+fn ratio(entries: &[Entry], entry: &Entry, size: &str) -> Option<f64> {
+    let ours = entries.iter().find(|other| Some(other.subject) == entry.subject.ours())?;
+    let [ours, other] = [near(entries, ours, size)?, near(entries, entry, size)?];
+    (ours.value > 0.0).then(|| other.value / ours.value)
+}
+
+fn bounded(rate: Option<Rate>, times: f64, digits: usize) -> String {
+    let shown = |rate: Rate| {
+        let at_least = if rate.at_least { ">= " } else { "" };
+        format!("{at_least}{}{}", decimals(rate.value * times, digits), rate.remark())
+    };
+    rate.map_or_else(|| "-".to_owned(), shown)
+}
+
+fn throughput(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry, size: &SizeResults| {
+        let ratio = ratio(entries, entry, &size.size);
+        vec![
+            entry.subject.name().to_owned(),
+            entry.subject.over().name().to_owned(),
+            size.size.clone(),
+            bounded(size.ndr(), 1e-6, 3),
+            bounded(size.pdr(), 1e-6, 3),
+            bounded(size.pdr(), size.bits(1.0) / 1e9, 2),
+            ratio.map_or_else(String::new, |ratio| decimals(ratio, 2)),
+            size.rounds.len().to_string(),
+            entry.near(entries).len().to_string(),
+        ]
+    };
+    let rows = entries.iter().flat_map(|entry| sizes(entry).map(move |size| row(entry, size)));
+    let titles =
+        ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR to ours", ">Rounds", ">Near"];
+    Table { heading: "Throughput".to_owned(), titles: titles.to_vec(), rows: rows.collect() }
+}
+
+fn latency(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry, size: &SizeResults, at: &Latency| {
+        let micro = |nanoseconds: f64| decimals(nanoseconds / 1e3, 2);
+        let mut row = vec![entry.subject.name().to_owned(), size.size.clone(), format!("{} %", at.load)];
+        row.push(decimals(at.pps / 1e6, 3));
+        row.extend([at.percentiles[0], at.percentiles[2], at.jitter].map(micro));
+        row.push(at.baseline.map_or_else(String::new, |baseline| micro(baseline[1])));
+        row.push(decimals(at.loss * 100.0, 3));
+        row
+    };
+    let of = |entry, size: &SizeResults| {
+        size.latency().iter().map(|at| row(entry, size, at)).collect::<Vec<Vec<String>>>()
+    };
+    let rows = entries.iter().flat_map(|entry| sizes(entry).flat_map(move |size| of(entry, size)));
+    let titles = [
+        "Switch",
+        ">Size",
+        ">Of its NDR",
+        ">Mpps",
+        ">p50 us",
+        ">p99 us",
+        ">Jitter us",
+        ">Floor p99 us",
+        ">Lost %",
+    ];
+    let heading = "Latency and jitter, medians over trials and rounds";
+    Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.collect() }
+}
+
+/// How far the CPUs were in each round of those that need two.
+fn distances(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry| {
+        let shown =
+            |distance: &Option<f64>| distance.map_or_else(|| "-".to_owned(), |found| decimals(found, 0));
+        let round = |both: &[Option<f64>; 2]| both.iter().map(shown).collect::<Vec<_>>().join(" to ");
+        let rounds: Vec<String> = entry.distances.iter().map(round).collect();
+        vec![entry.subject.name().to_owned(), rounds.join(", ")]
+    };
+    let two = |entry: &&Entry| entry.subject.over() == Over::Sockets && !entry.distances.is_empty();
+    let heading =
+        "Nanoseconds that a line takes from CPU to CPU and back, before and behind each round".to_owned();
+    Table { heading, titles: vec!["Switch", "Rounds"], rows: entries.iter().filter(two).map(row).collect() }
+}
+
+fn absent(entries: &[Entry]) -> Table {
+    let row = |entry: &Entry| Some(vec![entry.subject.name().to_owned(), entry.why.clone()?]);
+    let rows = entries.iter().filter_map(row).collect();
+    Table { heading: "Who could not be measured to the end".to_owned(), titles: vec!["Switch", "Why"], rows }
+}

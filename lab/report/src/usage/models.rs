@@ -1,0 +1,227 @@
+//! Execution models by work on each packet.
+
+use super::{Section, Table, usage_provenance};
+use crate::figures;
+use measure::Kind;
+use studies::usage::Results;
+use studies::usage::models::simulated;
+use studies::usage::models::simulated::Cores;
+use studies::usage::models::{Crossing, Layout, Measure, Row, Simulated, crossings};
+
+/// None where it was not run.
+pub(super) fn sections(results: &Results) -> Vec<Section> {
+    let Some(models) = &results.models else { return Vec::new() };
+    let mut sections = vec![measured(&models.rows, &usage_provenance(results))];
+    if !models.simulated.is_empty() {
+        sections.push(simulated(&models.simulated));
+    }
+    sections
+}
+
+fn measured(rows: &[Row], from: &str) -> Section {
+    let words = [
+        "The same bridge with the same work on each packet under each model; frames of 64 bytes, and no more of them on their way \
+         than a ring holds. Source and sink want a CPU of the two, so a pipeline has no three cores to itself here.",
+        "Cycles are those of the time-stamp counter. A CPU counts as busy while any thread of the process runs on it, and \
+         a worker that polls does so always. What a model loses it has counted. Curves that lie closer together than rounds of \
+         one of them cross by chance.",
+    ];
+    Section {
+        id: "models",
+        title: "Models by work per packet".to_owned(),
+        kind: Kind::Real,
+        words: words.map(str::to_owned).to_vec(),
+        tables: vec![places(), rates(rows), crosses(rows)],
+        figures: figures::models::measured(rows, from),
+    }
+}
+
+fn simulated(rows: &[Simulated]) -> Section {
+    let words = [
+        "Guests are cores of their own, and three workers have three pairs of them; an inline switch has the core of the guest that \
+         sends, which is the one that counts for it. Instructions of a packet were counted on our path, what lines cost is the simulator's.",
+        "Cycles are those of the simulated processor, at 3.1 GHz.",
+    ];
+    Section {
+        id: "models-simulated",
+        title: "Models with as many cores as they want".to_owned(),
+        kind: Kind::Simulated,
+        words: words.map(str::to_owned).to_vec(),
+        tables: vec![simulated_rates(rows), simulated_crosses(rows)],
+        figures: figures::models::simulated(rows),
+    }
+}
+
+fn simulated_rates(rows: &[Simulated]) -> Table {
+    let row = |row: &Simulated| {
+        let mpps = |pps: f64| format!("{:.3}", pps / 1e6);
+        vec![
+            row.cores.name().to_owned(),
+            row.work_cycles.to_string(),
+            format!("{:.0}", row.work_ns),
+            mpps(row.pps),
+            mpps(row.pps_per_core),
+            format!("{:.2}", row.lines_moved),
+        ]
+    };
+    Table {
+        heading: "Rates".to_owned(),
+        titles: vec!["Model", ">Cycles", ">ns", ">Mpps", ">Mpps a core", ">Lines moved"],
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+fn simulated_crosses(rows: &[Simulated]) -> Table {
+    let ns = nanoseconds(rows.iter().map(|row| (row.work_cycles, row.work_ns)));
+    let row = |(of, found): ([Cores; 2], [Crossing; 2])| {
+        let names = of.map(Cores::name);
+        let [whole, each] = found.map(|found| said(&found, names, ns));
+        vec![names[0].to_owned(), names[1].to_owned(), whole, each]
+    };
+    Table {
+        heading: CROSSINGS.to_owned(),
+        titles: vec!["One", "Other", "By rate", "By rate a core"],
+        rows: simulated::crossings(rows).into_iter().map(row).collect(),
+    }
+}
+
+const CROSSINGS: &str = "Where curves cross: cycles of work on each packet (nanoseconds)";
+
+/// Of one cycle.
+fn nanoseconds(mut work: impl Iterator<Item = (u32, f64)>) -> f64 {
+    work.find(|(cycles, _)| *cycles > 0).map_or(f64::NAN, |(cycles, ns)| ns / f64::from(cycles))
+}
+
+fn places() -> Table {
+    let row = |layout: Layout| {
+        let [one, other] = layout.places();
+        vec![layout.name().to_owned(), one.to_owned(), if other.is_empty() { "-" } else { other }.to_owned()]
+    };
+    Table {
+        heading: "What runs where".to_owned(),
+        titles: vec!["Model", "First CPU", "Second CPU"],
+        rows: Layout::ALL.map(row).to_vec(),
+    }
+}
+
+fn rates(rows: &[Row]) -> Table {
+    let titles = [
+        "Model",
+        ">Cycles",
+        ">ns",
+        ">Mpps",
+        ">least",
+        ">most",
+        ">CPUs busy",
+        ">Mpps a CPU",
+        ">In",
+        ">Out",
+        ">Lost",
+    ];
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by_key(|row| (row.layout, row.work_cycles));
+    let mpps = |pps: f64| format!("{:.3}", pps / 1e6);
+    let row = |row: &Row| {
+        let mut cells = vec![row.layout.name().to_owned(), row.work_cycles.to_string()];
+        cells.push(format!("{:.0}", row.work_ns));
+        cells.extend([row.pps, row.least_pps, row.most_pps].map(mpps));
+        cells.extend([format!("{:.2}", row.cpus), mpps(row.pps_per_cpu)]);
+        cells.extend([row.sent, row.came, row.lost].map(|packets| packets.to_string()));
+        cells
+    };
+    Table {
+        heading: "Rates: medians over rounds".to_owned(),
+        titles: titles.to_vec(),
+        rows: sorted.into_iter().map(row).collect(),
+    }
+}
+
+fn crosses(rows: &[Row]) -> Table {
+    let ns = nanoseconds(rows.iter().map(|row| (row.work_cycles, row.work_ns)));
+    let (whole, each) = (crossings(rows, Measure::Rate), crossings(rows, Measure::RatePerCpu));
+    let row = |(of, whole): &([Layout; 2], Crossing)| {
+        let names = of.map(Layout::name);
+        let each = each.iter().find(|(pair, _)| pair == of).map(|(_, found)| said(found, names, ns));
+        vec![names[0].to_owned(), names[1].to_owned(), said(whole, names, ns), each.unwrap_or_default()]
+    };
+    Table {
+        heading: CROSSINGS.to_owned(),
+        titles: vec!["One", "Other", "By rate", "By rate a CPU"],
+        rows: whole.iter().map(row).collect(),
+    }
+}
+
+/// Who is ahead, and from where on the other is.
+fn said(found: &Crossing, [one, other]: [&str; 2], ns: f64) -> String {
+    let Some(first_leads) = found.first_leads else { return "equal".to_owned() };
+    let leader = if first_leads { one } else { other };
+    if found.at.is_empty() {
+        return format!("never: {leader} is ahead");
+    }
+    let at: Vec<_> = found.at.iter().map(|at| format!("{at:.0} ({:.0})", at * ns)).collect();
+    format!("{}; before, {} is ahead", at.join(", "), leader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use studies::usage::models::Models;
+
+    fn row(layout: Layout, work_cycles: u32, pps: f64) -> Row {
+        Row {
+            layout,
+            work_cycles,
+            work_ns: f64::from(work_cycles) / 2.0,
+            pps,
+            least_pps: pps,
+            most_pps: pps,
+            cpus: 2.0,
+            pps_per_cpu: pps / 2.0,
+            sent: 7,
+            came: 7,
+            lost: 0,
+        }
+    }
+
+    fn simulated_row(cores: Cores, work_cycles: u32) -> Simulated {
+        Simulated { cores, work_cycles, work_ns: 0.0, pps: 1e6, pps_per_core: 1e6, lines_moved: 2.0 }
+    }
+
+    fn results() -> Results {
+        let rows = vec![
+            row(Layout::RunToCompletion, 0, 12e6),
+            row(Layout::Inline, 0, 8e6),
+            row(Layout::RunToCompletion, 100, 4e6),
+            row(Layout::Inline, 100, 6e6),
+        ];
+        let simulated = Cores::ALL.map(|cores| simulated_row(cores, 0)).to_vec();
+        Results { models: Some(Models { rows, simulated }), ..Results::default() }
+    }
+
+    #[test]
+    fn crossings_stand_in_cycles_and_nanoseconds_and_say_who_leads() {
+        let sections = sections(&results());
+        let kinds: Vec<_> = sections.iter().map(|section| section.kind).collect();
+        assert_eq!(kinds, [Kind::Real, Kind::Simulated], "in sections of their own");
+        let crossings = sections[0].tables.last().unwrap();
+        assert_eq!(crossings.rows.len(), 1, "of the two that were run");
+        assert_eq!(crossings.rows[0][2], "67 (33); before, run-to-completion is ahead");
+        let never = Crossing { at: vec![], first_leads: Some(false) };
+        let pair = [Layout::RunToCompletion, Layout::Inline].map(Layout::name);
+        assert_eq!(said(&never, pair, 0.5), "never: inline is ahead");
+        assert_eq!(said(&Crossing { at: vec![], first_leads: None }, pair, 0.5), "equal");
+    }
+
+    #[test]
+    fn each_measure_has_a_figure_with_a_line_for_every_model_that_was_run() {
+        let sections = sections(&results());
+        let figures = &sections[0].figures;
+        assert_eq!(figures.len(), 2);
+        for figure in figures {
+            assert!(figure.inline().contains("run-to-completion") && figure.inline().contains("inline"));
+            assert!(!figure.inline().contains("stages together"), "it was not run");
+        }
+        assert_eq!(sections[1].figures.len(), 2);
+        assert!(super::sections(&Results::default()).is_empty());
+    }
+}

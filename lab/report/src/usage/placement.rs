@@ -1,0 +1,194 @@
+//! Which stages share a core.
+
+use super::{Section, Table};
+use crate::figures::placement as figures;
+use measure::Kind;
+use sim::Profile;
+use studies::usage::Results;
+use studies::usage::chain::PARTS;
+use studies::usage::placement::simulated::Width;
+use studies::usage::placement::{Buffers, measured, simulated};
+
+/// None where it was not run.
+pub(super) fn measured(results: &Results) -> Option<Section> {
+    let rows = &results.placement;
+    if rows.is_empty() {
+        return None;
+    }
+    let mut words = vec![
+        "A switch of one Rx, one Worker and one Tx stage; latency and jitter at half of what passed. Threads on one CPU take \
+         turns by the scheduler and sleep when they have nothing to do."
+            .to_owned(),
+    ];
+    if rows.iter().any(measured::Row::shares) {
+        words.push(
+            "There are too few CPUs for a stage each beside the generator: the first rows leave it one, and in the others it \
+             shares one, so those say what this machine does and not what the pattern is worth."
+                .to_owned(),
+        );
+    }
+    let figure = figures::measured(rows, &format!("Measured: {}", results.processor));
+    Some(Section {
+        id: "placement",
+        title: "Placement".to_owned(),
+        kind: Kind::Real,
+        words,
+        tables: vec![rates(rows), pools(rows)],
+        figures: figure.into_iter().collect(),
+    })
+}
+
+fn cpus(row: &measured::Row) -> String {
+    row.cpus.map(|cpu| cpu.to_string()).join(" ")
+}
+
+fn rates(rows: &[measured::Row]) -> Table {
+    let titles = [
+        "Pattern",
+        "CPUs Rx Worker Tx",
+        ">Threads",
+        "Generator",
+        ">Mpps",
+        ">p50 us",
+        ">p99 us",
+        ">Jitter us",
+        ">Lost %",
+    ];
+    let row = |row: &measured::Row| {
+        let us = |ns: f64| format!("{:.1}", ns / 1e3);
+        vec![
+            row.pattern.to_string(),
+            cpus(row),
+            row.threads.to_string(),
+            format!("CPU {}{}", row.generator, if row.shares() { ", shared" } else { "" }),
+            format!("{:.3}", row.pps / 1e6),
+            us(row.latency_ns.p50 as f64),
+            us(row.latency_ns.p99 as f64),
+            us(row.jitter_ns),
+            format!("{:.2}", row.loss * 100.0),
+        ]
+    };
+    Table { heading: String::new(), titles: titles.to_vec(), rows: rows.iter().map(row).collect() }
+}
+
+/// What a cache did, a thousand packets, and its failed exchanges in all.
+fn buffers(part: &Buffers, packets: u64) -> Vec<String> {
+    let each = |n: u64| format!("{:.1}", n as f64 * 1e3 / packets.max(1) as f64);
+    let mut cells = [part.hits, part.refills, part.spills].map(each).to_vec();
+    cells.extend([part.empty.to_string(), part.retries.to_string()]);
+    cells
+}
+
+const POOL: [&str; 5] = [">Hits", ">Refills", ">Spills", ">Empty in all", ">Failed exchanges in all"];
+
+fn pools(rows: &[measured::Row]) -> Table {
+    let titles = [&["Pattern", "CPUs Rx Worker Tx", "Stage", ">Packets"][..], &POOL].concat();
+    let lines = |row: &measured::Row| {
+        let line = |part: &Buffers| {
+            let name = if part.stage.is_empty() { "all".to_owned() } else { part.stage.clone() };
+            let mut cells = vec![row.pattern.to_string(), cpus(row), name, row.packets.to_string()];
+            cells.extend(buffers(part, row.packets));
+            cells
+        };
+        let sum = Buffers::sum(&row.pool);
+        row.pool.iter().chain([&sum]).map(line).collect::<Vec<_>>()
+    };
+    Table {
+        heading: "Buffers of the pool, a thousand packets, while as many as possible were sent".to_owned(),
+        titles,
+        rows: rows.iter().flat_map(lines).collect(),
+    }
+}
+
+/// None where it was not run.
+pub(super) fn simulated(results: &Results) -> Option<Section> {
+    let rows = &results.placement_simulated;
+    if rows.is_empty() {
+        return None;
+    }
+    let profile = Profile::study();
+    let words = format!(
+        "The same stages, hops and pool as simulated threads on {} at {} GHz, at full load; a bystander has a core of its own. \
+         Cycles waited are those in which a core of the path could do nothing for a line of another core.",
+        profile.name, profile.frequency.value
+    );
+    let from = format!("Simulated: {}, {} packets each", profile.name, simulated::LENGTH.packets);
+    let figures = [figures::rates(rows, &from), figures::lines(rows, &from)];
+    Some(Section {
+        id: "placement-simulated",
+        title: "Placement".to_owned(),
+        kind: Kind::Simulated,
+        words: vec![words, verdict(rows)],
+        tables: vec![simulated_rates(rows), simulated_pools(rows)],
+        figures: figures.into_iter().flatten().collect(),
+    })
+}
+
+/// Whether Rx and Tx together win, in numbers.
+fn verdict(rows: &[simulated::Row]) -> String {
+    let say = |width: Width| {
+        let of = |name: &str| {
+            rows.iter()
+                .find(|row| row.width == width && row.pattern.name() == name)
+                .map(|row| row.outcome.mpps)
+        };
+        let base = of("separate")?;
+        let best = rows.iter().filter(|row| row.width == width);
+        let best = best.max_by(|a, b| a.outcome.mpps.total_cmp(&b.outcome.mpps))?;
+        let (io, all, quasi) = (of("io")?, of("all")?, of("quasi-io")?);
+        Some(format!(
+            "{}: Rx and Tx as one thread pass {:.2} of what each apart do, and {:.2} of what they do as two threads on one core, \
+             which differ in nothing but their caches of buffers; all as one thread pass {:.2}; {} passes most",
+            width.title(),
+            io / base,
+            io / quasi,
+            all / base,
+            best.pattern
+        ))
+    };
+    let said: Vec<String> = Width::ALL.into_iter().filter_map(say).collect();
+    format!("{}.", said.join(". "))
+}
+
+/// What moved, as columns, in the order of the arena's parts.
+const MOVED: [&str; PARTS.len()] = [">Depot", ">Positions", ">Parcels", ">Own", ">Ports", ">Packets"];
+
+fn simulated_rates(rows: &[simulated::Row]) -> Table {
+    let titles = ["Pattern", "Width", ">Cores", ">Rx", ">Worker", ">Tx", ">Mpps", ">Mpps a core", ">Waited"];
+    let titles = [&titles[..], &[">Lines"], &MOVED];
+    let row = |row: &simulated::Row| {
+        let outcome = &row.outcome;
+        let mut cells = vec![row.pattern.to_string(), row.width.title().to_owned(), row.cores.to_string()];
+        cells.extend(row.stages.map(|stages| stages.to_string()));
+        cells.push(format!("{:.2}", outcome.mpps));
+        cells.push(format!("{:.2}", outcome.mpps / row.cores as f64));
+        cells.push(format!("{:.0}", outcome.waited));
+        cells.push(format!("{:.2}", outcome.lines_moved()));
+        cells.extend(outcome.moved.iter().map(|lines| format!("{lines:.2}")));
+        cells
+    };
+    Table {
+        heading: "What passes, and what moves between cores a packet".to_owned(),
+        titles: titles.concat(),
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+fn simulated_pools(rows: &[simulated::Row]) -> Table {
+    let titles = [&["Pattern", "Width", "Threads", ">Packets"][..], &POOL].concat();
+    let lines = |row: &simulated::Row| {
+        let packets = row.outcome.packets;
+        let line = |part: &Buffers| {
+            let (pattern, width) = (row.pattern.to_string(), row.width.title().to_owned());
+            let mut cells = vec![pattern, width, part.stage.clone(), packets.to_string()];
+            cells.extend(buffers(part, packets));
+            cells
+        };
+        row.buffers().iter().map(line).collect::<Vec<_>>()
+    };
+    Table {
+        heading: "Buffers of the pool, a thousand packets".to_owned(),
+        titles,
+        rows: rows.iter().flat_map(lines).collect(),
+    }
+}

@@ -1,0 +1,113 @@
+//! Queues and workers.
+
+use super::{Section, Table};
+use crate::figures::scaling as figures;
+use measure::Kind;
+use sim::Profile;
+use studies::usage::Results;
+use studies::usage::scaling::{Way, measured, simulated};
+
+/// None where it was not run.
+pub(super) fn measured(results: &Results) -> Option<Section> {
+    let rows = &results.scaling;
+    if rows.is_empty() {
+        return None;
+    }
+    let words = "Frames of many flows lie in memory and are dealt out over the port's queues by their hash; there is no generator, \
+                 so each worker has a CPU to itself. A worker whose queues bring nothing has no share.";
+    let figure = figures::measured(rows, &format!("Measured: {}", results.processor));
+    Some(Section {
+        id: "scaling",
+        title: "Queues and workers".to_owned(),
+        kind: Kind::Real,
+        words: vec![words.to_owned()],
+        tables: vec![measured_table(rows)],
+        figures: figure.into_iter().collect(),
+    })
+}
+
+fn list<T>(values: &[T], word: impl Fn(&T) -> String) -> String {
+    values.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn measured_table(rows: &[measured::Row]) -> Table {
+    let titles = ["How", ">Workers", "CPUs", ">Queues", ">Mpps", ">Over one", "Shares %", ">Lost"];
+    let one = |row: &measured::Row| {
+        let same =
+            |other: &&measured::Row| (other.way, other.queues, other.cpus.len()) == (row.way, row.queues, 1);
+        rows.iter().find(same).map_or(f64::NAN, |one| row.pps / one.pps)
+    };
+    let line = |row: &measured::Row| {
+        vec![
+            row.way.title().to_owned(),
+            row.cpus.len().to_string(),
+            list(&row.cpus, ToString::to_string),
+            row.queues.to_string(),
+            format!("{:.3}", row.pps / 1e6),
+            format!("{:.2}", one(row)),
+            list(&row.shares, |share| format!("{:.0}", share * 100.0)),
+            row.lost.to_string(),
+        ]
+    };
+    Table { heading: String::new(), titles: titles.to_vec(), rows: rows.iter().map(line).collect() }
+}
+
+/// None where it was not run.
+pub(super) fn simulated(results: &Results) -> Option<Section> {
+    let rows = &results.scaling_simulated;
+    if rows.is_empty() {
+        return None;
+    }
+    let profile = Profile::study();
+    let words = format!(
+        "Simulated threads on {} at {} GHz. With queues no two workers share a line, so nothing in the program keeps them from \
+         growing in proportion; a card's, a bus's and a memory's limits are not in the simulator. With one queue its taker does \
+         nothing but hand over.",
+        profile.name, profile.frequency.value
+    );
+    let from = format!("Simulated: {}, {} packets for each worker", profile.name, simulated::PACKETS);
+    Some(Section {
+        id: "scaling-simulated",
+        title: "Queues and workers".to_owned(),
+        kind: Kind::Simulated,
+        words: vec![words],
+        tables: vec![simulated_table(rows)],
+        figures: figures::simulated(rows, &from).into_iter().collect(),
+    })
+}
+
+fn simulated_table(rows: &[simulated::Row]) -> Table {
+    let titles = [
+        ">Workers",
+        "How",
+        ">Packets a 1000 cycles",
+        ">Over one",
+        ">Mpps",
+        ">Lines moved",
+        ">Waited",
+        ">Refills",
+        ">Spills",
+        ">Failed exchanges",
+    ];
+    let one = |way: Way| rows.iter().find(|row| (row.way, row.workers) == (way, 1));
+    let line = |row: &simulated::Row| {
+        let outcome = &row.outcome;
+        let over = one(row.way).map_or(f64::NAN, |one| outcome.per_kilocycle() / one.outcome.per_kilocycle());
+        let pool = outcome.pool_sum();
+        let mut cells = vec![row.workers.to_string(), row.way.title().to_owned()];
+        cells.push(format!("{:.2}", outcome.per_kilocycle()));
+        cells.push(format!("{over:.2}"));
+        cells.push(format!("{:.2}", outcome.mpps));
+        cells.push(format!("{:.2}", outcome.lines_moved()));
+        cells.push(format!("{:.0}", outcome.waited));
+        let each = |n: u64| format!("{:.1}", n as f64 * 1e3 / outcome.packets as f64);
+        cells.extend([pool.refills, pool.spills, pool.retries].map(each));
+        cells
+    };
+    Table {
+        heading: "Lines and cycles waited a packet; refills, spills and failed exchanges of the pool a thousand packets"
+            .to_owned(),
+        titles: titles.to_vec(),
+        rows: rows.iter().map(line).collect(),
+    }
+}

@@ -1,0 +1,62 @@
+//! Lines that leave a core because the program says so (CLFLUSHOPT, CLWB, CLDEMOTE).
+//!
+//! Each is ordered behind the earlier stores of its core to the same line (Intel's manual, volume 2), so it waits in the
+//! store buffer for its turn; done at once, it would send away a line whose new bytes are not in it yet.
+
+use super::Time;
+use super::directory::NOBODY;
+use super::machine::Machine;
+use super::stores::Store;
+use crate::memory::{Address, Cleaning, LINE};
+
+impl Machine {
+    /// A line is to be sent away, after the stores before.
+    pub(super) fn clean(&mut self, id: usize, at: Address, how: Cleaning) {
+        self.cores[id].issue(1, &self.timing);
+        let core = &mut self.cores[id];
+        let ready = core.clock.max(core.retired);
+        core.stores.push(Store {
+            at: at / LINE * LINE,
+            bytes: 0,
+            value: None,
+            expected: None,
+            ready,
+            past: false,
+            cleaning: Some(how),
+        });
+    }
+
+    /// Its turn has come.
+    pub(super) fn commit_cleaning(&mut self, id: usize, line: u64, how: Cleaning, now: Time) {
+        self.leave_buffer(id, now);
+        match how {
+            Cleaning::Flush => {
+                self.write_back(line, now);
+                self.purge(line, now);
+            }
+            Cleaning::WriteBack => self.write_back(line, now),
+            Cleaning::Demote if self.timing.demotes => self.demote(id, line),
+            Cleaning::Demote => {}
+        }
+    }
+
+    fn write_back(&mut self, line: u64, now: Time) {
+        let newest = std::mem::take(&mut self.directory.at(line).dirty);
+        if self.llc.written_back(line) || newest {
+            self.write_memory(line, now);
+        }
+    }
+
+    /// The core's copy goes to the shared cache; who asks next need not ask this core.
+    fn demote(&mut self, id: usize, line: u64) {
+        let entry = self.directory.at(line);
+        if !entry.shared_by(id) {
+            return;
+        }
+        let newest = entry.leave(id);
+        entry.winner = NOBODY;
+        self.cores[id].l1.remove(line);
+        self.cores[id].l2.remove(line);
+        self.enter_llc(id, line, newest);
+    }
+}

@@ -1,0 +1,22 @@
+//! A pointer chase: each load's address is the value of the load before, so nothing overlaps and a step is one latency.
+
+use crate::memory::{Address, LINE, Memory, Width};
+
+/// One ring of pointers over so many lines, each visited once in an order that prefetchers cannot foresee: pairs of a
+/// place and what must be stored there.
+pub fn chain(base: Address, lines: u64, seed: u64) -> Vec<(Address, u64)> {
+    let mut order: Vec<u64> = (0..lines).collect();
+    fastrand::Rng::with_seed(seed).shuffle(&mut order);
+    let place = |n: usize| base + order[n % order.len()] * LINE;
+    (0..order.len()).map(|n| (place(n), place(n + 1))).collect()
+}
+
+/// Follows a chain for so many steps and returns where it came to.
+#[inline]
+pub fn pointer_chase<M: Memory>(memory: &mut M, start: Address, steps: u64) -> Address {
+    let mut at = start;
+    for _ in 0..steps {
+        at = memory.load_next(at, Width::Eight);
+    }
+    at
+}

@@ -1,0 +1,60 @@
+//! Profiles of processors by name: those that come with the laboratory.
+
+use crate::Profile;
+
+/// Names and texts.
+const KNOWN: [(&str, &str); 2] = [
+    ("i9-7940x", include_str!("../profiles/i9-7940x.toml")),
+    ("two-sockets", include_str!("../profiles/two-sockets.toml")),
+];
+
+/// The one that is used unless another is asked for: the published study's.
+pub const DEFAULT: &str = "i9-7940x";
+
+/// The one for copies between host and guest, which need a second socket.
+pub const TWO_SOCKETS: &str = "two-sockets";
+
+/// No profile is called this.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no profile is called `{name}`, so nothing was run; the nearest is `{nearest}`")]
+pub struct UnknownProfile {
+    /// What was asked for
+    pub name: String,
+    /// What may have been meant
+    pub nearest: String,
+}
+
+/// All names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().map(|(name, _)| *name)
+}
+
+/// The profile of a name.
+pub fn find(name: &str) -> Result<Profile, UnknownProfile> {
+    let known = KNOWN.iter().find(|(known, _)| *known == name);
+    let profile = known.and_then(|(_, text)| Profile::parse(text).ok());
+    profile.ok_or_else(|| UnknownProfile { name: name.to_owned(), nearest: nearest(name) })
+}
+
+fn nearest(name: &str) -> String {
+    let far = |other: &str| (strsim::jaro_winkler(name, other) * 1e6) as u64;
+    names().max_by_key(|other| far(other)).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_that_comes_along_is_a_good_one() {
+        for (name, text) in KNOWN {
+            assert!(Profile::parse(text).is_ok() && find(name).is_ok(), "{name}");
+        }
+        assert!(names().any(|name| name == DEFAULT));
+    }
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest_right_one() {
+        assert_eq!(find("i9-7940").unwrap_err().nearest, "i9-7940x");
+    }
+}

@@ -1,0 +1,196 @@
+//! Sockets: which one a core is on, which one's memory an address is in, and each one's shared cache and memory.
+//!
+//! One socket is the rule. With two, a line of the other one (its memory, its shared cache or one of its cores) comes
+//! with the profile's remote latencies, and a core's evicted lines go to the shared cache of its own socket. It knows
+//! nothing of rights: those are the directory's matter, wherever a core is.
+
+use std::ops::Range;
+
+use super::Time;
+use super::counters::Source;
+use super::directory::NOBODY;
+use super::machine::Machine;
+use super::profile::Profile;
+use super::tags::Tags;
+use crate::memory::{Address, LINE};
+
+/// Sockets there can be.
+const SOCKETS: usize = 2;
+
+/// The profile's processor has one socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the profile does not say what another socket costs, so nothing can be placed there: \
+     give it `transfer.remote_dram` and `transfer.remote_core`"
+)]
+pub struct OneSocket;
+
+/// What is on the second socket; everything else is on the first.
+#[derive(Clone, Debug, Default)]
+pub struct Sockets {
+    cores: u32,
+    memory: Vec<Range<Address>>,
+}
+
+impl Sockets {
+    /// Nothing.
+    pub fn one() -> Sockets {
+        Sockets::default()
+    }
+
+    /// This core, too.
+    #[must_use]
+    pub fn with_core(mut self, core: usize) -> Sockets {
+        self.cores |= 1 << core;
+        self
+    }
+
+    /// This memory, too.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Range<Address>) -> Sockets {
+        self.memory.push(memory);
+        self
+    }
+
+    pub(super) fn of(&self, core: usize) -> usize {
+        usize::from(self.cores & (1 << core) != 0)
+    }
+
+    fn home(&self, line: u64) -> usize {
+        usize::from(self.memory.iter().any(|range| range.contains(&(line * LINE))))
+    }
+}
+
+/// A line that another one pushed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pushed {
+    pub(super) line: u64,
+    /// Memory has older bytes
+    pub(super) dirty: bool,
+}
+
+/// The shared caches, and when each socket's memory can take up the next request.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    caches: [Tags; SOCKETS],
+    memory_free: [Time; SOCKETS],
+}
+
+impl Shared {
+    pub(super) fn new(profile: &Profile) -> Shared {
+        let tags = || Tags::new(profile.llc.bytes.value as u64, profile.llc.ways.value as u64, true);
+        Shared { caches: [tags(), tags()], memory_free: [0; SOCKETS] }
+    }
+
+    /// Whether the line is in one of them; if so, it is the most recently used from now on.
+    pub(super) fn uses(&mut self, line: u64) -> bool {
+        self.caches.iter_mut().any(|cache| cache.find(line).is_some())
+    }
+
+    /// Whether this socket's has the line.
+    #[cfg(test)]
+    pub(super) fn has_on(&self, socket: usize, line: u64) -> bool {
+        self.caches[socket].has(line)
+    }
+
+    #[cfg(test)]
+    pub(super) fn has(&self, line: u64) -> bool {
+        self.caches.iter().any(|cache| cache.has(line))
+    }
+
+    /// Takes a line out of all of them; returns whether it was newer than memory's.
+    pub(super) fn remove(&mut self, line: u64) -> bool {
+        let mut dirty = false;
+        for cache in &mut self.caches {
+            dirty |= cache.remove(line).is_some_and(|old| old.dirty);
+        }
+        dirty
+    }
+
+    /// Puts a line into a socket's; returns the line that had to leave it.
+    pub(super) fn insert(&mut self, socket: usize, line: u64, dirty: bool) -> Option<Pushed> {
+        self.insert_within(socket, line, dirty, usize::MAX)
+    }
+
+    /// The same, where a line that is new there may take only the first so many ways.
+    pub(super) fn insert_within(
+        &mut self,
+        socket: usize,
+        line: u64,
+        dirty: bool,
+        ways: usize,
+    ) -> Option<Pushed> {
+        let pushed = self.caches[socket].insert_within(line, 0, Source::Llc, false, ways);
+        if let Some(entry) = self.caches[socket].find(line) {
+            entry.dirty |= dirty;
+        }
+        pushed.map(|(gone, old)| Pushed { line: gone, dirty: old.dirty })
+    }
+
+    /// The bytes are in memory now.
+    pub(super) fn written_back(&mut self, line: u64) -> bool {
+        let mut dirty = false;
+        for entry in self.caches.iter_mut().filter_map(|cache| cache.find(line)) {
+            dirty |= std::mem::take(&mut entry.dirty);
+        }
+        dirty
+    }
+}
+
+impl Machine {
+    /// Places cores and memory on two sockets.
+    pub fn on(mut self, sockets: Sockets) -> Result<Machine, OneSocket> {
+        if self.timing.remote_dram.is_none() || self.timing.remote_core.is_none() {
+            return Err(OneSocket);
+        }
+        self.sockets = sockets;
+        Ok(self)
+    }
+
+    /// What a transfer from another core costs: `near`, if both are on one socket.
+    pub(super) fn with_core(&self, near: Time, core: usize, other: u8) -> Time {
+        let apart = other != NOBODY && self.sockets.of(core) != self.sockets.of(usize::from(other));
+        self.timing.remote_core.filter(|_| apart).unwrap_or(near)
+    }
+
+    /// What a word with some others costs: `near`, if all are on one socket.
+    pub(super) fn with_others(&self, near: Time, core: usize, others: u32) -> Time {
+        let on_second = others & self.sockets.cores;
+        let apart = if self.sockets.of(core) == 1 { others & !self.sockets.cores } else { on_second };
+        self.timing.remote_core.filter(|_| apart != 0).unwrap_or(near)
+    }
+
+    /// What a line from a shared cache costs, if one has it.
+    pub(super) fn shared_latency(&self, core: usize, line: u64) -> Option<Time> {
+        let own = self.sockets.of(core);
+        let remote = || self.timing.remote_core.filter(|_| self.llc.caches[1 - own].has(line));
+        self.latency_of_shared(own, line).or_else(remote)
+    }
+
+    /// What a line from this socket's shared cache costs there, if it has it.
+    pub(super) fn latency_of_shared(&self, socket: usize, line: u64) -> Option<Time> {
+        self.llc.caches[socket].has(line).then_some(self.timing.llc)
+    }
+
+    /// When a line from memory is there, asked for at `start`. Memory takes up one request at a time.
+    pub(super) fn fetch_memory(&mut self, core: usize, line: u64, start: Time) -> Time {
+        let home = self.sockets.home(line);
+        let far = self.timing.remote_dram.filter(|_| home != self.sockets.of(core));
+        let begins = self.memory_turn(home, start);
+        begins + far.unwrap_or(self.timing.dram)
+    }
+
+    /// A line is written to memory, which takes its turn there.
+    pub(super) fn write_memory(&mut self, line: u64, now: Time) {
+        self.memory_turn(self.sockets.home(line), now);
+    }
+
+    /// A request for a later time leaves what comes before it free: it takes a turn of the present, so that throughput is
+    /// right and nobody waits for what has not been asked yet.
+    fn memory_turn(&mut self, home: usize, start: Time) -> Time {
+        let free = &mut self.llc.memory_free[home];
+        let turn = (*free).max(start.min(self.present));
+        *free = turn + self.timing.dram_interval;
+        turn.max(start)
+    }
+}

@@ -1,0 +1,143 @@
+//! Each configuration over the base, and how far apart two runs of the same thing may be.
+
+use serde::Serialize;
+
+use crate::factors::FACTORS;
+use crate::results::{Results, Row};
+use measure::Estimate;
+use measure::Kind;
+
+/// One configuration over the base.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The configuration
+    pub name: String,
+    /// What it changes
+    pub title: String,
+    /// Its throughput over the base's
+    pub ratio: f64,
+    /// The ratio's 95 % interval, where there were rounds
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Where ratios lie of what differs from the base by nothing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Band {
+    /// Lower end
+    pub low: f64,
+    /// Upper end
+    pub high: f64,
+    /// What it was taken from
+    pub from: String,
+}
+
+/// All of a set's configurations that are no base, in the order of the set; nothing without a base.
+pub fn ratios(results: &Results) -> Vec<Ratio> {
+    let Some(base) = results.row("base") else { return Vec::new() };
+    results.rows.iter().filter(|row| !is_base(row)).map(|row| ratio(row, base.mpps)).collect()
+}
+
+fn ratio(row: &Row, base: f64) -> Ratio {
+    let title = FACTORS.iter().find(|factor| factor.name == row.name).map_or("", |factor| factor.title);
+    Ratio {
+        name: row.name.clone(),
+        title: title.to_owned(),
+        ratio: row.ratio.map_or(row.mpps / base, |ratio| ratio.median),
+        interval: row.ratio.map(|Estimate { low, high, .. }| (low, high)),
+    }
+}
+
+/// `base`, and the base again under a name of its own (`base-again`, `base-2`).
+fn is_base(row: &Row) -> bool {
+    row.name == "base" || row.name.starts_with("base-")
+}
+
+/// The band of the null factors: the base run again, and `demote`, which many processors ignore. It reaches as far to
+/// either side of 1 as the farthest end of their intervals.
+///
+/// A simulated run is the same each time, so its band has no width.
+pub fn null_band(results: &Results) -> Band {
+    if results.memory == Kind::Simulated {
+        return Band { low: 1.0, high: 1.0, from: without_noise(results) };
+    }
+    let nulls = results.rows.iter().filter(|row| is_base(row) || row.name == "demote");
+    let spans = nulls.filter_map(|row| Some((row.name.as_str(), row.ratio?)));
+    let spans: Vec<(&str, Estimate)> = spans.filter(|(_, ratio)| ratio.low < ratio.high).collect();
+    if spans.is_empty() {
+        let from = "no null factor was measured in rounds, so how far noise reaches is not known";
+        return Band { low: 1.0, high: 1.0, from: from.to_owned() };
+    }
+    let far = |(_, ratio): &(&str, Estimate)| ratio.low.ln().abs().max(ratio.high.ln().abs());
+    let high = spans.iter().map(far).fold(0.0, f64::max).exp();
+    let names: Vec<&str> = spans.iter().map(|(name, _)| *name).collect();
+    let from = format!("95 % intervals of what changes nothing ({})", names.join(", "));
+    Band { low: 1.0 / high, high, from }
+}
+
+/// What a simulated set says instead, with the null factor that it has: how much a change without meaning can do.
+fn without_noise(results: &Results) -> String {
+    let said =
+        "the simulator has no noise, so the band has zero width; that is not how well the model is known";
+    let base = results.row("base").map(|row| row.mpps);
+    match (results.row("demote"), base) {
+        (Some(demote), Some(base)) => format!(
+            "{said}: `demote`, which there is one more instruction and nothing else, moves the base by a factor of {:.3}",
+            demote.mpps / base
+        ),
+        _ => said.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::provenance::Provenance;
+
+    fn row(name: &str, mpps: f64, ratio: Option<(f64, f64, f64)>) -> Row {
+        let ratio = ratio.map(|(low, median, high)| Estimate { median, low, high });
+        Row { name: name.to_owned(), mpps, ratio, ..Row::default() }
+    }
+
+    fn set(memory: Kind, rows: Vec<Row>) -> Results {
+        Results {
+            memory,
+            processor: "a processor".to_owned(),
+            provenance: Provenance::default(),
+            packets: 1,
+            seed: 0,
+            constants: Vec::new(),
+            rows,
+            notes: Vec::new(),
+            trial: None,
+        }
+    }
+
+    #[test]
+    fn a_ratio_of_rounds_is_taken_before_the_quotient_of_two_rates() {
+        let rows = vec![row("base", 10.0, None), row("a", 12.0, Some((1.1, 1.3, 1.5))), row("d", 15.0, None)];
+        let ratios = ratios(&set(Kind::Real, rows));
+        assert_eq!((ratios[0].ratio, ratios[0].interval), (1.3, Some((1.1, 1.5))));
+        assert_eq!((ratios[1].ratio, ratios[1].interval), (1.5, None));
+        assert_eq!(ratios.len(), 2);
+    }
+
+    #[test]
+    fn the_band_holds_all_null_factors_on_either_side() {
+        let rows = vec![
+            row("base", 10.0, Some((0.98, 1.0, 1.01))),
+            row("base-again", 10.0, Some((0.97, 1.0, 1.0))),
+            row("demote", 10.0, Some((1.0, 1.02, 1.04))),
+        ];
+        let band = null_band(&set(Kind::Real, rows.clone()));
+        assert!((band.high - 1.04).abs() < 1e-12 && (band.low - 1.0 / 1.04).abs() < 1e-12, "{band:?}");
+        let band = null_band(&set(Kind::Simulated, rows));
+        assert_eq!((band.low, band.high), (1.0, 1.0));
+        assert!(band.from.contains("a factor of 1.000"), "{}", band.from);
+    }
+
+    #[test]
+    fn what_was_not_measured_in_rounds_has_no_known_band() {
+        let band = null_band(&set(Kind::Real, vec![row("base", 10.0, None)]));
+        assert!(band.from.contains("not known"), "{band:?}");
+    }
+}

@@ -1,0 +1,65 @@
+//! What two factors do together beyond what each does alone: `ln(T_ij T_0 / (T_i T_j))`, zero where they only multiply.
+
+use serde::Serialize;
+
+use super::Cells;
+use crate::factors::LETTERS;
+
+/// One pair.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Synergy {
+    /// The two letters, in order
+    pub pair: (char, char),
+    /// In ln throughput: above zero they help each other, below they bring the same
+    pub value: f64,
+}
+
+/// All pairs of which the base, both alone and both together were run.
+pub fn pairs(cells: &Cells) -> Vec<Synergy> {
+    let mut found = Vec::new();
+    for (i, first) in LETTERS.iter().enumerate() {
+        for (j, second) in LETTERS.iter().enumerate().skip(i + 1) {
+            let value = synergy(cells, 1 << i, 1 << j);
+            found.extend(value.map(|value| Synergy { pair: (*first, *second), value }));
+        }
+    }
+    found
+}
+
+fn synergy(cells: &Cells, first: usize, second: usize) -> Option<f64> {
+    let [base, a, b, both] = [cells[0]?, cells[first]?, cells[second]?, cells[first | second]?];
+    Some((both * base / (a * b)).ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cells(base: f64, a: f64, d: f64, both: f64) -> Cells {
+        let mut cells = [None; 64];
+        [cells[0], cells[1], cells[8], cells[9]] = [base, a, d, both].map(Some);
+        cells
+    }
+
+    #[test]
+    fn the_published_headline_has_synergy() {
+        let found = pairs(&cells(13.5, 17.8, 20.8, 37.5));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].pair, ('a', 'd'));
+        assert!((found[0].value - (37.5_f64 * 13.5 / (17.8 * 20.8)).ln()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_pair_that_was_not_run_is_left_out() {
+        assert_eq!(pairs(&[None; 64]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn what_multiplies_has_none(base in 1.0..50.0_f64, a in 0.5..3.0_f64, d in 0.5..3.0_f64) {
+            let found = pairs(&cells(base, base * a, base * d, base * a * d));
+            prop_assert!(found[0].value.abs() < 1e-9);
+        }
+    }
+}

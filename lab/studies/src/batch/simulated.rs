@@ -1,0 +1,131 @@
+//! Experiments in the simulator, as many at once as there are jobs.
+//!
+//! Protocol: each thread takes the next number off a shared counter until there are none, and sends what came out to
+//! the caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the rest.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use super::{Event, Listener, Plan};
+use crate::experiment::simulate;
+use crate::factors::Named;
+use crate::model::Config;
+use crate::results::Row;
+
+/// Runs them all, or until the flag is up.
+pub fn run(plan: &Plan, configurations: &[Named], stop: &AtomicBool, listener: Listener<'_>) {
+    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, events) = channel();
+    let take = || {
+        let stopped = stop.load(Ordering::Relaxed) || over.load(Ordering::Relaxed);
+        if stopped { None } else { configurations.get(next.fetch_add(1, Ordering::Relaxed)) }
+    };
+    thread::scope(|scope| {
+        for _ in 0..plan.jobs.get().min(configurations.len()) {
+            let sender = sender.clone();
+            let take = &take;
+            scope.spawn(move || work(plan, take, &sender));
+        }
+        drop(sender);
+        for event in events {
+            if listener(event) == ControlFlow::Break(()) {
+                over.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+fn work<'a>(plan: &Plan, take: impl Fn() -> Option<&'a Named>, sender: &Sender<Event>) {
+    // The receiver outlives all senders.
+    let tell = |event| drop(sender.send(event));
+    while let Some(named) = take() {
+        tell(Event::Began(named.name.clone()));
+        let config = Config { seed: plan.seed, ..named.config.clone() };
+        tell(match simulate(&plan.profile, &config, plan.length()) {
+            Ok(outcome) => Event::Done(Row::simulated(&named.name, &outcome)),
+            Err(stuck) => Event::Failed(named.name.clone(), stuck),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::select;
+    use sim::Profile;
+    use std::num::NonZeroUsize;
+
+    fn plan(jobs: usize) -> Plan {
+        let jobs = NonZeroUsize::new(jobs).unwrap();
+        Plan { profile: Profile::study(), packets: 320, seed: 1, jobs }
+    }
+
+    fn rows(jobs: usize) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let chosen = select(&["base", "a", "d", "a+d"]).unwrap();
+        run(&plan(jobs), &chosen, &AtomicBool::new(false), &mut |event| {
+            if let Event::Done(row) = event {
+                rows.push(row);
+            }
+            ControlFlow::Continue(())
+        });
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows
+    }
+
+    #[test]
+    fn what_comes_out_does_not_depend_on_how_many_run_at_once() {
+        let (one, four) = (rows(1), rows(4));
+        assert_eq!(one.len(), 4);
+        assert_eq!(one, four);
+    }
+
+    #[test]
+    fn a_seed_changes_what_comes_out_and_the_same_seed_does_not() {
+        let row = |seed| {
+            let (mut rows, mut plan) = (Vec::new(), Plan { seed, ..plan(1) });
+            // In small caches it soon matters which buffers meet in a set.
+            for cache in [&mut plan.profile.l1, &mut plan.profile.l2, &mut plan.profile.llc] {
+                cache.bytes.value /= 64.0;
+            }
+            run(&plan, &select(&["base"]).unwrap(), &AtomicBool::new(false), &mut |event| {
+                rows.extend(if let Event::Done(row) = event { Some(row) } else { None });
+                ControlFlow::Continue(())
+            });
+            rows.remove(0)
+        };
+        assert!(row(2) == row(2));
+        assert!(row(2).threads != row(3).threads);
+    }
+
+    #[test]
+    fn lines_of_the_base_show_who_shares_and_own_lines_end_it() {
+        let rows = rows(2);
+        let hits = |name: &str| -> f64 {
+            let row = rows.iter().find(|row| row.name == name).unwrap();
+            let shared = row.lines.iter().filter(|line| line.name.contains("last_"));
+            shared.flat_map(|line| line.hits_modified).sum()
+        };
+        assert!(hits("base") > 0.1, "{}", hits("base"));
+        assert!(hits("a") < hits("base") / 10.0, "{} {}", hits("a"), hits("base"));
+    }
+
+    #[test]
+    fn after_a_break_nothing_new_begins() {
+        let chosen = select(&["base", "a", "d", "a+d"]).unwrap();
+        let mut began = 0;
+        run(&plan(1), &chosen, &AtomicBool::new(true), &mut |_| {
+            began += 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(began, 0);
+        run(&plan(1), &chosen, &AtomicBool::new(false), &mut |event| {
+            began += usize::from(matches!(event, Event::Began(_)));
+            ControlFlow::Break(())
+        });
+        // The one that runs while the break is told comes to its end, and at most one more has begun by then.
+        assert!((1..=2).contains(&began), "{began}");
+    }
+}

@@ -1,0 +1,205 @@
+//! The list on real memory, in rounds: everything once a round, so that what drifts meets all of it alike.
+
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+
+use super::list::{Effort, Places, Says, Step, list};
+use super::task::Task;
+use super::{Caches, CalibrateError, Calibration, Measured};
+use crate::trial::Progress;
+use measure::Estimate;
+use measure::seats::pin;
+use measure::statistics::{FEWEST, interval};
+use measure::{Clock, Processor, Seats, SeatsError};
+use real::{Arena, RealMemory, dependent_additions};
+use sim::memory::Width;
+use sim::micro::{Side, knee, stream};
+
+/// How far beyond the shared cache memory begins: neighbours have their part of that, too.
+const TIMES: u64 = 8;
+
+/// What each round brings; one entry for each constant.
+#[derive(Debug, Default)]
+struct Samples {
+    named: Vec<(&'static str, &'static str, Vec<f64>)>,
+    chase: BTreeMap<u64, Vec<f64>>,
+    misses: BTreeMap<usize, Vec<f64>>,
+}
+
+impl Samples {
+    fn add(&mut self, name: &'static str, unit: &'static str, value: f64) {
+        match self.named.iter_mut().find(|(other, ..)| *other == name) {
+            Some((.., values)) => values.push(value),
+            None => self.named.push((name, unit, vec![value])),
+        }
+    }
+}
+
+/// Measures in so many rounds.
+pub fn run(rounds: usize, seed: u64, progress: &mut dyn Progress) -> Result<Calibration, CalibrateError> {
+    if rounds < FEWEST {
+        return Err(CalibrateError::TooFewRounds(rounds));
+    }
+    let (processor, caches) = (Processor::here(), Caches::here());
+    let cpus = match Seats::here()? {
+        Seats::Three([a, b, _]) | Seats::Two([a, b]) => [a, b],
+        Seats::InTurn => return Err(SeatsError::TooFew(1).into()),
+    };
+    let places = Places::of(&caches, TIMES);
+    let mut bench = Bench {
+        arena: Arena::new(places.bytes)?,
+        clock: Clock::calibrated(&processor),
+        places,
+        caches,
+        cpus,
+    };
+    let mut samples = Samples::default();
+    for round in 0..rounds {
+        progress.step(round, rounds, "calibration");
+        bench.round(&mut samples, seed + round as u64)?;
+    }
+    progress.step(rounds, rounds, "");
+    Ok(bench.calibration(&samples, processor, seed, rounds))
+}
+
+struct Bench {
+    arena: Arena,
+    clock: Clock,
+    places: Places,
+    caches: Caches,
+    cpus: [usize; 2],
+}
+
+impl Bench {
+    fn round(&mut self, samples: &mut Samples, seed: u64) -> Result<(), SeatsError> {
+        let ghz = self.alone(|_, clock| {
+            let from = clock();
+            dependent_additions(100_000);
+            1e7 / (clock() - from)
+        })?;
+        samples.add("frequency", "GHz", ghz);
+        let mut groups = Vec::new();
+        for Step { task, says } in list(&self.caches, self.places, Effort::REAL, seed) {
+            if matches!(task, Task::Past { .. }) && !can_go_past() {
+                continue;
+            }
+            let took = self.time(&task)?;
+            match says {
+                Says::Constant(name) => samples.add(name, "ns", took),
+                Says::Misses(at_once) => {
+                    groups.push(took);
+                    samples.misses.entry(at_once).or_default().push(took);
+                }
+                Says::Chase(size) => samples.chase.entry(size).or_default().push(took),
+            }
+            if let (Task::Chase { bytes, .. }, Says::Constant(_)) = (task, says) {
+                samples.chase.entry(bytes).or_default().push(took);
+            }
+        }
+        samples.add("parallel_misses", "lines", knee(&groups) as f64);
+        Ok(())
+    }
+
+    /// Times one micro-benchmark.
+    fn time(&mut self, task: &Task) -> Result<f64, SeatsError> {
+        for (at, value) in task.values() {
+            self.arena.poke(at, Width::Eight, value);
+        }
+        if matches!(task, Task::HandedOver { .. }) {
+            self.evict()?;
+        }
+        if task.is_pair() {
+            return self
+                .pair(|memory, clock, side| task.run(memory, |_| clock(), side))
+                .map(|both| task.pick(both));
+        }
+        self.alone(|memory, clock| task.run(memory, |_| clock(), Side::First))
+    }
+
+    /// One thread on the first CPU.
+    fn alone<T: Send>(
+        &self,
+        body: impl FnOnce(&mut RealMemory<'_>, &dyn Fn() -> f64) -> T + Send,
+    ) -> Result<T, SeatsError> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                pin(self.cpus[0])?;
+                Ok(body(&mut self.memory(), &|| self.now()))
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Two threads, each on its CPU, that begin together.
+    fn pair(
+        &self,
+        body: impl Fn(&mut RealMemory<'_>, &dyn Fn() -> f64, Side) -> f64 + Sync,
+    ) -> Result<[f64; 2], SeatsError> {
+        let gate = Barrier::new(2);
+        let one = |side: Side, cpu: usize| {
+            let pinned = pin(cpu);
+            gate.wait();
+            // Without its own CPU a thread still answers the other one; the error is told afterwards.
+            let took = body(&mut self.memory(), &|| self.now(), side);
+            pinned.map(|()| took)
+        };
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| one(Side::First, self.cpus[0]));
+            let second = scope.spawn(|| one(Side::Second, self.cpus[1]));
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            Ok([join(first)?, join(second)?])
+        })
+    }
+
+    fn memory(&self) -> RealMemory<'_> {
+        // SAFETY: every place below comes from `Places`, whose `bytes` the arena has; past the caches goes only a
+        // processor that was asked (`streams`).
+        unsafe { self.arena.view() }
+    }
+
+    fn now(&self) -> f64 {
+        self.clock.seconds(0, self.clock.ticks()) * 1e9
+    }
+
+    /// Fills the caches of the first CPU, and the shared one, with something else.
+    fn evict(&self) -> Result<(), SeatsError> {
+        let lines = self.caches.llc.bytes * 2 / sim::memory::LINE;
+        self.alone(|memory, _| stream(memory, self.places.zeroes, lines))
+    }
+
+    fn calibration(&self, samples: &Samples, processor: Processor, seed: u64, rounds: usize) -> Calibration {
+        let of = |values: &[f64]| {
+            let none = Estimate { median: f64::NAN, low: f64::NAN, high: f64::NAN };
+            interval(values, seed).unwrap_or(none)
+        };
+        let [first, second] = self.cpus;
+        let shared = "in a virtual machine: neighbours have their part of the shared cache and of memory";
+        let shared = processor.has("hypervisor").then(|| shared.to_owned());
+        Calibration {
+            processor: processor.name,
+            caches: self.caches,
+            measured: samples
+                .named
+                .iter()
+                .map(|(name, unit, values)| Measured { name, unit, value: of(values) })
+                .collect(),
+            chase: samples.chase.iter().map(|(size, values)| (*size, of(values))).collect(),
+            misses: samples.misses.iter().map(|(many, values)| (*many, of(values))).collect(),
+            notes: vec![
+                format!("{rounds} rounds on CPUs {first} and {second}; {}", self.clock.name()),
+                format!("memory: {}", self.arena.pages()),
+            ]
+            .into_iter()
+            .chain(shared)
+            .collect(),
+        }
+    }
+}
+
+/// Whether this processor writes past its caches as `vmovntdq` does.
+fn can_go_past() -> bool {
+    crate::factors::find("b")
+        .is_ok_and(|named| crate::requirements::validate(&Processor::here(), &named).is_ok())
+}

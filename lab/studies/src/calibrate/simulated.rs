@@ -1,0 +1,55 @@
+//! The same list under a profile, in the simulator: what a processor of this profile would have measured.
+
+use super::list::{Effort, Places, Says, Step, list};
+use super::task::Task;
+use super::{Cache, Caches};
+use sim::micro::{Side, knee};
+use sim::profile::CacheConstants;
+use sim::program::Program;
+use sim::{Profile, Simulated, Stuck, TICKS};
+
+/// How far beyond the shared cache memory begins here: enough for a cold chase, little enough for a simulator.
+const TIMES: u64 = 2;
+
+/// Each constant of the list with its simulated value, in the unit of the measured one.
+pub fn simulate(profile: &Profile) -> Result<Vec<(&'static str, f64)>, Stuck> {
+    let caches = of(profile);
+    let places = Places::of(&caches, TIMES);
+    let mut found = vec![("frequency", profile.frequency.value)];
+    let mut groups = Vec::new();
+    for Step { task, says } in list(&caches, places, Effort::SIMULATED, 1) {
+        let took = once(profile, places, task)?;
+        match says {
+            Says::Constant(name) => found.push((name, took)),
+            Says::Misses(_) => groups.push(took),
+            Says::Chase(_) => {}
+        }
+    }
+    found.push(("parallel_misses", knee(&groups) as f64));
+    Ok(found)
+}
+
+/// One micro-benchmark on a machine that has done nothing before.
+fn once(profile: &Profile, places: Places, task: Task) -> Result<f64, Stuck> {
+    timed(Program::new(places.bytes), profile, task)
+}
+
+/// The same in a program that knows its arena and its prefetchers.
+pub(super) fn timed(program: Program<f64>, profile: &Profile, task: Task) -> Result<f64, Stuck> {
+    let nanoseconds = 1.0 / (TICKS as f64 * profile.frequency.value);
+    let clock = move |memory: &Simulated<'_>| memory.counters().time as f64 * nanoseconds;
+    let one = move |side: Side| move |memory: &mut Simulated<'_>| task.run(memory, clock, side);
+    let program = program.values(&task.values()).thread(one(Side::First));
+    let ran = if task.is_pair() { program.thread(one(Side::Second)) } else { program }.simulate(profile)?;
+    let first = ran.said.first().copied().unwrap_or(f64::NAN);
+    Ok(task.pick([first, ran.said.get(1).copied().unwrap_or(first)]))
+}
+
+/// A profile's caches, as the system would tell them.
+fn of(profile: &Profile) -> Caches {
+    let cache = |constants: &CacheConstants| Cache {
+        bytes: constants.bytes.value as u64,
+        ways: constants.ways.value as u64,
+    };
+    Caches { l1: cache(&profile.l1), l2: cache(&profile.l2), llc: cache(&profile.llc), assumed: false }
+}

@@ -1,0 +1,395 @@
+//! The study on real memory: two pinned threads, timed by the host's clock around each copy of a batch.
+//!
+//! As in the other study's trials ([`crate::trial`]) each round runs everything once, in an order that follows from the seed,
+//! and what is compared was run in the same round. A slice gives one figure for each copy, the median over its batches, which an
+//! interrupt does not move; a slice that others disturbed is run again. Nothing here is printed.
+//!
+//! What real memory has not: a second node is not looked for, and no device writes what arrives, so it lies in the
+//! host's own caches.
+
+use std::num::NonZeroUsize;
+
+use super::path::{COUNTS, Guest, Host, Layout, between_fences};
+use super::results::{Results, Row, Study};
+use super::setting::{Direction, Selection, Setting, Variant};
+use crate::requirements;
+use crate::slice::{Gate, Watch, joined};
+use crate::trial::Progress;
+use crate::trial::blocks::order;
+use crate::trial::quiet::{Disturbance, Quiet, stolen};
+use measure::Kind;
+use measure::statistics::{FEWEST, interval, median, ratio};
+use measure::{Clock, Processor, Seats, SeatsError};
+use real::{Arena, ArenaError, RealMemory};
+use sim::memory::Width;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Which variants at which sizes
+    pub selection: Selection,
+    /// Rounds
+    pub rounds: usize,
+    /// Batches of 32 packets that count in each slice
+    pub batches: NonZeroUsize,
+    /// Decides the orders, and the resampling
+    pub seed: u64,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// There are too few CPUs.
+    #[error(transparent)]
+    Seats(#[from] SeatsError),
+    /// There is too little memory.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// Too few rounds for an interval
+    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {FEWEST}")]
+    TooFewRounds(usize),
+}
+
+/// Batches of a slice before those that count: every buffer has been used twice.
+const BATCHES_BEFORE: usize = 16;
+/// How often a slice is tried before its round goes without it.
+const TRIES: usize = 6;
+
+/// Measures what was selected and this processor can do; the rest is named in the notes.
+pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, MeasureError> {
+    if plan.rounds < FEWEST {
+        return Err(MeasureError::TooFewRounds(plan.rounds));
+    }
+    let (processor, cpus) = (Processor::here(), Seats::here()?.pair()?);
+    let (cells, absent) = possible(&plan.selection);
+    let needed = cells.iter().map(|(variant, size)| variant.setting(*size));
+    // At least what reading the clock is timed on, should nothing else be possible here.
+    let bytes = needed.chain([Setting::default()]).map(|setting| Layout::new(&setting).bytes()).max();
+    let clock = Clock::calibrated(&processor);
+    let mut bench =
+        Bench { arena: Arena::new(bytes.unwrap_or(0))?, clock, cpus, batches: plan.batches.get() };
+    let mut notes = notes(plan, &bench, &processor, &cells)?;
+    notes.extend(absent);
+    let mut samples = Samples::new(cells.len());
+    for round in 0..plan.rounds {
+        for (n, place) in order(plan.seed, round, cells.len()).into_iter().enumerate() {
+            let (variant, size) = &cells[place];
+            progress.step(round * cells.len() + n, plan.rounds * cells.len(), variant.name);
+            let costs = bench.quiet_slice(&variant.setting(*size), &mut samples)?;
+            samples.costs[place].push(costs);
+        }
+    }
+    notes.extend(samples.notes(&cells));
+    Ok(Results {
+        study: Study::Copies,
+        memory: Kind::Real,
+        unit: clock.name(),
+        processor: processor.name,
+        seed: plan.seed,
+        constants: Vec::new(),
+        rows: samples.rows(&cells, plan.seed),
+        notes,
+    })
+}
+
+/// What can be run here, and why the others cannot.
+fn possible(selection: &Selection) -> (Vec<(Variant, u64)>, Vec<String>) {
+    let absence = |setting: &Setting| {
+        if setting.far {
+            return Some("no second node is used on real memory; the simulator has one".to_owned());
+        }
+        requirements::lacks_copy(setting.how).map(|needs| format!("this processor does not have {needs}"))
+    };
+    let reason = |variant: &Variant| absence(&variant.setting(64));
+    let absent = selection.variants.iter().filter_map(|variant| Some((variant.name, reason(variant)?)));
+    let notes = absent.map(|(name, reason)| format!("{name} is left out: {reason}")).collect();
+    let cells = selection.cells().into_iter().filter(|(variant, _)| reason(variant).is_none()).collect();
+    (cells, notes)
+}
+
+/// Where slices run.
+struct Bench {
+    arena: Arena,
+    clock: Clock,
+    cpus: [usize; 2],
+    batches: usize,
+}
+
+impl Bench {
+    /// A slice that nobody disturbed, if one can be had in a few tries.
+    fn quiet_slice(
+        &mut self,
+        setting: &Setting,
+        samples: &mut Samples,
+    ) -> Result<Option<[f64; 3]>, SeatsError> {
+        for _ in 0..TRIES {
+            let before = stolen(&self.cpus);
+            let (costs, switches) = self.slice(setting)?;
+            let disturbance = Disturbance { ticks: stolen(&self.cpus).saturating_sub(before), switches };
+            if disturbance == Disturbance::default() {
+                return Ok(Some(costs));
+            }
+            samples.repeats += 1;
+            samples.disturbed = samples.disturbed.plus(disturbance);
+        }
+        Ok(None)
+    }
+
+    /// One slice: medians over its batches, and how often a thread was switched away from.
+    fn slice(&mut self, setting: &Setting) -> Result<([f64; 3], u64), SeatsError> {
+        let layout = Layout::new(setting);
+        for at in COUNTS {
+            self.arena.poke(at, Width::Eight, 0);
+        }
+        let (mut host, mut guest) = (Host::new(setting), Guest::new(setting));
+        let now = |_: &RealMemory<'_>| self.clock.ticks() as f64;
+        let gate = Gate::new(2);
+        std::thread::scope(|scope| {
+            let host = scope.spawn(|| {
+                gate.pass(self.cpus[0])?;
+                Ok(self.watched(&layout, |memory| Direction::costs(host.batch(memory, &now))))
+            });
+            let guest = scope.spawn(|| {
+                gate.pass(self.cpus[1])?;
+                Ok(self.watched(&layout, |memory| guest.batch(memory)))
+            });
+            let (host, guest) = (joined(host), joined(guest));
+            let ((costs, first), (_, second)) = (host?, guest?);
+            Ok((medians(&costs), first + second))
+        })
+    }
+
+    /// One thread's batches: what those that count brought, and how often the thread was switched away from meanwhile.
+    fn watched<T>(&self, layout: &Layout, mut batch: impl FnMut(&mut RealMemory<'_>) -> T) -> (Vec<T>, u64) {
+        let mut memory = self.memory(layout);
+        let mut quiet = Quiet::default();
+        (0..BATCHES_BEFORE).for_each(|_| drop(batch(&mut memory)));
+        quiet.begin();
+        let brought = (0..self.batches).map(|_| batch(&mut memory)).collect();
+        quiet.end();
+        (brought, quiet.switches())
+    }
+
+    fn memory(&self, layout: &Layout) -> RealMemory<'_> {
+        assert!(layout.bytes() <= self.arena.bytes(), "the arena is smaller than the layout");
+        // SAFETY: both threads access what the layout names, which ends inside the arena, as was just asserted: positions are reduced
+        // by the numbers of buffers and descriptors, and what a descriptor holds was stored there by `Guest`, from the layout. Only
+        // variants that `possible` let through are run, so the processor has their instructions.
+        unsafe { self.arena.view() }
+    }
+
+    /// What reading the clock takes, a packet: a batch in which nothing happens.
+    fn nothing(&self) -> Result<f64, SeatsError> {
+        let layout = Layout::new(&Setting::default());
+        let gate = Gate::new(1);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                gate.pass(self.cpus[0])?;
+                let mut memory = self.memory(&layout);
+                let now = |_: &RealMemory<'_>| self.clock.ticks() as f64;
+                let mut took: Vec<f64> =
+                    (0..1001).map(|_| between_fences(&mut memory, &now, |_| ())).collect();
+                Ok(median(&mut took).unwrap_or(0.0))
+            });
+            joined(thread)
+        })
+    }
+}
+
+fn medians(costs: &[[f64; 3]]) -> [f64; 3] {
+    [0, 1, 2].map(|n| median(&mut costs.iter().map(|cost| cost[n]).collect::<Vec<_>>()).unwrap_or(f64::NAN))
+}
+
+/// What was collected.
+struct Samples {
+    /// By cell, then by round; none where every try was disturbed
+    costs: Vec<Vec<Option<[f64; 3]>>>,
+    repeats: usize,
+    disturbed: Disturbance,
+}
+
+impl Samples {
+    fn new(cells: usize) -> Samples {
+        Samples { costs: vec![Vec::new(); cells], repeats: 0, disturbed: Disturbance::default() }
+    }
+
+    fn rows(&self, cells: &[(Variant, u64)], seed: u64) -> Vec<Row> {
+        let row = |(place, (variant, size)): (usize, &(Variant, u64))| {
+            let reference =
+                cells.iter().position(|other| (other.0.name, other.1) == (variant.reference(), *size));
+            let reference = reference.filter(|other| *other != place);
+            let (name, size) = (variant.name, *size);
+            Direction::ALL.into_iter().enumerate().filter_map(move |(n, direction)| {
+                let mut costs: Vec<f64> = self.costs[place].iter().flatten().map(|costs| costs[n]).collect();
+                let interval = interval(&costs, seed);
+                let ratio = reference.and_then(|other| ratio(&self.logarithms(place, other, n), seed));
+                let (variant, cost) = (name.to_owned(), median(&mut costs)?);
+                Some(Row { variant, direction, size, cost, interval, ratio })
+            })
+        };
+        cells.iter().enumerate().flat_map(row).collect()
+    }
+
+    /// Of the ratios of two cells in the same round.
+    fn logarithms(&self, one: usize, other: usize, n: usize) -> Vec<f64> {
+        let rounds = self.costs[one].iter().zip(&self.costs[other]);
+        rounds.filter_map(|(one, other)| Some(((*one)?[n] / (*other)?[n]).ln())).collect()
+    }
+
+    fn notes(&self, cells: &[(Variant, u64)]) -> Vec<String> {
+        let mut notes = vec![format!(
+            "{} slices were discarded and run again: {} ticks (10 ms) of stolen time, {} involuntary context switches",
+            self.repeats, self.disturbed.ticks, self.disturbed.switches
+        )];
+        let absent = cells.iter().zip(&self.costs).filter_map(|((variant, size), costs)| {
+            let absent = costs.len() - costs.iter().flatten().count();
+            (absent > 0).then(|| format!("{} at {size} bytes ({absent} of {})", variant.name, costs.len()))
+        });
+        let absent: Vec<String> = absent.collect();
+        if !absent.is_empty() {
+            notes.push(format!(
+                "rounds left out because they were disturbed in each of {TRIES} tries: {}",
+                absent.join(", ")
+            ));
+        }
+        notes
+    }
+}
+
+fn notes(
+    plan: &Plan,
+    bench: &Bench,
+    processor: &Processor,
+    cells: &[(Variant, u64)],
+) -> Result<Vec<String>, SeatsError> {
+    let [host, guest] = bench.cpus;
+    let mut notes = vec![
+        format!(
+            "measured on {}, the host's thread on CPU {host}, the guest's on CPU {guest}",
+            processor.name
+        ),
+        format!("memory: {}; clock: {}", bench.arena.pages(), bench.clock.name()),
+        format!(
+            "{} rounds of {} experiments, each once a round in an order that follows from seed {}; {} batches of 32 packets that count in each",
+            plan.rounds,
+            cells.len(),
+            plan.seed,
+            plan.batches
+        ),
+        format!(
+            "each figure has {:.2} for reading the clock and waiting for nothing in it",
+            bench.nothing()?
+        ),
+        "no device writes what arrives: the host does, so it lies in the host's own caches".to_owned(),
+    ];
+    if siblings(host).contains(&guest) {
+        notes.push(format!(
+            "CPUs {host} and {guest} are threads of one core: no line leaves its caches, so only warm copies mean anything"
+        ));
+    }
+    if processor.has("hypervisor") {
+        notes.push(
+            "in a virtual machine: which cores the CPUs are, and what else runs there, is not known"
+                .to_owned(),
+        );
+    }
+    Ok(notes)
+}
+
+/// The CPUs that are threads of the same core, if the kernel tells: `0,4` or `0-1`.
+fn siblings(cpu: usize) -> Vec<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    siblings_in(&std::fs::read_to_string(path).unwrap_or_default())
+}
+
+fn siblings_in(text: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.trim().parse::<usize>().ok()?..=to.trim().parse().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(variants: &[&str], sizes: &[u64]) -> Plan {
+        let selection = Selection::of(variants, sizes).expect("they are listed");
+        Plan { selection, rounds: FEWEST, batches: NonZeroUsize::MIN, seed: 1 }
+    }
+
+    #[test]
+    fn what_runs_here_has_a_cost_at_each_size_and_a_ratio_to_its_reference() {
+        if Seats::here().is_err() {
+            return;
+        }
+        let all: Vec<_> = super::super::VARIANTS.iter().map(|variant| variant.name).collect();
+        let plan = plan(&all, &[64, 1518]);
+        let results = measure(&plan, &mut |_: usize, _: usize, _: &str| ()).expect("it runs");
+        let (cells, absent) = possible(&plan.selection);
+        for (variant, size) in &cells {
+            for direction in Direction::ALL {
+                let row = results.row((variant.name, direction, *size)).expect("a row");
+                assert!(row.cost > 0.0, "{row:?}");
+                // A noisy machine may leave out a round, and six are needed.
+                assert!(row.ratio.is_none() || variant.reference() != variant.name, "{row:?}");
+            }
+        }
+        assert_eq!(results.rows.len(), cells.len() * 3);
+        assert!(absent.iter().all(|note| results.notes.contains(note)));
+        // Where the processor lacks a width, that is said too.
+        assert!(absent.iter().any(|note| note.starts_with("other-node is left out")), "{absent:?}");
+    }
+
+    #[test]
+    fn a_width_that_is_not_there_is_said_in_one_line_and_left_out() {
+        let selection = Selection::of(&["other-node"], &[64]).expect("it is listed");
+        let (cells, notes) = possible(&selection);
+        assert!(cells.iter().all(|(variant, _)| variant.name != "other-node"));
+        assert_eq!(notes.len(), 1);
+    }
+
+    #[test]
+    fn a_processor_without_any_of_it_has_notes_and_no_rows() {
+        let mut plan = plan(&["other-node"], &[64]);
+        plan.selection.variants.retain(|variant| variant.name == "other-node");
+        let Ok(results) = measure(&plan, &mut |_: usize, _: usize, _: &str| ()) else { return };
+        assert!(results.rows.is_empty());
+        assert!(results.notes.iter().any(|note| note.starts_with("other-node is left out")));
+    }
+
+    #[test]
+    fn too_few_rounds_are_refused_before_anything_runs() {
+        let plan = Plan { rounds: FEWEST - 1, ..plan(&[], &[]) };
+        let mut nothing = |_: usize, _: usize, _: &str| unreachable!("nothing runs");
+        assert!(matches!(measure(&plan, &mut nothing), Err(MeasureError::TooFewRounds(_))));
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_round() {
+        let mut samples = Samples::new(2);
+        // The machine becomes slower and slower; the second cell takes twice as long in each round.
+        for round in 1..=8 {
+            let cost = f64::from(round);
+            samples.costs[0].push((round != 3).then_some([cost, cost, 2.0 * cost]));
+            samples.costs[1].push(Some([2.0 * cost, 2.0 * cost, 4.0 * cost]));
+        }
+        let selection = Selection::of(&["sse"], &[64]).expect("it is listed");
+        let cells: Vec<_> =
+            selection.cells().into_iter().filter(|(variant, _)| !variant.is_control()).collect();
+        let rows = samples.rows(&cells, 1);
+        let found =
+            rows.iter().find(|row| row.variant == "sse").and_then(|row| row.ratio).expect("seven rounds");
+        assert!((found.low - 2.0).abs() < 1e-9 && (found.high - 2.0).abs() < 1e-9, "{found:?}");
+        let notes = samples.notes(&cells);
+        assert!(notes[1].ends_with("tries: base at 64 bytes (1 of 8)"), "{notes:?}");
+    }
+
+    #[test]
+    fn threads_of_one_core_are_found_in_lists_and_ranges() {
+        assert_eq!(siblings_in("0,4\n"), [0, 4]);
+        assert_eq!(siblings_in("2-3\n"), [2, 3]);
+        assert!(siblings_in("").is_empty());
+    }
+}

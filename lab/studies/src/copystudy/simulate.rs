@@ -1,0 +1,168 @@
+//! The study in the simulator: two cores, on one socket or on two, several experiments at once.
+//!
+//! Protocol of [`simulate_all`]: each thread takes the next number off a shared counter until there are none, and sends what came
+//! out to the caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the rest.
+
+use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+use super::path::{Guest, Host, Layout};
+use super::results::{Results, Row, Study};
+use super::setting::{Direction, Selection, Setting, Variant};
+use crate::results::ConstantRow;
+use crate::trial::Progress;
+use measure::Estimate;
+use measure::Kind;
+use sim::Prefetchers;
+use sim::run::Body;
+use sim::sockets::OneSocket;
+use sim::{Machine, Profile, Simulated, Sockets, Stuck, TICKS, run};
+
+/// Why there are no results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// The profile says nothing of a second socket
+    #[error(transparent)]
+    OneSocket(#[from] OneSocket),
+    /// The two wait for each other
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+}
+
+/// Batches before those that count: every buffer has been used twice, so lines are where they stay.
+const LAPS_BEFORE: u64 = 2;
+/// Batches that count.
+const BATCHES: u64 = 16;
+/// How much further on a control's pools lie: it must differ in something, or the simulator does the same again to the cycle.
+const MOVED: u64 = 5 * 4096 + 3 * 64;
+
+/// What the copies to and from the guest take, in cycles per packet.
+pub fn simulate(profile: &Profile, setting: &Setting) -> Result<[f64; 2], SimulationError> {
+    let layout = Layout::new(setting);
+    let mut machine = Machine::new(profile, 2, layout.bytes(), Prefetchers { stream: true, adjacent: true });
+    if setting.far {
+        machine = machine.on(Sockets::one().with_core(1).with_memory(layout.guest()))?;
+    }
+    let before = LAPS_BEFORE * setting.buffers.div_ceil(32);
+    let sums = Rc::new(RefCell::new([0.0; 2]));
+    let (mut host, mut guest) = (Host::new(setting), Guest::new(setting));
+    let results = Rc::clone(&sums);
+    let now = |memory: &Simulated<'_>| memory.counters().time as f64 / TICKS as f64;
+    let host: Body = Box::new(move |memory| {
+        for batch in 0..before + BATCHES {
+            let costs = host.batch(memory, &now);
+            if batch >= before {
+                let mut sums = results.borrow_mut();
+                *sums = [sums[0] + costs[0], sums[1] + costs[1]];
+            }
+        }
+    });
+    let guest: Body = Box::new(move |memory| (0..before + BATCHES).for_each(|_| guest.batch(memory)));
+    run(machine, vec![host, guest])?;
+    let sums = *sums.borrow();
+    Ok(sums.map(|sum| sum / BATCHES as f64))
+}
+
+/// What was selected, so many experiments at once. Without a second socket in the profile the variant that needs one is left out.
+pub fn simulate_all(
+    profile: &Profile,
+    selection: &Selection,
+    jobs: NonZeroUsize,
+    progress: &mut dyn Progress,
+) -> Result<Results, SimulationError> {
+    let one_socket = profile.transfer.remote_dram.is_none() || profile.transfer.remote_core.is_none();
+    let (absent, cells): (Vec<_>, Vec<_>) =
+        selection.cells().into_iter().partition(|(variant, size)| one_socket && variant.setting(*size).far);
+    let costs = in_parallel(profile, &cells, jobs, progress)?;
+    let mut notes = notes(&cells);
+    if !absent.is_empty() {
+        notes.push(format!("other-node is left out: {OneSocket}"));
+    }
+    Ok(Results {
+        study: Study::Copies,
+        memory: Kind::Simulated,
+        processor: profile.name.clone(),
+        unit: "cycles".to_owned(),
+        seed: 0,
+        constants: ConstantRow::of(profile),
+        rows: rows(&cells, &costs),
+        notes,
+    })
+}
+
+type Costs = [f64; 2];
+
+fn in_parallel(
+    profile: &Profile,
+    cells: &[(Variant, u64)],
+    jobs: NonZeroUsize,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Costs>, SimulationError> {
+    let next = AtomicUsize::new(0);
+    let (sender, outcomes) = channel();
+    let mut costs = vec![Ok([0.0; 2]); cells.len()];
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.get().min(cells.len()) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some((place, (variant, size))) = take(next, cells) {
+                    // The receiver outlives all senders.
+                    let _ = sender.send((place, simulate(profile, &controlled(variant, *size))));
+                }
+            });
+        }
+        drop(sender);
+        for (done, (place, outcome)) in outcomes.into_iter().enumerate() {
+            progress.step(done + 1, cells.len(), cells[place].0.name);
+            costs[place] = outcome;
+        }
+    });
+    costs.into_iter().collect()
+}
+
+fn take<'a, T>(next: &AtomicUsize, all: &'a [T]) -> Option<(usize, &'a T)> {
+    let place = next.fetch_add(1, Ordering::Relaxed);
+    all.get(place).map(|one| (place, one))
+}
+
+fn controlled(variant: &Variant, size: u64) -> Setting {
+    let setting = variant.setting(size);
+    if variant.is_control() { Setting { moved: MOVED, ..setting } } else { setting }
+}
+
+fn rows(cells: &[(Variant, u64)], costs: &[Costs]) -> Vec<Row> {
+    let cost = |name: &str, size: u64| {
+        let place = cells.iter().position(|(variant, other)| variant.name == name && *other == size)?;
+        Some(Direction::costs(costs[place]))
+    };
+    let row = |((variant, size), own): (&(Variant, u64), &Costs)| {
+        let reference = cost(variant.reference(), *size).filter(|_| variant.reference() != variant.name);
+        let (variant, size, own) = (variant.name.to_owned(), *size, Direction::costs(*own));
+        Direction::ALL.into_iter().enumerate().map(move |(n, direction)| {
+            let ratio = reference.map(|reference| own[n] / reference[n]);
+            let ratio = ratio.map(|ratio| Estimate { median: ratio, low: ratio, high: ratio });
+            Row { variant: variant.clone(), direction, size, cost: own[n], interval: None, ratio }
+        })
+    };
+    cells.iter().zip(costs).flat_map(row).collect()
+}
+
+fn notes(cells: &[(Variant, u64)]) -> Vec<String> {
+    let mut notes = vec!["The guest reads, or reads and writes, the whole packet.".to_owned()];
+    if cells.iter().any(|(variant, _)| variant.is_control()) {
+        notes.push(
+            "The controls (base-again, warm-again) have their pools elsewhere, which changes nothing but who meets whom in a \
+             cache's sets: what differs from the base no more than they do is not resolved."
+                .to_owned(),
+        );
+    }
+    notes.push(
+        "A string instruction is simulated without what it takes to begin, and vectors without the frequency that wide ones cost: \
+         rep-movsb and avx512 are lower bounds."
+            .to_owned(),
+    );
+    notes
+}

@@ -1,0 +1,142 @@
+//! One experiment in the simulator: a configuration in, what each thread counted per packet out.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::model::{Config, Guest, Layout, Rx, Thread, Tx};
+use super::results::LineRow;
+use super::warming::warm;
+use sim::memory::LINE;
+use sim::run::Body;
+use sim::{Counters, Machine, Profile, Simulated, Stuck, TICKS, run};
+
+/// How long an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// Packets that count
+    pub packets: u64,
+    /// Packets before, which do not
+    pub warm_up: u64,
+}
+
+impl Default for Length {
+    fn default() -> Self {
+        Length { packets: 60_000, warm_up: 6_000 }
+    }
+}
+
+/// What one thread counted over the packets that count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Packets that count
+    pub packets: u64,
+    /// What was counted over them
+    pub counters: Counters,
+}
+
+impl Tally {
+    /// Load misses of the first level in a thousand instructions.
+    pub fn l1_mpki(&self) -> f64 {
+        self.counters.l1_misses as f64 * 1000.0 / self.counters.instructions as f64
+    }
+
+    /// Load misses of the second level in a thousand instructions.
+    pub fn l2_mpki(&self) -> f64 {
+        self.counters.l2_misses as f64 * 1000.0 / self.counters.instructions as f64
+    }
+
+    /// A count, per packet.
+    pub fn per_packet(&self, count: u64) -> f64 {
+        count as f64 / self.packets as f64
+    }
+
+    /// A time, in cycles per packet.
+    pub fn cycles_per_packet(&self, time: u64) -> f64 {
+        self.per_packet(time) / TICKS as f64
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Packets that left, in millions a second
+    pub mpps: f64,
+    /// Rx, Guest and Tx
+    pub threads: [Tally; 3],
+    /// Lines of the rings that went from one core's cache to another's
+    pub lines: Vec<LineRow>,
+}
+
+/// Runs one configuration in the simulator.
+pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Outcome, Stuck> {
+    let layout = Layout::new(config);
+    let mut machine = Machine::new(profile, 3, layout.bytes(), config.prefetchers).seeded(config.seed);
+    for (at, width, value) in layout.empty_rings() {
+        machine.poke(at, width, value);
+    }
+    machine.watch(layout.rings_end());
+    warm(&mut machine, config, &layout);
+    let tallies = Tallies::default();
+    let bodies = vec![
+        body(Rx::new(config), config, length, &tallies, 0),
+        body(Guest::new(config), config, length, &tallies, 1),
+        body(Tx::new(config), config, length, &tallies, 2),
+    ];
+    let machine = run(machine, bodies)?;
+    let tallies = tallies.take();
+    let lines = lines(&layout, &tallies);
+    let threads = tallies.map(|(tally, _)| tally);
+    // Whole batches are run, so a few more packets may count than were asked for.
+    let mpps = threads[2].packets as f64 / machine.seconds(threads[2].counters.time) / 1e6;
+    Ok(Outcome { mpps, threads, lines })
+}
+
+/// Each thread's counts, and its loads from other cores' modified lines, line by line.
+type Tallies = Rc<RefCell<[(Tally, Vec<u64>); 3]>>;
+
+/// The ring lines that anybody had to fetch from another core.
+fn lines(layout: &Layout, tallies: &[(Tally, Vec<u64>); 3]) -> Vec<LineRow> {
+    let row = |(line, name): (usize, String)| LineRow {
+        address: line as u64 * LINE,
+        name,
+        hits_modified: [0, 1, 2].map(|thread: usize| {
+            let (tally, hits) = &tallies[thread];
+            tally.per_packet(hits.get(line).copied().unwrap_or(0))
+        }),
+    };
+    let rows = layout.line_names().into_iter().enumerate().map(row);
+    rows.filter(|row| row.hits_modified.iter().any(|hits| *hits > 0.0)).collect()
+}
+
+fn body<T: Thread + 'static>(
+    mut thread: T,
+    config: &Config,
+    length: Length,
+    tallies: &Tallies,
+    place: usize,
+) -> Body {
+    let (tallies, config) = (Rc::clone(tallies), config.clone());
+    Box::new(move |memory| drive(memory, &mut thread, &config, length, &tallies, place))
+}
+
+/// Runs a thread through its packets, and counts those after the warm-up.
+fn drive<T: Thread>(
+    memory: &mut Simulated<'_>,
+    thread: &mut T,
+    config: &Config,
+    length: Length,
+    tallies: &Tallies,
+    place: usize,
+) {
+    for _ in 0..length.warm_up.div_ceil(config.batch) {
+        thread.batch(memory);
+    }
+    let (before, lines_before) = (memory.counters(), memory.line_hits());
+    let batches = length.packets.div_ceil(config.batch);
+    for _ in 0..batches {
+        thread.batch(memory);
+    }
+    let counters = memory.counters().since(&before);
+    let lines = memory.line_hits().iter().zip(&lines_before).map(|(after, before)| after - before).collect();
+    tallies.borrow_mut()[place] = (Tally { packets: batches * config.batch, counters }, lines);
+}

@@ -1,0 +1,214 @@
+//! Where everything of the model lies: addresses that follow from a [`Config`], and nothing else.
+//!
+//! The two rings come first, then the reused headers if there are any, then three pools: the guest's, Rx's and Tx's.
+
+use super::config::{Config, Order};
+use super::modulo::Modulo;
+use sim::memory::{Address, LINE, Width};
+
+/// A ring's places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// Next slot of who fills it
+    pub last_avail: Address,
+    /// Next slot of who empties it
+    pub last_used: Address,
+    /// Next buffer of the pool
+    pub last_pool: Address,
+    pub(super) descriptors: Address,
+    pub(super) end: Address,
+}
+
+/// Which thread's pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Buffers that Rx and Tx share with the guest
+    Guest,
+    /// Where packets arrive
+    Rx,
+    /// Where packets leave
+    Tx,
+}
+
+/// All addresses of one experiment.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// From Rx to Guest
+    pub rx: Ring,
+    /// From Guest to Tx
+    pub tx: Ring,
+    /// How indices are loaded and stored
+    pub index_width: Width,
+    /// How a descriptor's buffer index is loaded and stored
+    pub entry_width: Width,
+    pub(super) config: Config,
+    headers: Address,
+    pools: Address,
+    step: u64,
+    multiplier: u64,
+    in_ring: Modulo,
+    in_pool: Modulo,
+    pool_bytes: u64,
+}
+
+/// Gives out places one after the other.
+struct Cursor(Address);
+
+impl Cursor {
+    fn take(&mut self, bytes: u64, own_line: bool) -> Address {
+        if own_line {
+            self.0 = self.0.next_multiple_of(LINE);
+        }
+        let at = self.0;
+        self.0 += bytes;
+        if own_line {
+            self.0 = self.0.next_multiple_of(LINE);
+        }
+        at
+    }
+}
+
+fn ring(from: Address, config: &Config) -> Ring {
+    let index = if config.wide_indices { 8 } else { 2 };
+    let mut cursor = Cursor(if config.aligned { from.next_multiple_of(LINE) } else { from });
+    let table = config.ring * config.descriptor;
+    let early = config.descriptors_first.then(|| cursor.take(table, config.aligned));
+    // The ring's size, which nobody reads while packets pass.
+    cursor.take(index, false);
+    let last_avail = cursor.take(index, config.own_avail);
+    let last_used = cursor.take(index, config.own_used);
+    // An index of 4 bytes after three of 2 is aligned to 4.
+    cursor.0 = cursor.0.next_multiple_of(4);
+    let last_pool = cursor.take(4, config.own_pool);
+    cursor.0 = cursor.0.next_multiple_of(config.descriptor.min(16));
+    let descriptors = early.unwrap_or_else(|| cursor.take(table, config.aligned));
+    Ring { last_avail, last_used, last_pool, descriptors, end: cursor.0 }
+}
+
+impl Layout {
+    /// Lays an experiment out.
+    pub fn new(config: &Config) -> Layout {
+        let rx = ring(0, config);
+        let tx = ring(rx.end, config);
+        let headers = tx.end.next_multiple_of(4096);
+        let reused = config.reused_headers.unwrap_or(0) * 3;
+        let pools = (headers + reused * config.header).next_multiple_of(4096);
+        let front = if config.reused_headers.is_some() { 0 } else { config.header };
+        let step = front + config.headroom + config.data;
+        Layout {
+            rx,
+            tx,
+            index_width: if config.wide_indices { Width::Eight } else { Width::Two },
+            entry_width: if config.descriptor < 16 { Width::Four } else { Width::Eight },
+            config: config.clone(),
+            headers,
+            pools,
+            step,
+            multiplier: multiplier(config.pool, config.seed),
+            in_ring: Modulo::new(config.ring),
+            in_pool: Modulo::new(config.pool),
+            pool_bytes: (config.pool * step).next_multiple_of(4096),
+        }
+    }
+
+    /// Bytes of the arena.
+    pub fn bytes(&self) -> u64 {
+        (self.pools + 3 * self.pool_bytes).next_multiple_of(4096)
+    }
+
+    /// Descriptor of the `n`-th packet in a ring.
+    #[inline]
+    pub fn descriptor(&self, ring: &Ring, n: u64) -> Address {
+        let mut slot = self.in_ring.of(n);
+        if self.config.stride > 1 {
+            let groups = self.config.ring / self.config.stride;
+            slot = (slot % groups) * self.config.stride + slot / groups;
+        }
+        ring.descriptors + slot * self.config.descriptor
+    }
+
+    /// What both rings hold before any thread runs: descriptors without buffers.
+    pub fn empty_rings(&self) -> impl Iterator<Item = (Address, Width, u64)> + '_ {
+        let slots = (0..self.config.ring).flat_map(|n| [(self.rx, n), (self.tx, n)]);
+        slots.map(|(ring, n)| (self.descriptor(&ring, n), self.entry_width, empty(self.entry_width)))
+    }
+
+    /// Which buffer a pool gives as its `n`-th.
+    #[inline]
+    pub fn buffer(&self, n: u64) -> u64 {
+        let n = self.in_pool.of(n);
+        match self.config.order {
+            Order::Sequential => n,
+            Order::Permuted => self.in_pool.of(n * self.multiplier),
+        }
+    }
+
+    /// The header that belongs to a pool's buffer.
+    #[inline]
+    pub fn header(&self, pool: Pool, buffer: u64) -> Address {
+        match self.config.reused_headers {
+            Some(few) => self.headers + ((pool as u64) * few + buffer % few) * self.config.header,
+            None => self.start(pool, buffer),
+        }
+    }
+
+    /// The first byte of the packet in a pool's buffer.
+    #[inline]
+    pub fn packet(&self, pool: Pool, buffer: u64) -> Address {
+        let front = if self.config.reused_headers.is_some() { 0 } else { self.config.header };
+        self.start(pool, buffer) + front + self.config.headroom
+    }
+
+    #[inline]
+    fn start(&self, pool: Pool, buffer: u64) -> Address {
+        self.pools + (pool as u64) * self.pool_bytes + buffer * self.step
+    }
+}
+
+/// A descriptor without a buffer: all ones, as wide as the index is.
+pub fn empty(width: Width) -> u64 {
+    if width == Width::Eight { u64::MAX } else { u64::from(u32::MAX) }
+}
+
+/// Which part of a pool lies between a buffer and the next one, by seed: the golden ratio for 1, and for any other a part
+/// near it, so that the permutation scatters about as well.
+fn part(seed: u64) -> f64 {
+    if seed == 1 { 0.618_033_988_749 } else { 0.56 + 0.12 * fastrand::Rng::with_seed(seed).f64() }
+}
+
+/// Has no factor in common with the pool's size, so that each buffer comes once a round.
+fn multiplier(pool: u64, seed: u64) -> u64 {
+    let near = (pool as f64 * part(seed)) as u64 | 1;
+    (near..).step_by(2).find(|m| gcd(*m, pool) == 1).unwrap_or(1)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(pool: u64, seed: u64) -> Vec<u64> {
+        let layout = Layout::new(&Config { pool, seed, ..Config::default() });
+        (0..pool).map(|n| layout.buffer(n)).collect()
+    }
+
+    #[test]
+    fn each_buffer_comes_once_a_round_whatever_the_seed() {
+        for (pool, seed) in [(1024, 1), (1024, 7), (1000, 3), (4099, u64::MAX), (1, 2), (2, 9)] {
+            let mut order = order(pool, seed);
+            order.sort_unstable();
+            assert_eq!(order, (0..pool).collect::<Vec<_>>(), "{pool} buffers, seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_seed_is_another_order_and_the_first_one_is_the_golden_ratio_s() {
+        let orders: Vec<_> = (1..=20).map(|seed| order(163_456, seed)[1]).collect();
+        assert_eq!(orders[0], 101_021);
+        let distinct: std::collections::BTreeSet<_> = orders.iter().collect();
+        assert!(distinct.len() >= 19, "{orders:?}");
+    }
+}

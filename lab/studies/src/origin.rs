@@ -1,0 +1,52 @@
+//! The provenance of results that this build makes.
+
+use measure::provenance::{Build, Machine, ProfileId, Provenance};
+use measure::{Processor, Seats};
+use sim::Profile;
+
+/// This build of the laboratory.
+pub fn build() -> Build {
+    measure::build_here!()
+}
+
+/// Results of the simulator under a profile.
+pub fn simulated(profile: &Profile) -> Provenance {
+    // The debug text contains every field of a profile, also ones that are added later.
+    let profile = Some(ProfileId::new(&profile.name, &format!("{profile:?}")));
+    Provenance { build: build(), profile, machine: None }
+}
+
+/// Results that were measured on this machine.
+pub fn measured(processor: &Processor, seats: &Seats) -> Provenance {
+    Provenance { build: build(), profile: None, machine: Some(Machine::here(processor, seats)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_knows_its_sources_and_another_commit_of_the_same_sources_is_no_other_build() {
+        let here = simulated(&Profile::study());
+        assert_eq!(here.build.sources.len(), 16);
+        let mut other = here.clone();
+        other.build.commit = "0123456789ab".to_owned();
+        assert_eq!(other.differences(&here), Vec::<String>::new());
+        other.build.sources = "ffffffffffffffff".to_owned();
+        assert_eq!(other.differences(&here).len(), 1, "{:?}", other.differences(&here));
+    }
+
+    #[test]
+    fn any_constant_and_any_machine_makes_a_difference() {
+        let here = simulated(&Profile::study());
+        let mut profile = Profile::study();
+        profile.demote = !profile.demote;
+        let said = simulated(&profile).differences(&here);
+        assert!(said.len() == 1 && said[0].starts_with("profile "), "{said:?}");
+        let measured = |cpus| Provenance {
+            machine: Some(Machine { cpus, ..Machine::default() }),
+            ..Provenance::default()
+        };
+        assert!(measured(2).differences(&measured(4))[0].contains("4 CPUs"));
+    }
+}

@@ -1,0 +1,415 @@
+//! linerate's switch, access by access: one worker of the engine over two vhost-user ports.
+//!
+//! It does what `dataplane/engine/src/worker.rs` (`round`, `poll`, `finish`, `notify`), `dataplane/port/src/vhost_user` (`rx.rs`, `tx.rs`,
+//! `stock.rs`, `fill.rs`) and `dataplane/ring/src/device` do to memory, in their order: descriptors are swept into private copies, a
+//! burst waits while the next is taken, heads are copied and judged, a stock of places is kept ahead of need, headers and
+//! used elements are written only where they differ, and one fence serves all rings of a round. What belongs to the worker alone
+//! (bursts, stock, sweeps) is touched too, since it competes for the first level. Counters and the bridge's memo, some lines
+//! that nobody else writes, are left out.
+
+use super::instructions::Counts;
+use super::pace::{Pace, Paced};
+use super::places::{NET_HEADER, Places};
+use super::virtqueue::{RingKind, Virtqueue, index_ahead};
+use super::{Change, Path};
+use sim::memory::{Address, Copying, Intent, LINE, Memory, Width};
+
+/// Bytes of a packet's head that the burst holds.
+const HEAD: u64 = 128;
+/// Of a head with the room in front of it.
+const SLOT: u64 = 192;
+const HEADROOM: u64 = 64;
+/// Packets in a burst, heads in a sweep, and places kept ahead of need.
+const BURST: u64 = 64;
+/// Places that are taken at a time at least.
+const PART: u64 = 16;
+/// What else a burst holds of a packet, and the stock of a place, in bytes.
+const RECORD: u64 = 40;
+/// Descriptors on a line.
+const PER_LINE: u64 = 4;
+/// Instructions' shares: taking, judging, writing, giving back.
+const STEPS: f64 = 4.0;
+
+/// A guest's ring that sends, as the worker receives from it.
+#[derive(Clone, Debug)]
+struct Rx {
+    queue: Virtqueue,
+    /// Entries taken, made used, and (split) known to be available
+    taken: u64,
+    used: u64,
+    known: u64,
+    dirty: bool,
+    /// Whether the last look found something
+    found: bool,
+    /// Done with and not yet given back, and looks since that found nothing
+    gathered: u64,
+    idle: u64,
+    sweep: Address,
+}
+
+/// The other guest's ring that receives, with its stock.
+#[derive(Clone, Debug)]
+struct Tx {
+    queue: Virtqueue,
+    taken: u64,
+    used: u64,
+    known: u64,
+    dirty: bool,
+    sweep: Address,
+    shelf: Address,
+    stock: std::collections::VecDeque<Address>,
+}
+
+/// Packets on their way: where they lie.
+#[derive(Clone, Debug, Default)]
+struct Burst {
+    at: Address,
+    sources: Vec<Address>,
+}
+
+/// The switch.
+#[derive(Clone, Debug)]
+pub(super) struct Linerate {
+    rx: [Rx; 2],
+    tx: [Tx; 2],
+    bursts: [Burst; 2],
+    /// The burst that was taken and not yet judged, and its ring's number
+    pending: Option<(usize, usize)>,
+    next: usize,
+    frame: u64,
+    change: Option<Change>,
+    pace: Pace,
+    counts: Counts,
+    pub(super) forwarded: u64,
+    pub(super) polls: u64,
+    pub(super) empty: u64,
+}
+
+impl Linerate {
+    pub(super) fn new(path: &Path, places: &Places, counts: Counts) -> Linerate {
+        let mut free = places.own;
+        let mut own = |bytes: u64| {
+            let at = free;
+            free += bytes.next_multiple_of(LINE);
+            at
+        };
+        let rx = [0, 1].map(|port: usize| Rx {
+            queue: places.transmit[port],
+            taken: 0,
+            used: 0,
+            known: 0,
+            dirty: false,
+            found: false,
+            gathered: 0,
+            idle: 0,
+            sweep: own(BURST * 16),
+        });
+        let tx = [0, 1].map(|port: usize| Tx {
+            queue: places.receive[port],
+            taken: 0,
+            used: 0,
+            known: 0,
+            dirty: false,
+            sweep: own(BURST * 16),
+            shelf: own(2 * BURST * RECORD),
+            stock: std::collections::VecDeque::new(),
+        });
+        let bursts = [0, 1].map(|_| Burst { at: own(BURST * (SLOT + RECORD)), sources: Vec::new() });
+        Linerate {
+            rx,
+            tx,
+            bursts,
+            pending: None,
+            next: 0,
+            frame: path.frame,
+            change: path.change,
+            pace: Pace::default(),
+            counts,
+            forwarded: 0,
+            polls: 0,
+            empty: 0,
+        }
+    }
+
+    /// One round of the worker: `Worker::round`.
+    pub(super) fn round<M: Memory>(&mut self, memory: &mut M) {
+        let mut pace = self.pace;
+        let mut memory = Paced::new(memory, &mut pace);
+        let mut worked = false;
+        for at in 0..2 {
+            worked |= self.poll(&mut memory, at);
+        }
+        if self.pending.is_some() && !worked {
+            self.finish(&mut memory);
+            worked = true;
+        }
+        self.notify(&mut memory);
+        if !worked {
+            // Of the ring that was not asked last, so that nobody waits for one ring.
+            memory.pause(self.rx[0].next_available());
+        }
+        self.pace = pace;
+    }
+
+    /// `Worker::poll`: takes a burst, asks for what the next ring will show, and sends the burst before.
+    fn poll<M: Memory>(&mut self, memory: &mut Paced<'_, M>, at: usize) -> bool {
+        self.polls += 1;
+        let share = self.counts.switch / STEPS;
+        let filled = self.next;
+        let got = self.rx[at].take(memory, &mut self.bursts[filled], self.frame, share);
+        self.rx[at].found = got > 0;
+        if self.looks_ahead(1 - at) {
+            self.rx[1 - at].prefetch(memory, self.change);
+        }
+        let before = self.pending.is_some();
+        self.finish(memory);
+        if got > 0 {
+            (self.pending, self.next) = (Some((filled, at)), 1 - filled);
+        } else {
+            self.empty += 1;
+            self.rx[at].idle += 1;
+            if self.rx[at].idle == 16 && self.rx[at].gathered > 0 {
+                self.rx[at].complete(memory);
+            }
+            memory.forgive();
+            memory.work(self.counts.empty_poll);
+            memory.forgive();
+        }
+        got > 0 || before
+    }
+
+    fn looks_ahead(&self, at: usize) -> bool {
+        match self.change {
+            Some(Change::RingsAhead) => false,
+            Some(Change::AheadIfBusy) => self.rx[at].found,
+            _ => true,
+        }
+    }
+
+    /// `Worker::finish`: judges and sends the pending burst, and gives its buffers back.
+    fn finish<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
+        let Some((index, at)) = self.pending.take() else { return };
+        let share = self.counts.switch / STEPS;
+        let burst = &self.bursts[index];
+        let head = self.frame.min(HEAD);
+        for (n, source) in (0..).zip(&burst.sources) {
+            memory.copy(*source, burst.at + n * SLOT + HEADROOM, head, Copying::Libc);
+            memory.owe(share);
+        }
+        let tx = &mut self.tx[1 - at];
+        self.forwarded += tx.send(memory, burst, self.frame, share, self.change);
+        let (rx, count) = (&mut self.rx[at], burst.sources.len() as u64);
+        rx.gathered += count;
+        rx.idle = 0;
+        memory.owe(share * count as f64);
+        if self.change != Some(Change::GatherUsed) || rx.gathered >= 32 {
+            rx.complete(memory);
+        }
+    }
+
+    /// `Worker::notify`: one fence for everything published, then the questions that need it.
+    fn notify<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
+        if !self.rx.iter().any(|rx| rx.dirty) && !self.tx.iter().any(|tx| tx.dirty) {
+            return;
+        }
+        memory.fence();
+        for rx in self.rx.iter_mut().filter(|rx| rx.dirty) {
+            rx.dirty = false;
+            memory.load(rx.queue.wants_call(), Width::Two);
+        }
+        for tx in self.tx.iter_mut().filter(|tx| tx.dirty) {
+            tx.dirty = false;
+            memory.load(tx.queue.wants_call(), Width::Two);
+        }
+    }
+}
+
+impl Rx {
+    fn next_available(&self) -> Address {
+        match self.queue.kind {
+            RingKind::Split => self.queue.available_index(),
+            RingKind::Packed => self.queue.flags(self.taken),
+        }
+    }
+
+    /// `Rx::take`: a sweep, and the frames' first lines asked for.
+    fn take<M: Memory>(
+        &mut self,
+        memory: &mut Paced<'_, M>,
+        burst: &mut Burst,
+        frame: u64,
+        share: f64,
+    ) -> u64 {
+        burst.sources.clear();
+        let heads = sweep(memory, &self.queue, (&mut self.taken, &mut self.known), self.sweep, BURST);
+        for (n, address) in (0..).zip(heads) {
+            memory.read(self.sweep + n * 16, 16);
+            memory.prefetch(address + NET_HEADER, Intent::Read);
+            if frame > LINE {
+                memory.prefetch(address + NET_HEADER + LINE, Intent::Read);
+            }
+            memory.write(burst.at + BURST * SLOT + n * RECORD, RECORD);
+            burst.sources.push(address + NET_HEADER);
+            memory.owe(share);
+        }
+        burst.sources.len() as u64
+    }
+
+    /// `DeviceRing::prefetch`: what the next sweep reads first.
+    fn prefetch<M: Memory>(&self, memory: &mut M, change: Option<Change>) {
+        let queue = &self.queue;
+        match queue.kind {
+            RingKind::Split => {
+                memory.prefetch(queue.available_index(), Intent::Read);
+                memory.prefetch(queue.available_entry(self.taken), Intent::Read);
+                memory.prefetch(queue.available_entry(self.taken) + LINE, Intent::Read);
+            }
+            RingKind::Packed => {
+                let lines = if change == Some(Change::DescriptorsAhead) { 1 } else { 4 };
+                for line in 0..lines {
+                    memory.prefetch(queue.descriptor(self.taken + line * PER_LINE), Intent::Read);
+                }
+            }
+        }
+    }
+
+    /// `Rx::complete`: in order, so one used entry for the burst.
+    fn complete<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
+        let (queue, count) = (&self.queue, std::mem::take(&mut self.gathered));
+        match queue.kind {
+            RingKind::Split => {
+                element(memory, queue, self.used, (self.used + count - 1) % queue.entries);
+                memory.store(queue.used_index(), Width::Two, (self.used + count) & 0xffff);
+            }
+            RingKind::Packed => used(memory, queue, self.used, count),
+        }
+        self.used += count;
+        self.dirty = true;
+    }
+}
+
+impl Tx {
+    /// `send_alone`: writes each frame into the place in front, publishes, and fills the stock again.
+    fn send<M: Memory>(
+        &mut self,
+        memory: &mut Paced<'_, M>,
+        burst: &Burst,
+        frame: u64,
+        share: f64,
+        change: Option<Change>,
+    ) -> u64 {
+        if self.stock.is_empty() {
+            self.fill_cache(memory);
+        }
+        let first = self.used;
+        for (n, source) in (0..).zip(&burst.sources) {
+            let Some(target) = self.stock.pop_front() else { break };
+            memory.read(self.shelf + self.used % (2 * BURST) * RECORD, RECORD);
+            if change != Some(Change::Header) {
+                memory.read(target, NET_HEADER);
+            }
+            let head = frame.min(HEAD);
+            memory.copy(burst.at + n * SLOT + HEADROOM, target + NET_HEADER, head, Copying::Libc);
+            memory.copy(source + head, target + NET_HEADER + head, frame - head, Copying::Libc);
+            match self.queue.kind {
+                RingKind::Split => element(memory, &self.queue, self.used, self.used % self.queue.entries),
+                // The first is held back until the others are there.
+                RingKind::Packed if n > 0 => used(memory, &self.queue, self.used, 1),
+                RingKind::Packed => {}
+            }
+            self.used += 1;
+            memory.owe(share);
+        }
+        match self.queue.kind {
+            RingKind::Split => memory.store(self.queue.used_index(), Width::Two, self.used & 0xffff),
+            RingKind::Packed if self.used > first => used(memory, &self.queue, first, 1),
+            RingKind::Packed => {}
+        }
+        self.dirty = true;
+        if change == Some(Change::StockEachBurst) || self.stock.len() as u64 <= BURST - PART {
+            self.fill_cache(memory);
+            if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
+                self.own_ahead(memory);
+            }
+        }
+        self.used - first
+    }
+
+    /// Asks for the lines that the next stock is taken from, to be written to as well.
+    fn own_ahead<M: Memory>(&self, memory: &mut M) {
+        if (self.stock.len() as u64) < BURST {
+            return;
+        }
+        for line in 0..BURST / 2 / PER_LINE {
+            memory.prefetch(self.queue.descriptor(self.taken + line * PER_LINE), Intent::Write);
+        }
+    }
+
+    /// `Core::fill_cache`.
+    fn fill_cache<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
+        let wanted = BURST.saturating_sub(self.stock.len() as u64);
+        if wanted == 0 {
+            return;
+        }
+        let from = self.taken;
+        let heads = sweep(memory, &self.queue, (&mut self.taken, &mut self.known), self.sweep, wanted);
+        for (n, address) in (0..).zip(heads) {
+            memory.read(self.sweep + n * 16, 16);
+            memory.prefetch(address, Intent::Read);
+            memory.prefetch(address + NET_HEADER, Intent::Write);
+            memory.write(self.shelf + (from + n) % (2 * BURST) * RECORD, RECORD);
+            self.stock.push_back(address);
+        }
+    }
+}
+
+/// `DeviceRing::sweep`: the next heads, copied into private memory.
+fn sweep<M: Memory>(
+    memory: &mut M,
+    queue: &Virtqueue,
+    (taken, known): (&mut u64, &mut u64),
+    own: Address,
+    most: u64,
+) -> Vec<Address> {
+    let count = match queue.kind {
+        RingKind::Split => {
+            if *known - *taken < most {
+                *known = *taken + index_ahead(memory, queue.available_index(), *taken);
+            }
+            let count = (*known - *taken).min(most);
+            for n in *taken..*taken + count {
+                memory.load(queue.available_entry(n), Width::Two);
+                memory.prefetch(queue.descriptor(n), Intent::Read);
+            }
+            count
+        }
+        RingKind::Packed => queue.count_available(memory, *taken, most),
+    };
+    let mut heads = Vec::with_capacity(count as usize);
+    for n in *taken..*taken + count {
+        if queue.kind == RingKind::Split {
+            memory.load(queue.available_entry(n), Width::Two);
+            memory.load(queue.descriptor(n) + 8, Width::Eight);
+        }
+        heads.push(memory.load(queue.descriptor(n), Width::Eight));
+        memory.follows();
+        memory.write(own + (n - *taken) * 16, 16);
+    }
+    *taken += count;
+    heads
+}
+
+/// `put_used` on a split ring: an element is written only where another stands.
+fn element<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, id: u64) {
+    let at = queue.used_entry(n);
+    memory.load(at + 4, Width::Four);
+    if memory.load(at, Width::Four) != id {
+        memory.store(at, Width::Four, id);
+    }
+}
+
+/// `put_used` on a packed ring: one word, with the flags; it stands for `count` buffers.
+fn used<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, count: u64) {
+    let flags = (queue.mark(n) + 1) & 0xffff;
+    memory.store(queue.descriptor(n) + 8, Width::Eight, count | flags << 48);
+}

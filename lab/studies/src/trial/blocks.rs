@@ -1,0 +1,183 @@
+//! The rounds of a trial: their orders, their slices, and what is run again.
+
+use std::ops::ControlFlow;
+
+use super::quiet::{Disturbance, Quiet, stolen};
+use super::record::{Record, Repeated, Round};
+use super::{Plan, Progress, TrialError};
+use crate::counted::{Counts, Events, Watch as CounterWatch};
+use crate::experiment::Length;
+use crate::factors::Named;
+use crate::results::EventRow;
+use crate::slice::{Bench, Slice, Watch, slice};
+use real::Arena;
+
+/// For about how long a slice is tried before its round goes without it, in seconds, and how often at least.
+const TRYING: (f64, usize) = (0.25, 6);
+/// Packets of a run that says how many make a slice, and how many such runs: the first is often slow.
+const PILOT: Length = Length { packets: 50_000, warm_up: 10_000 };
+const PILOTS: usize = 3;
+
+/// Quiet and counters together.
+struct Both {
+    quiet: Quiet,
+    counters: Option<CounterWatch>,
+}
+
+impl Watch for Both {
+    fn begin(&mut self) {
+        self.quiet.begin();
+        if let Some(counters) = &mut self.counters {
+            counters.begin();
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            counters.end();
+        }
+        self.quiet.end();
+    }
+}
+
+/// What slices run on.
+pub(super) struct Blocks<'a> {
+    pub(super) plan: &'a Plan,
+    /// In the order of the record's slices
+    pub(super) all: &'a [Named],
+    pub(super) arena: &'a mut Arena,
+    pub(super) bench: &'a Bench,
+    pub(super) events: &'a mut Option<Events>,
+}
+
+impl Blocks<'_> {
+    /// Says how many packets make a slice of each configuration, if nothing says so yet; a break if it was ended.
+    pub(super) fn pilots(
+        &mut self,
+        record: &mut Record,
+        progress: &mut dyn Progress,
+    ) -> Result<ControlFlow<()>, TrialError> {
+        for (place, named) in self.all.iter().enumerate() {
+            if record.slices[place].packets > 0 {
+                continue;
+            }
+            progress.step(place, self.steps(), &named.name);
+            let mut pilot: f64 = 0.0;
+            for _ in 0..PILOTS {
+                pilot = pilot.max(self.slice(named, PILOT, None)?.0.mpps());
+            }
+            record.slices[place].packets = packets_for(pilot, self.plan.slice.as_secs_f64());
+            if progress.stopped() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The round of this number, if nobody ended it half-way.
+    pub(super) fn round(
+        &mut self,
+        number: usize,
+        record: &Record,
+        progress: &mut dyn Progress,
+    ) -> Result<Option<Round>, TrialError> {
+        let many = self.all.len();
+        let mut round = Round { mpps: vec![None; many], ..Round::default() };
+        if self.events.is_some() {
+            round.events = vec![Vec::new(); many];
+        }
+        for (nth, place) in order(self.plan.seed, number, many).into_iter().enumerate() {
+            if progress.stopped() {
+                return Ok(None);
+            }
+            progress.step((number + 1) * many + nth, self.steps(), &self.all[place].name);
+            self.quiet_slice(place, number, record.slices[place].packets, &mut round)?;
+        }
+        Ok(Some(round))
+    }
+
+    /// Slices of the whole trial, with one for each pilot.
+    pub(super) fn steps(&self) -> usize {
+        self.all.len() * (self.plan.rounds + 1)
+    }
+
+    /// A slice that nobody disturbed, if one can be had in a few tries.
+    fn quiet_slice(
+        &mut self,
+        place: usize,
+        number: usize,
+        packets: u64,
+        round: &mut Round,
+    ) -> Result<(), TrialError> {
+        let group = self.events.as_ref().map(|events| events.group(number));
+        let length = Length { packets, warm_up: packets / 5 };
+        for _ in 0..tries(self.plan) {
+            let (slice, disturbance) = self.slice(&self.all[place], length, group)?;
+            if disturbance == Disturbance::default() {
+                round.mpps[place] = Some(slice.mpps());
+                if let Some(events) = round.events.get_mut(place) {
+                    *events = self.counts(slice);
+                }
+                return Ok(());
+            }
+            let Repeated { slices, ticks, switches } = round.repeated;
+            round.repeated = Repeated {
+                slices: slices + 1,
+                ticks: ticks + disturbance.ticks,
+                switches: switches + disturbance.switches,
+            };
+        }
+        Ok(())
+    }
+
+    fn slice(
+        &mut self,
+        named: &Named,
+        length: Length,
+        group: Option<usize>,
+    ) -> Result<(Slice<Both>, Disturbance), TrialError> {
+        let events = self.events.as_ref();
+        let watch = || Both {
+            quiet: Quiet::default(),
+            counters: events.zip(group).map(|(events, group)| events.watch(group)),
+        };
+        let before = stolen(self.bench.seats.cpus());
+        let slice = slice(self.bench, self.arena, &named.config, length, &watch)?;
+        let ticks = stolen(self.bench.seats.cpus()).saturating_sub(before);
+        let switches = slice.watches.iter().map(|(_, watch)| watch.quiet.switches()).sum();
+        Ok((slice, Disturbance { ticks, switches }))
+    }
+
+    /// What its threads counted per packet.
+    fn counts(&mut self, slice: Slice<Both>) -> Vec<EventRow> {
+        let (mut counts, mut multiplexed) = (Counts::default(), false);
+        for (thread, watch) in slice.watches {
+            if let Some(mut counters) = watch.counters {
+                multiplexed |= counts.add(thread, counters.read(), slice.packets);
+            }
+        }
+        if let Some(events) = self.events.as_mut().filter(|_| multiplexed) {
+            events.narrow();
+        }
+        counts.rows()
+    }
+}
+
+/// How often a slice is tried.
+pub(super) fn tries(plan: &Plan) -> usize {
+    ((TRYING.0 / plan.slice.as_secs_f64()) as usize).max(TRYING.1)
+}
+
+/// Packets that take about so long at this rate.
+fn packets_for(mpps: f64, seconds: f64) -> u64 {
+    ((mpps * 1e6 * seconds) as u64).max(1000)
+}
+
+/// The order of a block.
+pub(crate) fn order(seed: u64, block: usize, many: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..many).collect();
+    // Blocks of one seed must not resemble each other, nor one block those of near seeds.
+    let mixed = fastrand::Rng::with_seed(seed).u64(..) ^ (block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fastrand::Rng::with_seed(mixed).shuffle(&mut order);
+    order
+}

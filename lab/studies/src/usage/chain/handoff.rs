@@ -1,0 +1,136 @@
+//! A handoff queue of the simulated switch: `dataplane/ring/src/spsc.rs` with the entries of `dataplane/engine/src/handoff`, access by access.
+
+use sim::Simulated;
+use sim::memory::Width::Eight;
+use sim::memory::{Address, Memory};
+
+/// Entries that a handoff queue holds.
+pub(super) const RING: u64 = 1024;
+/// Bytes of one.
+const ENTRY: u64 = 32;
+
+/// Where its positions and slots lie; each position on a pair of lines of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handoff {
+    pub(super) head: Address,
+    pub(super) tail: Address,
+    pub(super) slots: Address,
+}
+
+impl Handoff {
+    pub(super) const SLOTS: u64 = RING * ENTRY;
+
+    fn slot(self, n: u64) -> Address {
+        self.slots + n % RING * ENTRY
+    }
+}
+
+/// A packet between two stages: its buffer, and which of the next stages it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HandoffEntry {
+    pub(super) buffer: u64,
+    pub(super) to: u64,
+}
+
+/// The end that entries go into.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    handoff: Handoff,
+    tail: u64,
+    head_seen: u64,
+}
+
+impl Sender {
+    pub(super) fn new(handoff: Handoff) -> Sender {
+        Sender { handoff, tail: 0, head_seen: 0 }
+    }
+
+    /// Whether there is room for so many.
+    pub(super) fn has_room(&mut self, memory: &mut Simulated<'_>, wanted: u64) -> bool {
+        if RING - (self.tail - self.head_seen) < wanted {
+            self.head_seen = memory.load(self.handoff.head, Eight);
+        }
+        RING - (self.tail - self.head_seen) >= wanted
+    }
+
+    /// Appends entries, for which there is room, and shows them.
+    pub(super) fn push(&mut self, memory: &mut Simulated<'_>, entries: &[HandoffEntry]) {
+        for entry in entries {
+            let slot = self.handoff.slot(self.tail);
+            memory.store(slot, Eight, entry.to << 32 | entry.buffer);
+            memory.write(slot + 8, ENTRY - 8);
+            self.tail += 1;
+        }
+        if !entries.is_empty() {
+            memory.store(self.handoff.tail, Eight, self.tail);
+        }
+    }
+}
+
+/// The end that they come out of.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    handoff: Handoff,
+    head: u64,
+    tail_seen: u64,
+}
+
+impl Receiver {
+    pub(super) fn new(handoff: Handoff) -> Receiver {
+        Receiver { handoff, head: 0, tail_seen: 0 }
+    }
+
+    /// Takes up to so many, and gives their slots back at once.
+    pub(super) fn take(&mut self, memory: &mut Simulated<'_>, most: u64) -> Vec<HandoffEntry> {
+        if self.tail_seen - self.head < most {
+            self.tail_seen = memory.load(self.handoff.tail, Eight);
+        }
+        let count = (self.tail_seen - self.head).min(most);
+        let mut entries = Vec::with_capacity(count as usize);
+        for n in self.head..self.head + count {
+            let value = memory.load(self.handoff.slot(n), Eight);
+            memory.read(self.handoff.slot(n) + 8, ENTRY - 8);
+            entries.push(HandoffEntry { buffer: value & u64::from(u32::MAX), to: value >> 32 });
+        }
+        if count > 0 {
+            self.head += count;
+            memory.store(self.handoff.head, Eight, self.head);
+        }
+        entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::Profile;
+    use sim::program::Program;
+
+    #[test]
+    fn parcels_come_out_in_the_order_in_which_they_went_in() {
+        const MANY: u64 = 3_000;
+        let handoff = Handoff { head: 0, tail: 128, slots: 256 };
+        let program = Program::new(1 << 16).thread(move |memory| {
+            let (mut sender, mut n) = (Sender::new(handoff), 0);
+            while n < MANY {
+                let entries: Vec<_> = (n..n + 50).map(|n| HandoffEntry { buffer: n, to: n % 7 }).collect();
+                while !sender.has_room(memory, 50) {
+                    memory.work(100);
+                }
+                sender.push(memory, &entries);
+                n += 50;
+            }
+        });
+        let program = program.thread(move |memory| {
+            let (mut receiver, mut n) = (Receiver::new(handoff), 0);
+            while n < MANY {
+                for entry in receiver.take(memory, 64) {
+                    assert_eq!(entry, HandoffEntry { buffer: n, to: n % 7 });
+                    n += 1;
+                }
+                memory.work(300);
+            }
+        });
+        program.simulate(&Profile::study()).expect("both go on");
+    }
+}

@@ -1,0 +1,254 @@
+//! The pool of the simulated switch: `dataplane/mem/src/pool`, access by access. Caches, stacks of four magazines, are their threads' own; what they share
+//! is a stack of magazines whose top is exchanged, and whose links lie in a table beside the buffers.
+
+use serde::{Deserialize, Serialize};
+use sim::Simulated;
+use sim::memory::Width::{Eight, Four};
+use sim::memory::{Address, Memory};
+
+/// Buffers that a cache exchanges at once.
+pub(super) const MAGAZINE: usize = 32;
+/// Of those, what a cache has room for.
+pub(super) const MAGAZINES: usize = 4;
+/// No buffer.
+const NONE: u64 = u32::MAX as u64;
+
+/// What caches did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Buffers that a cache had at hand.
+    pub hits: u64,
+    /// Times that one had to take more from the depot.
+    pub refills: u64,
+    /// Times that one had too many and gave some to the depot.
+    pub spills: u64,
+    /// Times that the depot had none.
+    pub empty: u64,
+    /// Buffers that were given back.
+    pub frees: u64,
+    /// Exchanges of the depot's top that failed because somebody else's came first.
+    pub retries: u64,
+}
+
+impl Counted {
+    /// Buffers that were taken.
+    pub fn allocations(&self) -> u64 {
+        self.hits + self.refills
+    }
+
+    /// What came since.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        self.with(before, u64::wrapping_sub)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        self.with(other, u64::wrapping_add)
+    }
+
+    fn with(&self, other: &Self, both: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            hits: both(self.hits, other.hits),
+            refills: both(self.refills, other.refills),
+            spills: both(self.spills, other.spills),
+            empty: both(self.empty, other.empty),
+            frees: both(self.frees, other.frees),
+            retries: both(self.retries, other.retries),
+        }
+    }
+}
+
+/// The stack of magazines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Depot {
+    pub(super) top: Address,
+    pub(super) entries: Address,
+    pub(super) buffers: u64,
+}
+
+/// The top's lower half; the upper counts changes.
+fn first_of(top: u64) -> u64 {
+    top & NONE
+}
+
+fn successor(top: u64, first: u64) -> u64 {
+    ((top >> 32) + 1) << 32 | first
+}
+
+impl Depot {
+    /// The next buffer of the same magazine.
+    fn next(self, buffer: u64) -> Address {
+        self.entries + buffer * 8
+    }
+
+    /// The first buffer of the magazine below.
+    fn below(self, buffer: u64) -> Address {
+        self.entries + buffer * 8 + 4
+    }
+
+    /// What memory holds while all buffers are here: the lowest on top.
+    pub(super) fn values(self) -> Vec<(Address, u64)> {
+        let mut values = Vec::new();
+        let (all, mut top) = ((0..self.buffers).rev().collect::<Vec<_>>(), NONE);
+        for magazine in all.chunks(MAGAZINE) {
+            for (n, &buffer) in magazine.iter().enumerate() {
+                let next = magazine.get(n + 1).copied().unwrap_or(NONE);
+                let below = if n == 0 { top } else { NONE };
+                values.push((self.next(buffer), below << 32 | next));
+            }
+            top = magazine[0];
+        }
+        values.push((self.top, top));
+        values
+    }
+
+    /// Puts a magazine on top. How many exchanges failed.
+    fn push(self, memory: &mut Simulated<'_>, magazine: &[u64]) -> u64 {
+        let Some(&first) = magazine.first() else { return 0 };
+        for (n, &buffer) in magazine.iter().enumerate() {
+            memory.store(self.next(buffer), Four, magazine.get(n + 1).copied().unwrap_or(NONE));
+        }
+        let (mut top, mut failed) = (memory.load(self.top, Eight), 0);
+        loop {
+            memory.store(self.below(first), Four, first_of(top));
+            let found = memory.exchange(self.top, Eight, top, successor(top, first));
+            if found == top {
+                return failed;
+            }
+            (top, failed) = (found, failed + 1);
+        }
+    }
+
+    /// Takes the topmost magazine, if there is one. How many exchanges failed.
+    fn pop(self, memory: &mut Simulated<'_>, to: &mut Vec<u64>) -> u64 {
+        let (mut top, mut failed) = (memory.load(self.top, Eight), 0);
+        while first_of(top) != NONE {
+            let below = memory.load_next(self.below(first_of(top)), Four);
+            let found = memory.exchange(self.top, Eight, top, successor(top, below));
+            if found == top {
+                self.chain(memory, first_of(top), to);
+                return failed;
+            }
+            (top, failed) = (found, failed + 1);
+        }
+        failed
+    }
+
+    fn chain(self, memory: &mut Simulated<'_>, first: u64, to: &mut Vec<u64>) {
+        let mut buffer = first;
+        while buffer != NONE {
+            to.push(buffer);
+            buffer = memory.load_next(self.next(buffer), Four);
+        }
+    }
+}
+
+/// The free buffers of one thread.
+#[derive(Clone, Debug)]
+pub(super) struct Cache {
+    depot: Depot,
+    at: Address,
+    stack: Vec<u64>,
+    pub(super) counted: Counted,
+}
+
+impl Cache {
+    pub(super) fn new(depot: Depot, at: Address) -> Cache {
+        Cache { depot, at, stack: Vec::new(), counted: Counted::default() }
+    }
+
+    /// Count and address: lines of the thread's own, and some instructions.
+    fn touch(&self, memory: &mut Simulated<'_>, writes: bool) {
+        let place = self.at + 64 + self.stack.len() as u64 * 8;
+        if writes {
+            memory.write(place, 8);
+        } else {
+            memory.read(place, 8);
+        }
+        memory.write(self.at, 8);
+        memory.work(4);
+    }
+
+    pub(super) fn alloc(&mut self, memory: &mut Simulated<'_>) -> Option<u64> {
+        let refilled = self.stack.is_empty();
+        if refilled {
+            self.counted.retries += self.depot.pop(memory, &mut self.stack);
+        }
+        let Some(buffer) = self.stack.pop() else {
+            self.counted.empty += 1;
+            return None;
+        };
+        *(if refilled { &mut self.counted.refills } else { &mut self.counted.hits }) += 1;
+        self.touch(memory, false);
+        Some(buffer)
+    }
+
+    pub(super) fn free(&mut self, memory: &mut Simulated<'_>, buffer: u64) {
+        if self.stack.len() == MAGAZINES * MAGAZINE {
+            self.spill(memory);
+        }
+        self.touch(memory, true);
+        self.stack.push(buffer);
+        self.counted.frees += 1;
+    }
+
+    /// The magazine at the bottom goes to the depot, and those above come down.
+    fn spill(&mut self, memory: &mut Simulated<'_>) {
+        let (bytes, above) = (MAGAZINE as u64 * 8, (MAGAZINES as u64 - 1) * MAGAZINE as u64 * 8);
+        memory.read(self.at + 64, bytes);
+        self.counted.retries += self.depot.push(memory, &self.stack[..MAGAZINE]);
+        self.counted.spills += 1;
+        memory.read(self.at + 64 + bytes, above);
+        memory.write(self.at + 64, above);
+        self.stack.drain(..MAGAZINE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::Profile;
+    use sim::program::Program;
+
+    const DEPOT: Depot = Depot { top: 0, entries: 128, buffers: 1024 };
+
+    /// Takes and gives back, one thread more than another, until all have done so many rounds; then everything.
+    fn churn(memory: &mut Simulated<'_>, core: u64) -> (Counted, Vec<u64>) {
+        let mut cache = Cache::new(DEPOT, 32768 + core * 2048);
+        let mut held = Vec::new();
+        for round in 0..6_u64 {
+            let many = 60 + 30 * ((round + core) % 4);
+            held.extend((0..many).filter_map(|_| cache.alloc(memory)));
+            let keep = held.len() / 3;
+            held.drain(keep..).for_each(|buffer| cache.free(memory, buffer));
+        }
+        held.append(&mut cache.stack);
+        (cache.counted, held)
+    }
+
+    #[test]
+    fn cores_share_a_depot_and_no_buffer_is_lost_or_doubled() {
+        let mut program = Program::new(1 << 16).values(&DEPOT.values());
+        for core in 0..3 {
+            program = program.thread(move |memory| (churn(memory, core), Vec::new()));
+        }
+        // Whoever comes last empties the depot.
+        program = program.thread(|memory| {
+            memory.work(40_000_000);
+            let mut rest = Vec::new();
+            while memory.load(DEPOT.top, Eight) & NONE != NONE {
+                DEPOT.pop(memory, &mut rest);
+            }
+            ((Counted::default(), Vec::new()), rest)
+        });
+        let ran = program.simulate(&Profile::study()).expect("nobody waits");
+        let held = ran.said.iter().flat_map(|((_, held), rest)| held.iter().chain(rest).copied());
+        let mut all: Vec<u64> = held.collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..1024).collect::<Vec<_>>());
+        let sum = ran.said.iter().fold(Counted::default(), |sum, ((counted, _), _)| sum.and(counted));
+        assert!(sum.refills > 3 && sum.spills > 3 && sum.empty == 0, "{sum:?}");
+    }
+}

@@ -1,0 +1,179 @@
+//! Source and sink of the study: one thread that sends one burst again and again and takes back what comes.
+//!
+//! No more packets are on their way than the shortest ring holds, so none is lost by a ring that is full in one model and not in
+//! another: a slow switch slows the source down. What is lost all the same the switch has counted.
+
+use crate::usage::budget::BudgetError;
+use crate::usage::budget::failed;
+use crate::usage::queues::discard;
+use generator::rig::Desk;
+use generator::schedule::Pace;
+use generator::{Description, Sizes, Source};
+use port::memif::Options;
+use port::patch::{Exchange, Patch};
+use port::{BURST, Burst, BurstStats, PLACES, PortControl, PortFault, RxQueue, TxQueue};
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Bytes of a frame, without its checksum.
+const SIZE: u16 = 64;
+/// Flows of a burst: whoever spreads by flows has something to spread.
+const FLOWS: u32 = 64;
+const KEY: u32 = 0x70de1;
+/// Entries of the ports' rings.
+const RING: u16 = 1024;
+/// Most packets on their way.
+const WINDOW: u64 = RING as u64 - BURST as u64;
+/// Between two looks at the clock.
+const TURNS: usize = 64;
+/// How long ports may take to be there, and packets to come back.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Without a packet for so long, the last ones are not coming any more.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// What a stretch of time brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stretch {
+    pub(super) packets: u64,
+    pub(super) seconds: f64,
+    /// Seconds that CPUs spent on this process.
+    pub(super) cpu_seconds: f64,
+}
+
+/// One end of a cable to the switch.
+struct End {
+    rx: Box<dyn RxQueue>,
+    tx: Box<dyn TxQueue>,
+    _control: Box<dyn PortControl>,
+}
+
+/// Source and sink.
+pub(super) struct Load {
+    send: End,
+    receive: End,
+    source: Source,
+    burst: Burst,
+    taken: Burst,
+    pub(super) sent: u64,
+    pub(super) came: u64,
+}
+
+/// A port of kind `pair` with rings as they are here.
+pub(super) fn pair(name: &str, peer: &str, exchange: &Exchange) -> Result<Box<dyn PortControl>, BudgetError> {
+    let options = Options { ring_size: RING, ..Options::default() };
+    Ok(Box::new(Patch::new(name, peer, options, exchange).map_err(failed)?))
+}
+
+/// Brings it to life; its other end is the switch's.
+fn open(mut control: Box<dyn PortControl>) -> Result<End, BudgetError> {
+    let (mut desk, until) = (Desk::default(), Instant::now() + TIMEOUT);
+    while !desk.is_ready() {
+        if Instant::now() > until {
+            return Err(failed("a port of the switch did not come to life"));
+        }
+        control.handle(Instant::now(), &mut desk);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    let (rx, tx) = desk.into_both().ok_or_else(|| failed("a port has no queues"))?;
+    Ok(End { rx, tx, _control: control })
+}
+
+impl Load {
+    /// Between these two ports: sends by the first, receives by the second.
+    pub(super) fn new([send, receive]: [Box<dyn PortControl>; 2]) -> Result<Self, BudgetError> {
+        let stream = Description { size: Sizes::Fixed(SIZE), flows: FLOWS, ..Description::default() };
+        let plan = stream.plan().map_err(failed)?;
+        let mut source =
+            Source::new(vec![(plan, None)], Pace::Constant, 0, BURST as u64, KEY).map_err(failed)?;
+        let mut burst = Burst::new();
+        mem::with_kernel!(mem::copy::chosen(), K => { source.fill::<K>(&mut burst, 1); });
+        let (send, receive) = (open(send)?, open(receive)?);
+        Ok(Self { send, receive, source, burst, taken: Burst::new(), sent: 0, came: 0 })
+    }
+
+    /// The receiver says where it is, so that the switch need not flood.
+    pub(super) fn announce(&mut self) -> Result<(), PortFault> {
+        let mut burst = Burst::new();
+        for answer in self.source.answers() {
+            burst.begin(0);
+            burst.push_own(&answer);
+            self.receive.tx.tx(&burst, &PLACES[..burst.len()], &mut BurstStats::default())?;
+        }
+        fence(Ordering::SeqCst);
+        self.receive.tx.notify();
+        Ok(())
+    }
+
+    /// Sends and receives for so long, and calls `between` after each burst.
+    pub(super) fn run(
+        &mut self,
+        length: Duration,
+        shares: bool,
+        between: &mut dyn FnMut(),
+    ) -> Result<Stretch, PortFault> {
+        let (before, began, cpu) = (self.came, Instant::now(), cpu_seconds());
+        while began.elapsed() < length {
+            for _ in 0..TURNS {
+                let moved = self.take()? + self.give()?;
+                self.notify(moved);
+                between();
+                if moved == 0 && shares {
+                    std::thread::yield_now();
+                    break;
+                }
+            }
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        Ok(Stretch { packets: self.came - before, seconds, cpu_seconds: cpu_seconds() - cpu })
+    }
+
+    /// Takes what is on its way still, until all is there or nothing more comes.
+    pub(super) fn drain(&mut self, between: &mut dyn FnMut()) -> Result<(), PortFault> {
+        let mut last = Instant::now();
+        while self.came < self.sent && last.elapsed() < SILENCE {
+            between();
+            let moved = self.take()?;
+            self.notify(moved);
+            if moved > 0 {
+                last = Instant::now();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// One burst, where so many more may be on their way. How many the port took.
+    fn give(&mut self) -> Result<usize, PortFault> {
+        if self.sent + BURST as u64 > self.came + WINDOW {
+            return Ok(0);
+        }
+        let done = self.send.tx.tx(&self.burst, &PLACES[..self.burst.len()], &mut BurstStats::default())?;
+        self.sent += done as u64;
+        Ok(done)
+    }
+
+    /// One burst. How many packets.
+    fn take(&mut self) -> Result<usize, PortFault> {
+        self.receive.rx.prefetch();
+        let came = discard(self.receive.rx.as_mut(), &mut self.taken)?;
+        self.came += came as u64;
+        Ok(came)
+    }
+
+    fn notify(&mut self, moved: usize) {
+        if moved > 0 {
+            // Orders what was published before the loads of the switch's suppression fields.
+            fence(Ordering::SeqCst);
+            self.send.tx.notify();
+            self.receive.rx.notify();
+        }
+    }
+}
+
+/// Of all threads of this process.
+fn cpu_seconds() -> f64 {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,207 @@
+//! The patterns on this machine: a switch in stages between the generator's two ends, its threads where `engine::placement` puts them.
+//!
+//! The generator has a CPU to itself as long as the switch's threads have one each without it. Where there are too few, the
+//! patterns are laid out twice: over the CPUs that the generator leaves, and over all, where one is shared with it. Each row says
+//! which CPU every stage had.
+
+use super::{Buffers, PATTERNS};
+use crate::usage::budget::BudgetError;
+use engine::machine::Machine;
+use engine::placement::{Pattern, Plan, Role, Stage, Stages, Wish, plan};
+use engine::{HandoffConfig, Model, PipelineConfig, Polling, QueueFull, Roles, Snapshot, WorkerConfig};
+use generator::meter::Summary;
+use generator::rate::Rate;
+use generator::rig::Bench;
+use generator::rig::Outcome;
+use measure::seats::pin;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const KEY: u32 = 0x706c;
+/// Rx, Worker and Tx.
+const STAGES: usize = 3;
+/// The load at which latency is read, in parts of what passes.
+const LOAD: f64 = 0.5;
+
+/// One pattern.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Which.
+    pub pattern: Pattern,
+    /// The CPUs of Rx, Worker and Tx.
+    pub cpus: [usize; STAGES],
+    /// Threads that the three are.
+    pub threads: usize,
+    /// The CPU of the generator, which is one of those where there are too few.
+    pub generator: usize,
+    /// Packets a second that came back, of as many as the switch took.
+    pub pps: f64,
+    /// From the time that a packet was given to the port until it was taken back, in nanoseconds, at half of that.
+    pub latency_ns: Summary,
+    /// At the same load, RFC 3550, in nanoseconds.
+    pub jitter_ns: f64,
+    /// Of the packets sent at that load, the part that was lost.
+    pub loss: f64,
+    /// Packets that the Rx stage took, while as many as possible were sent.
+    pub packets: u64,
+    /// What the caches of pool buffers did meanwhile, stage by stage.
+    pub pool: Vec<Buffers>,
+}
+
+impl Row {
+    /// Whether a stage shares its CPU with the generator.
+    pub fn shares(&self) -> bool {
+        self.cpus.contains(&self.generator)
+    }
+}
+
+/// Where the patterns are laid out.
+pub fn beds(machine: &Machine, cpus: [usize; 2]) -> Vec<Vec<usize>> {
+    let [first, generator] = cpus;
+    let others = machine.allowed().map(|cpu| cpu.number).filter(|cpu| !cpus.contains(cpu));
+    let own: Vec<usize> = std::iter::once(first).chain(others).take(STAGES).collect();
+    if own.len() == STAGES {
+        return vec![own];
+    }
+    let all = own.iter().copied().chain([generator]).collect();
+    vec![own, all]
+}
+
+/// Measures all patterns on a machine that was looked at before its thread was pinned.
+pub fn measure(
+    machine: &Machine,
+    cpus: [usize; 2],
+    length: Duration,
+    told: &mut dyn FnMut(&str) -> Result<(), BudgetError>,
+) -> Result<Vec<Row>, BudgetError> {
+    pin(cpus[1])?;
+    let mut rows = Vec::new();
+    for bed in beds(machine, cpus) {
+        for pattern in PATTERNS {
+            told(&format!("{pattern} on CPUs {bed:?}"))?;
+            let plan = lay_out(machine, &bed, pattern)?;
+            rows.push(row(&plan, cpus[1], length)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn lay_out(machine: &Machine, bed: &[usize], pattern: Pattern) -> Result<Plan, BudgetError> {
+    let stages = Stages { run_to_completion: 0, rx: 1, worker: 1, tx: 1 };
+    let wish = Wish { stages, pattern, cpus: bed.to_vec(), ..Wish::default() };
+    plan(machine, &wish).map_err(|error| BudgetError::Thread(error.to_string()))
+}
+
+/// What the engine is told to make it so.
+fn model(plan: &Plan) -> (Vec<WorkerConfig>, Model) {
+    let has = |roles: &[Role], stage| roles.iter().any(|role| role.stage == stage);
+    let roles = plan.threads.iter().map(|thread| Roles {
+        rx: has(&thread.roles, Stage::Rx),
+        work: has(&thread.roles, Stage::Worker),
+        tx: has(&thread.roles, Stage::Tx),
+    });
+    // Threads that take turns on a CPU have to leave it when they have nothing to do.
+    let worker =
+        |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
+    let workers = plan.threads.iter().map(|thread| worker(thread.cpu)).collect();
+    (workers, Model::Pipeline(PipelineConfig { roles: roles.collect(), handoffs: HandoffConfig::default() }))
+}
+
+fn row(plan: &Plan, generator: usize, length: Duration) -> Result<Row, BudgetError> {
+    let (most, snapshot) = run(plan, Rate::Unlimited, length)?;
+    let (half, _) = run(plan, Rate::Frames(most.received_pps * LOAD), length)?;
+    let cpu = |stage| plan.cpu_of(Role { stage, index: 0 }).unwrap_or_default();
+    let stream = half.streams.first();
+    let rx = snapshot.workers.iter().filter(|stage| stage.role == "rx");
+    Ok(Row {
+        pattern: plan.pattern,
+        cpus: [Stage::Rx, Stage::Worker, Stage::Tx].map(cpu),
+        threads: plan.threads.len(),
+        generator,
+        pps: most.received_pps,
+        latency_ns: stream.map(|stream| stream.latency_ns).unwrap_or_default(),
+        jitter_ns: stream.map(|stream| stream.jitter_ns).unwrap_or_default(),
+        loss: half.loss_ratio,
+        packets: rx.map(|stage| stage.packets).sum(),
+        pool: snapshot.workers.iter().map(buffers).collect(),
+    })
+}
+
+fn buffers(stage: &engine::WorkerSnapshot) -> Buffers {
+    let pool = stage.pool;
+    Buffers {
+        stage: stage.role.clone(),
+        hits: pool.hits,
+        refills: pool.refills,
+        spills: pool.spills,
+        empty: pool.empty,
+        retries: pool.retries,
+    }
+}
+
+/// One load, and what the switch had counted at its end.
+fn run(plan: &Plan, rate: Rate, duration: Duration) -> Result<(Outcome, Snapshot), BudgetError> {
+    let (workers, model) = model(plan);
+    let bench = Bench::start_as(workers, model, None)?;
+    let outcome = bench.loaded(rate, duration, KEY)?;
+    let snapshot = bench.snapshot();
+    bench.stop()?;
+    Ok((outcome, snapshot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_stages_counted_agrees_with_what_passed() {
+        let machine = Machine::here();
+        let cpu = machine.allowed().next().unwrap().number;
+        for pattern in PATTERNS {
+            let plan = lay_out(&machine, &[cpu], pattern).unwrap();
+            let (outcome, snapshot) = run(&plan, Rate::Frames(20_000.0), Duration::from_millis(40)).unwrap();
+            let ports = &snapshot.ports;
+            let sum = |of: fn(&engine::PortSnapshot) -> u64| ports.iter().map(of).sum::<u64>();
+            let lost: u64 = ports.iter().flat_map(|port| port.drops.values()).sum();
+            assert_eq!(sum(|port| port.rx_packets + port.replicated), sum(|port| port.tx_packets) + lost);
+            assert!(outcome.received_pps > 0.0, "{pattern}: nothing came through");
+            let pool: Vec<Buffers> = snapshot.workers.iter().map(buffers).collect();
+            let taken = Buffers::sum(&pool);
+            let rx: u64 = snapshot.workers.iter().filter(|s| s.role == "rx").map(|s| s.packets).sum();
+            assert_eq!(
+                taken.hits + taken.refills,
+                rx,
+                "{pattern}: a buffer for each packet, {pool:?} of {rx}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_engine_runs_the_stages_where_the_row_says() {
+        let machine = Machine::here();
+        let cpu = machine.allowed().next().unwrap().number;
+        for (pattern, threads) in PATTERNS.into_iter().zip([3, 2, 1, 2, 2, 3]) {
+            let plan = lay_out(&machine, &[cpu], pattern).unwrap();
+            let (workers, model) = model(&plan);
+            let bench = Bench::start_as(workers, model, None).unwrap();
+            let snapshot = bench.snapshot();
+            bench.stop().unwrap();
+            assert_eq!(plan.threads.len(), threads, "{pattern}");
+            let mut roles: Vec<_> = snapshot.workers.iter().map(|stage| (&*stage.role, stage.cpu)).collect();
+            roles.sort_unstable();
+            assert_eq!(roles, [("rx", Some(cpu)), ("tx", Some(cpu)), ("work", Some(cpu))], "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_generator_shares_its_cpu_only_where_there_are_too_few() {
+        let machine = |cpus: usize| {
+            let cpu =
+                |number| engine::machine::Cpu { number, core: number, allowed: true, ..Default::default() };
+            Machine { cpus: (0..cpus).map(cpu).collect(), ..Machine::default() }
+        };
+        assert_eq!(beds(&machine(2), [0, 1]), [vec![0], vec![0, 1]]);
+        assert_eq!(beds(&machine(3), [2, 0]), [vec![2, 1], vec![2, 1, 0]]);
+        assert_eq!(beds(&machine(8), [0, 1]), [vec![0, 2, 3]]);
+    }
+}

@@ -1,0 +1,201 @@
+//! The patterns on eight simulated cores: one of each stage, as a single flow has it, and as many as seven cores hold. The
+//! eighth core runs a thread that is not on the path, as the study's fourth kind of thread.
+//!
+//! With as many as seven cores hold, cores are shared out evenly among the kinds of threads that a pattern has, and what is left
+//! over goes to those that judge.
+
+use super::{Buffers, PATTERNS};
+use crate::usage::budget::BudgetError;
+use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, Seat, Spreading};
+use engine::machine::{Cpu, Machine};
+use engine::placement::{Pattern, PlanError, Stage, Stages, Wish, plan};
+use serde::{Deserialize, Serialize};
+use sim::Profile;
+
+/// Cores of the path, in all.
+const CORES: usize = 7;
+/// What is run of each.
+pub const LENGTH: Length = Length { warm_up: 10_000, packets: 12_000 };
+
+/// How many stages there are, and who hands to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Width {
+    /// One of each stage, on as many cores as the pattern needs.
+    One,
+    /// Seven cores, and each stage hands to all of the next kind, by flow: what the engine does.
+    Flows,
+    /// Seven cores, and each stage hands to the one of its number.
+    Own,
+}
+
+impl Width {
+    /// All of them.
+    pub const ALL: [Width; 3] = [Width::One, Width::Flows, Width::Own];
+
+    /// In words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Width::One => "one of each stage",
+            Width::Flows => "seven cores, flows over all of the next stages",
+            Width::Own => "seven cores, each stage to the one of its number",
+        }
+    }
+}
+
+/// One pattern.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// How wide it was.
+    pub width: Width,
+    /// Which.
+    pub pattern: Pattern,
+    /// Stages of each kind: Rx, Worker, Tx.
+    pub stages: [usize; 3],
+    /// Cores that they have, the bystander's left out.
+    pub cores: usize,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl Row {
+    /// What caches did: those of each kind of thread.
+    pub fn buffers(&self) -> Vec<Buffers> {
+        let mut kinds: Vec<Buffers> = Vec::new();
+        for (roles, counted) in &self.outcome.pool {
+            let names: Vec<_> = roles.iter().map(|role| format!("{role:?}").to_lowercase()).collect();
+            let part = Buffers {
+                stage: names.join("+"),
+                hits: counted.hits,
+                refills: counted.refills,
+                spills: counted.spills,
+                empty: counted.empty,
+                retries: counted.retries,
+            };
+            match kinds.iter_mut().find(|kind| kind.stage == part.stage) {
+                Some(kind) => *kind = Buffers { stage: part.stage.clone(), ..Buffers::sum([&*kind, &part]) },
+                None => kinds.push(part),
+            }
+        }
+        kinds
+    }
+}
+
+/// All patterns in all widths.
+pub fn simulate(
+    profile: &Profile,
+    length: Length,
+    told: &mut dyn FnMut(&str) -> Result<(), BudgetError>,
+) -> Result<Vec<Row>, BudgetError> {
+    let mut rows = Vec::new();
+    for width in Width::ALL {
+        for pattern in PATTERNS {
+            told(&format!("simulated {pattern}, {}", width.title()))?;
+            // Eight cores are more than any of them has threads' groups.
+            let Ok((layout, stages)) = layout(pattern, width) else { continue };
+            let outcome = chain::simulate(profile, &layout, Instructions::default(), length)?;
+            rows.push(Row { width, pattern, stages, cores: layout.cores.len(), outcome });
+        }
+    }
+    Ok(rows)
+}
+
+/// The layout of a pattern, and how many of each stage it has.
+pub fn layout(pattern: Pattern, width: Width) -> Result<(Layout, [usize; 3]), PlanError> {
+    let [rx, worker, tx] = stages(pattern, width);
+    let wish = Wish { stages: Stages { run_to_completion: 0, rx, worker, tx }, pattern, ..Wish::default() };
+    let plan = plan(&machine(), &wish)?;
+    let mut used: Vec<usize> = Vec::new();
+    let mut cores: Vec<Vec<Seat>> = Vec::new();
+    let mut threads: Vec<usize> = Vec::new();
+    for thread in &plan.threads {
+        let at = used.iter().position(|cpu| *cpu == thread.cpu).unwrap_or_else(|| {
+            used.push(thread.cpu);
+            cores.push(Vec::new());
+            threads.push(0);
+            used.len() - 1
+        });
+        let seat = |role: &engine::placement::Role| Seat { role: as_chain(role.stage), thread: threads[at] };
+        cores[at].extend(thread.roles.iter().map(seat));
+        threads[at] += 1;
+    }
+    let spreading = if width == Width::Own { Spreading::Own } else { Spreading::Flows };
+    Ok((Layout { cores, spreading, bystander: true }, [rx, worker, tx]))
+}
+
+fn as_chain(stage: Stage) -> chain::Role {
+    match stage {
+        Stage::Rx => chain::Role::Rx,
+        Stage::Worker => chain::Role::Work,
+        Stage::Tx => chain::Role::Tx,
+        Stage::RunToCompletion => chain::Role::Whole,
+    }
+}
+
+fn stages(pattern: Pattern, width: Width) -> [usize; 3] {
+    if width == Width::One {
+        return [1; 3];
+    }
+    let share = |kinds: usize| (CORES / kinds, CORES / kinds + CORES % kinds);
+    let (some, more) = match pattern {
+        Pattern::Separate => share(3),
+        Pattern::All | Pattern::Auto => share(1),
+        Pattern::Io | Pattern::RxWorker | Pattern::TxWorker | Pattern::QuasiIo => share(2),
+    };
+    match pattern {
+        Pattern::RxWorker => [more, more, some],
+        Pattern::TxWorker => [some, more, more],
+        _ => [some, more, some],
+    }
+}
+
+/// Eight cores, of which one is the bystander's.
+fn machine() -> Machine {
+    let cpu = |number| Cpu { number, core: number, allowed: true, ..Cpu::default() };
+    Machine { cpus: (0..CORES).map(cpu).collect(), ..Machine::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::chain::Role::{Rx, Tx, Work};
+
+    fn cores(pattern: Pattern, width: Width) -> Vec<Vec<chain::Role>> {
+        let (layout, _) = layout(pattern, width).unwrap();
+        layout.cores.iter().map(|core| core.iter().map(|seat| seat.role).collect()).collect()
+    }
+
+    #[test]
+    fn roles_sit_where_the_pattern_says() {
+        let one = |pattern| cores(pattern, Width::One);
+        assert_eq!(one(Pattern::Separate), [vec![Rx], vec![Work], vec![Tx]]);
+        assert_eq!(one(Pattern::Io), [vec![Rx, Tx], vec![Work]]);
+        assert_eq!(one(Pattern::All), [vec![Rx, Work, Tx]]);
+        assert_eq!(one(Pattern::RxWorker), [vec![Rx, Work], vec![Tx]]);
+        assert_eq!(one(Pattern::TxWorker), [vec![Rx], vec![Work, Tx]]);
+        assert_eq!(one(Pattern::QuasiIo), [vec![Rx, Tx], vec![Work]]);
+    }
+
+    #[test]
+    fn only_threads_of_their_own_have_caches_of_their_own() {
+        let threads = |pattern| -> Vec<usize> {
+            let (layout, _) = layout(pattern, Width::One).unwrap();
+            layout.cores[0].iter().map(|seat| seat.thread).collect()
+        };
+        assert_eq!(threads(Pattern::Io), [0, 0]);
+        assert_eq!(threads(Pattern::QuasiIo), [0, 1]);
+        assert_eq!(threads(Pattern::All), [0, 0, 0]);
+    }
+
+    #[test]
+    fn seven_cores_are_used_whatever_the_pattern() {
+        for pattern in PATTERNS {
+            for width in [Width::Flows, Width::Own] {
+                let cores = cores(pattern, width);
+                assert_eq!(cores.len(), CORES, "{pattern}: {cores:?}");
+                let of = |role| cores.iter().flatten().filter(|other| **other == role).count();
+                assert_eq!([of(Rx), of(Work), of(Tx)], stages(pattern, width), "{pattern}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Workers on the CPUs that there are, each on one of its own, from a port that has always more and needs no CPU (`packet_source`).
+//!
+//! The other side is left out on purpose: a generator would take a CPU from the workers, and be the limit before they are.
+
+use super::Way;
+use super::packet_source::{PacketSource, STATIONS};
+use crate::usage::budget::BudgetError;
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
+use engine::machine::Machine;
+use engine::{Engine, EngineConfig, HandoffConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
+use generator::rig::RigError;
+use port::Rss;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// Queues that are compared.
+pub const QUEUES: [usize; 3] = [1, 2, 4];
+/// Most workers.
+const MOST: usize = 16;
+const WARM_UP: Duration = Duration::from_millis(50);
+
+/// One case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// How packets come to workers.
+    pub way: Way,
+    /// The CPU of each worker.
+    pub cpus: Vec<usize>,
+    /// Queues of the port that packets come from.
+    pub queues: usize,
+    /// Packets a second that were sent.
+    pub pps: f64,
+    /// Packets that each worker's queues and handoff queues brought it, as parts of all that were judged.
+    pub shares: Vec<f64>,
+    /// Packets lost meanwhile.
+    pub lost: u64,
+}
+
+/// The CPUs that workers get, in this order.
+pub fn cpus(machine: &Machine, first: [usize; 2]) -> Vec<usize> {
+    let others = machine.allowed().map(|cpu| cpu.number).filter(|cpu| !first.contains(cpu));
+    first.into_iter().chain(others).take(MOST).collect()
+}
+
+/// What is measured on so many CPUs: workers by the powers of two, and queues.
+pub fn cases(cpus: &[usize]) -> Vec<(Way, usize, usize)> {
+    let workers = || std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|n| *n <= cpus.len());
+    let with = workers().flat_map(|workers| QUEUES.map(|queues| (Way::Queues, workers, queues)));
+    with.chain(workers().map(|workers| (Way::Software, workers, 1))).collect()
+}
+
+/// Measures all of it, on a machine that was looked at before its thread was pinned.
+pub fn measure(
+    machine: &Machine,
+    first: [usize; 2],
+    length: Duration,
+    told: &mut dyn FnMut(&str) -> Result<(), BudgetError>,
+) -> Result<Vec<Row>, BudgetError> {
+    let cpus = cpus(machine, first);
+    let mut rows = Vec::new();
+    for (way, workers, queues) in cases(&cpus) {
+        told(&format!("{workers} workers, {queues} queues, {}", way.title()))?;
+        let (engine, _) = start(way, &cpus[..workers], queues, u64::MAX)?;
+        std::thread::sleep(WARM_UP);
+        let (before, began) = (engine.snapshot(), Instant::now());
+        std::thread::sleep(length);
+        let (now, took) = (engine.snapshot(), began.elapsed());
+        engine.stop().map_err(failed)?;
+        rows.push(row(way, &cpus[..workers], queues, (&before, &now), took));
+    }
+    Ok(rows)
+}
+
+fn failed(error: impl std::fmt::Display) -> BudgetError {
+    BudgetError::Wire(RigError::Wire(error.to_string()))
+}
+
+/// A switch whose one port brings packets for the other, each queue so many at most.
+fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, Switch), BudgetError> {
+    let switch = Switch::new(2);
+    switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
+    let worker =
+        |&cpu: &usize| WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, queue_full: QueueFull::Drop };
+    let workers = cpus.iter().map(worker).collect();
+    let config = EngineConfig { workers, max_ports: 2, rss: Rss::default() };
+    let model = match way {
+        Way::Queues => Model::RunToCompletion,
+        Way::Software => Model::Spreading(HandoffConfig::default()),
+    };
+    let engine = Engine::start_as(config, model, &switch).map_err(failed)?;
+    let [from, to] = STATIONS;
+    // Who takes is there before anything comes.
+    let ports = [
+        ("sink", PacketSource::new(0, [to, from], 0)),
+        ("spring", PacketSource::new(queues, STATIONS, most)),
+    ];
+    for (name, port) in ports {
+        let id = engine.reserve(name).map_err(failed)?;
+        switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
+        let added = match way {
+            Way::Queues => engine.add_reserved(id, Box::new(port)),
+            Way::Software => engine.add_spread(id, Box::new(port)),
+        };
+        added.map_err(failed)?;
+    }
+    Ok((engine, switch))
+}
+
+fn sent(snapshot: &Snapshot) -> u64 {
+    snapshot.ports.iter().filter(|port| port.name == "sink").map(|port| port.tx_packets).sum()
+}
+
+fn lost(snapshot: &Snapshot) -> u64 {
+    snapshot.ports.iter().flat_map(|port| port.drops.values()).sum()
+}
+
+fn row(
+    way: Way,
+    cpus: &[usize],
+    queues: usize,
+    (before, now): (&Snapshot, &Snapshot),
+    took: Duration,
+) -> Row {
+    let judged = now.workers.iter().zip(&before.workers).filter(|(stage, _)| stage.role == "all");
+    let judged: Vec<u64> = judged.map(|(now, before)| now.packets - before.packets).collect();
+    let all = judged.iter().sum::<u64>().max(1) as f64;
+    Row {
+        way,
+        cpus: cpus.to_vec(),
+        queues,
+        pps: (sent(now) - sent(before)) as f64 / took.as_secs_f64(),
+        shares: judged.into_iter().map(|packets| packets as f64 / all).collect(),
+        lost: lost(now) - lost(before),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_a_spring_brings_is_sent_however_many_queues_and_workers_there_are() {
+        const EACH: u64 = 3_000;
+        let cpu = Machine::here().allowed().next().unwrap().number;
+        for (way, workers, queues) in cases(&[cpu, cpu]) {
+            let (engine, _switch) = start(way, &vec![cpu; workers], queues, EACH).unwrap();
+            // The spring tells of its station by one frame more.
+            let all = EACH * queues as u64 + 1;
+            let deadline = Instant::now() + Duration::from_secs(20);
+            let mut now = engine.snapshot();
+            while sent(&now) < all && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+                now = engine.snapshot();
+            }
+            engine.stop().unwrap();
+            assert_eq!(sent(&now), all, "{way:?}, {workers} workers, {queues} queues");
+            // What the sink told, nobody was there to hear.
+            assert!(lost(&now) <= 1, "{way:?}, {workers} workers, {queues} queues");
+        }
+    }
+
+    #[test]
+    fn two_cpus_are_enough_for_one_and_two_workers() {
+        let cases = cases(&[0, 1]);
+        assert_eq!(cases.iter().filter(|(way, ..)| *way == Way::Queues).count(), 6);
+        assert!(cases.contains(&(Way::Software, 2, 1)) && cases.iter().all(|(_, workers, _)| *workers <= 2));
+    }
+}

@@ -1,0 +1,89 @@
+//! One to sixteen simulated workers.
+//!
+//! With queues, each worker takes from a queue of its own, judges, and sends by a queue of its own. With one queue, its taker
+//! hands packets to workers by their flows, which judge and send; with one worker it does all by itself.
+
+use super::Way;
+use crate::usage::budget::BudgetError;
+use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, Role, Seat, Spreading};
+use serde::{Deserialize, Serialize};
+use sim::{Profile, Stuck};
+
+/// Workers, the taker of the only queue among them.
+pub const WORKERS: [usize; 9] = [1, 2, 3, 4, 6, 8, 10, 12, 16];
+/// Packets of each worker before those that count: each of its places has been written once.
+const WARM_UP: u64 = 1_100;
+/// Packets of each worker that count.
+pub const PACKETS: u64 = 700;
+
+/// One number of workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// How packets come to them.
+    pub way: Way,
+    /// How many.
+    pub workers: usize,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// All numbers of workers, both ways.
+pub fn simulate(
+    profile: &Profile,
+    told: &mut dyn FnMut(&str) -> Result<(), BudgetError>,
+) -> Result<Vec<Row>, BudgetError> {
+    let mut rows = Vec::new();
+    for way in [Way::Queues, Way::Software] {
+        for workers in WORKERS {
+            told(&format!("simulated, {workers} workers, {}", way.title()))?;
+            let each = workers as u64;
+            let length = Length { warm_up: WARM_UP * each, packets: PACKETS * each };
+            rows.push(row(profile, way, workers, length)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn row(profile: &Profile, way: Way, workers: usize, length: Length) -> Result<Row, Stuck> {
+    let outcome = chain::simulate(profile, &layout(way, workers), Instructions::default(), length)?;
+    Ok(Row { way, workers, outcome })
+}
+
+fn layout(way: Way, workers: usize) -> Layout {
+    let core = |role| vec![Seat { role, thread: 0 }];
+    let cores = match way {
+        Way::Software if workers > 1 => {
+            let others = (1..workers).map(|_| core(Role::WorkTx));
+            std::iter::once(core(Role::Rx)).chain(others).collect()
+        }
+        _ => (0..workers).map(|_| core(Role::Whole)).collect(),
+    };
+    Layout { cores, spreading: Spreading::Flows, bystander: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Length = Length { warm_up: 500, packets: 1_500 };
+
+    #[test]
+    fn packets_out_are_packets_in_however_many_workers_there_are() {
+        for way in [Way::Queues, Way::Software] {
+            for workers in [1, 2, 5] {
+                let outcome = row(&Profile::study(), way, workers, SHORT).unwrap().outcome;
+                assert_eq!((outcome.taken, outcome.lost), (outcome.sent, 0), "{way:?}, {workers}");
+                assert!(outcome.packets >= SHORT.packets);
+                let buffers = outcome.pool_sum();
+                assert_eq!(buffers.frees > 0, way == Way::Software && workers > 1, "{buffers:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_worker_is_the_same_either_way_and_one_of_them_takes_from_the_only_queue() {
+        assert_eq!(layout(Way::Queues, 1), layout(Way::Software, 1));
+        let roles: Vec<_> = layout(Way::Software, 4).cores.iter().map(|core| core[0].role).collect();
+        assert_eq!(roles, [Role::Rx, Role::WorkTx, Role::WorkTx, Role::WorkTx]);
+    }
+}

@@ -1,0 +1,67 @@
+//! The shared cache as a whole round of the pools leaves it, so that a short run begins where a long one would be.
+//!
+//! The threads run once through their pools without time: only which lines they touch is taken note of. The private caches
+//! begin empty; they fill within a run's own warm-up. It must never count or change a value of the machine.
+
+use std::collections::HashMap;
+
+use super::model::{Config, Guest, Layout, Rx, Thread, Tx};
+use sim::Machine;
+use sim::memory::{Address, Cleaning, Copying, Intent, LINE, Memory, Width};
+
+/// Runs through the pools once.
+pub(super) fn warm(machine: &mut Machine, config: &Config, layout: &Layout) {
+    let values = layout.empty_rings().map(|(at, _, value)| (at, value)).collect();
+    let mut memory = Touched { machine, values, rings: layout.rings_end() };
+    let (mut rx, mut guest, mut tx) = (Rx::new(config), Guest::new(config), Tx::new(config));
+    for _ in 0..config.pool.div_ceil(config.batch) {
+        rx.batch(&mut memory);
+        guest.batch(&mut memory);
+        tx.batch(&mut memory);
+    }
+}
+
+/// Memory that knows its values, and tells the machine of each line behind the rings.
+struct Touched<'a> {
+    machine: &'a mut Machine,
+    values: HashMap<Address, u64>,
+    rings: Address,
+}
+
+impl Memory for Touched<'_> {
+    fn load(&mut self, at: Address, _: Width) -> u64 {
+        self.values.get(&at).copied().unwrap_or(0)
+    }
+
+    fn store(&mut self, at: Address, _: Width, value: u64) {
+        self.values.insert(at, value);
+    }
+
+    fn read(&mut self, at: Address, length: u64) {
+        if at >= self.rings {
+            (at / LINE..(at + length).div_ceil(LINE)).for_each(|line| self.machine.warm(line));
+        }
+    }
+
+    fn write(&mut self, at: Address, length: u64) {
+        self.read(at, length);
+    }
+
+    fn copy(&mut self, from: Address, to: Address, length: u64, how: Copying) {
+        self.read(from, length);
+        // What is written past the caches is in none.
+        if !matches!(how, Copying::NonTemporal | Copying::None) {
+            self.read(to, length);
+        }
+    }
+
+    fn prefetch(&mut self, _: Address, _: Intent) {}
+    fn clean(&mut self, _: Address, _: Cleaning) {}
+    fn follows(&mut self) {}
+    fn work(&mut self, _: u64) {}
+
+    /// The threads take turns, so that none has to wait.
+    fn pause(&mut self, at: Address) {
+        unreachable!("a thread waits for {at} although it is its turn")
+    }
+}

@@ -1,0 +1,161 @@
+//! What the control side does with the station table: open and close ports, pin, flush and list.
+//!
+//! It waits for the lock, and holds it for some microseconds at a time, so that learning goes on in between.
+
+use super::{Fdb, Key};
+use crate::bucket::Entry;
+use crate::share::ShareCount;
+use port::PortId;
+use std::collections::HashMap;
+use wire::MacAddress;
+
+/// Buckets that are cleared under one hold of the lock.
+const PURGE_SLICE: u32 = 1024;
+
+impl Fdb {
+    /// Lets `port` teach the database up to `limit` stations.
+    pub(crate) fn open(&self, port: PortId, limit: u32, trusted: bool) {
+        let _writer = self.lock();
+        self.shares[port.0 as usize].open(limit, trusted);
+    }
+
+    /// Lets `port` teach it nothing more, and forgets everything about that port, static entries too.
+    pub(crate) fn close(&self, port: PortId) {
+        self.open(port, 0, false);
+        self.lock().reserved.retain(|_, owner| *owner != port);
+        // A station that is moved to make room for another can slip past one pass.
+        while !self.shares[port.0 as usize].is_empty() {
+            self.purge(|entry| entry.port == port);
+        }
+    }
+
+    /// Lets the stations of a port that has stopped move to other ports. They stay known there until then.
+    pub(crate) fn release(&self, port: PortId, second: u32) {
+        if let Some(share) = self.shares.get(port.0 as usize) {
+            share.release(second);
+        }
+    }
+
+    /// Keeps `macs` for `port` in every VLAN: they are learned at no other port. `Err` names one that another port has,
+    /// as its own or in a static entry, and nothing is kept.
+    pub(crate) fn reserve_all(&self, macs: &[MacAddress], port: PortId) -> Result<(), (MacAddress, PortId)> {
+        if macs.is_empty() {
+            return Ok(());
+        }
+        let pinned = self.stations(0).into_iter().filter(|entry| entry.pinned && entry.port != port);
+        let pinned: HashMap<_, _> = pinned.map(|entry| (entry.key.mac(), entry.port)).collect();
+        let mut writer = self.lock();
+        let other = |mac: &MacAddress| writer.reserved.get(mac).or_else(|| pinned.get(mac)).copied();
+        let taken = macs.iter().find_map(|mac| Some((*mac, other(mac).filter(|owner| *owner != port)?)));
+        if let Some(taken) = taken {
+            return Err(taken);
+        }
+        writer.reserved.extend(macs.iter().map(|mac| (*mac, port)));
+        Ok(())
+    }
+
+    /// The port that `mac` is kept for.
+    pub(crate) fn owner(&self, mac: MacAddress) -> Option<PortId> {
+        self.lock().reserved.get(&mac).copied()
+    }
+
+    /// Forgets where else `macs` were learned, and pins them to `port` in these VLANs. `false` if the table is full.
+    pub(crate) fn own(&self, macs: &[MacAddress], vlans: &[u16], port: PortId) -> bool {
+        if !macs.is_empty() {
+            self.flush(|entry| entry.port != port && macs.contains(&entry.key.mac()));
+        }
+        let mut keys = macs.iter().flat_map(|mac| vlans.iter().map(|vlan| Key::new(*mac, *vlan)));
+        keys.all(|key| self.pin(key, port))
+    }
+
+    /// Forgets every learned station that `doomed` names, and returns how many. One that is learned anew meanwhile
+    /// may stay.
+    pub(crate) fn flush(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
+        let mut flushed = 0;
+        for _ in 0..4 {
+            let displaced = self.table.displaced();
+            flushed += self.purge(|entry| !entry.pinned && doomed(entry));
+            if self.table.displaced() == displaced {
+                break;
+            }
+        }
+        flushed
+    }
+
+    /// One pass over the table. Returns how many it removed.
+    fn purge(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
+        let (buckets, mut purged) = (self.table.buckets(), 0);
+        for start in (0..buckets).step_by(PURGE_SLICE as usize) {
+            let mut writer = self.lock();
+            for bucket in start..buckets.min(start.saturating_add(PURGE_SLICE)) {
+                purged += self.remove_if(&mut writer, bucket, &doomed);
+            }
+        }
+        purged
+    }
+
+    /// Pins `key` to `port`, wherever it was. `false` when the table is full.
+    pub(crate) fn pin(&self, key: Key, port: PortId) -> bool {
+        let mut writer = self.lock();
+        let entry = Entry { key, port, stamp: 0, pinned: true };
+        match self.table.look_up(key, self.table.places(key)) {
+            Some(old) => {
+                self.overwrite(&mut writer, old, entry);
+                true
+            }
+            None => self.add(&mut writer, entry),
+        }
+    }
+
+    /// Forgets a static entry. `false` when there is none.
+    pub(crate) fn unpin(&self, key: Key) -> bool {
+        self.forget(key, |entry| entry.pinned)
+    }
+
+    /// Forgets a station, learned or static, that `doomed` agrees to. `false` when there is none.
+    pub(crate) fn forget(&self, key: Key, doomed: impl Fn(&Entry) -> bool) -> bool {
+        let mut writer = self.lock();
+        let found = self.table.look_up(key, self.table.places(key));
+        let Some(old) = found.filter(|hit| doomed(&hit.entry)) else { return false };
+        self.remove(&mut writer, old);
+        true
+    }
+
+    /// Every station that has not aged, by address. Exact when nothing is moved to make room meanwhile; after
+    /// three tries of that it holds the lock, and learning waits.
+    pub(crate) fn stations(&self, second: u32) -> Vec<Entry> {
+        for _ in 0..3 {
+            let displaced = self.table.displaced();
+            let found = self.collect(second);
+            if self.table.displaced() == displaced {
+                return found;
+            }
+        }
+        let _writer = self.lock();
+        self.collect(second)
+    }
+
+    fn collect(&self, second: u32) -> Vec<Entry> {
+        let all = (0..self.table.buckets()).flat_map(|bucket| self.table.snapshot(bucket));
+        let mut found: Vec<Entry> = all.flatten().filter(|entry| !self.aged(entry, second)).collect();
+        found.sort_unstable_by_key(|entry| (entry.key.mac(), entry.key.vlan()));
+        found.dedup_by_key(|entry| entry.key);
+        found
+    }
+
+    /// Stations in the table, and static entries among them.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        let writer = self.lock();
+        (writer.stations, writer.pinned)
+    }
+
+    /// A port's share.
+    pub(crate) fn share(&self, port: PortId) -> ShareCount {
+        self.shares[port.0 as usize].read()
+    }
+
+    /// Bytes of the table.
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+}

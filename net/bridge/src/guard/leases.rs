@@ -1,0 +1,154 @@
+//! The addresses that DHCP servers have leased to one port.
+//!
+//! Workers read without a lock: each slot is under a version of its own, as in `bucket`. Writers hold a mutex, which they
+//! only ever try. There are few slots, so a port can use neither much memory nor much time of a worker's.
+
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Addresses that one port can have leased at one time.
+pub(super) const SLOTS: usize = 32;
+/// How often a slot is read, or the mutex tried, before the worker gives up.
+const TRIES: usize = 64;
+
+#[derive(Default)]
+pub(crate) struct Leases {
+    slots: [Slot; SLOTS],
+    writer: Mutex<()>,
+}
+
+/// An address, and the second at which its lease ends; 0 for an empty slot.
+#[derive(Default)]
+struct Slot {
+    version: AtomicU32,
+    until: AtomicU32,
+    high: AtomicU64,
+    low: AtomicU64,
+}
+
+/// IPv4 addresses as IPv6 addresses that no packet carries.
+fn bits(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+impl Slot {
+    /// Address and end of the lease; `None` while they change.
+    fn try_read(&self) -> Option<(u128, u32)> {
+        // Pairs with the Release store in `write`.
+        let version = self.version.load(Ordering::Acquire);
+        let (high, low) = (self.high.load(Ordering::Relaxed), self.low.load(Ordering::Relaxed));
+        let until = self.until.load(Ordering::Relaxed);
+        // Pairs with the Release fence in `write`.
+        fence(Ordering::Acquire);
+        let steady = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
+        steady.then_some((u128::from(high) << 64 | u128::from(low), until))
+    }
+
+    /// As [`Slot::try_read`], a few times. A slot that changes for longer counts as empty.
+    fn read(&self) -> (u128, u32) {
+        for _ in 0..TRIES {
+            if let Some(read) = self.try_read() {
+                return read;
+            }
+            std::hint::spin_loop();
+        }
+        (0, 0)
+    }
+
+    /// The caller holds the mutex.
+    fn write(&self, address: u128, until: u32) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        // Pairs with the Acquire fence in `try_read`.
+        fence(Ordering::Release);
+        self.high.store((address >> 64) as u64, Ordering::Relaxed);
+        self.low.store(address as u64, Ordering::Relaxed);
+        self.until.store(until, Ordering::Relaxed);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+}
+
+impl Leases {
+    /// Whether `ip` is leased to this port in `second`.
+    pub(super) fn contains(&self, ip: IpAddr, second: u32) -> bool {
+        let wanted = bits(ip);
+        self.slots.iter().map(Slot::read).any(|(address, until)| address == wanted && until > second)
+    }
+
+    /// Leases `ip` from `second` on, in place of what ends first if there is no room. `false` if another worker is
+    /// writing.
+    pub(super) fn bind(&self, ip: IpAddr, second: u32, seconds: u32) -> bool {
+        let wanted = bits(ip);
+        self.write(|slots| {
+            let own = slots.iter().find(|slot| slot.read().0 == wanted);
+            if let Some(slot) = own.or_else(|| slots.iter().min_by_key(|slot| slot.read().1)) {
+                slot.write(wanted, second.saturating_add(seconds));
+            }
+        })
+    }
+
+    /// Ends the lease of `ip`, if there is one. `false` if another worker is writing.
+    pub(super) fn release(&self, ip: IpAddr) -> bool {
+        let wanted = bits(ip);
+        let held = |slot: &&Slot| slot.read().0 == wanted;
+        if !self.slots.iter().any(|slot| held(&slot)) {
+            return true;
+        }
+        self.write(|slots| slots.iter().filter(held).for_each(|slot| slot.write(0, 0)))
+    }
+
+    fn write(&self, change: impl FnOnce(&[Slot; SLOTS])) -> bool {
+        for _ in 0..TRIES {
+            if let Ok(_writer) = self.writer.try_lock() {
+                change(&self.slots);
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    #[test]
+    fn a_lease_holds_until_it_ends_is_renewed_or_given_back() {
+        let leases = Leases::default();
+        assert!(leases.bind(v4(5), 100, 60));
+        assert_eq!([100, 159, 160].map(|second| leases.contains(v4(5), second)), [true, true, false]);
+        assert!(leases.bind(v4(5), 150, 60) && leases.contains(v4(5), 209));
+        assert!(!leases.contains(v4(6), 150) && leases.release(v4(6)));
+        assert!(leases.release(v4(5)) && !leases.contains(v4(5), 150));
+        assert!(leases.bind(v4(7), 5, u32::MAX) && leases.contains(v4(7), u32::MAX - 1), "for ever");
+    }
+
+    #[test]
+    fn what_ends_first_makes_room() {
+        let leases = Leases::default();
+        (0..=SLOTS as u8).for_each(|last| assert!(leases.bind(v4(last), 0, 100 + u32::from(last))));
+        assert!(!leases.contains(v4(0), 0) && (1..=SLOTS as u8).all(|last| leases.contains(v4(last), 0)));
+    }
+
+    #[test]
+    fn a_reader_never_finds_a_mixture_of_two_addresses() {
+        let leases = Leases::default();
+        let ip = |n: u64| IpAddr::V6((u128::from(n) << 64 | u128::from(n)).into());
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..20_000).for_each(|n| leases.slots[0].write(bits(ip(n)), n as u32)));
+            for _ in 0..20_000 {
+                let (address, until) = leases.slots[0].read();
+                assert_eq!((address >> 64, address as u64 as u32), (address & u128::from(u64::MAX), until));
+            }
+        });
+    }
+}

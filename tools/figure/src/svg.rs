@@ -1,0 +1,301 @@
+//! Elements of a drawing as SVG text, and axes. Looks are classes of `figure.css`, so that one drawing serves light and
+//! dark, on the page and in a file of its own: see `docs/decisions/0050-analysis-and-report-of-the-laboratory.md`.
+
+use std::fmt::Write as _;
+
+use super::text::escape;
+
+const STYLE: &str = include_str!("figure.css");
+
+/// Where a text is held.
+#[derive(Clone, Copy)]
+pub enum Anchor {
+    /// Its beginning is at the position.
+    Start,
+    /// Its middle is at the position.
+    Middle,
+    /// Its end is at the position.
+    End,
+}
+
+/// A drawing in the making.
+pub struct Drawing {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// A rectangle: left, top, width, height.
+#[derive(Clone, Copy)]
+pub struct Area {
+    /// Left edge.
+    pub x: f64,
+    /// Top edge.
+    pub y: f64,
+    /// Width.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
+}
+
+impl Area {
+    /// Right edge.
+    pub fn right(&self) -> f64 {
+        self.x + self.width
+    }
+
+    /// Bottom edge.
+    pub fn bottom(&self) -> f64 {
+        self.y + self.height
+    }
+}
+
+impl Drawing {
+    /// An empty drawing.
+    pub fn new(width: f64, height: f64) -> Drawing {
+        Drawing { width, height, body: String::new() }
+    }
+
+    /// Height in user units.
+    pub fn height(&self) -> f64 {
+        self.height
+    }
+
+    /// Text whose base line is at `y`.
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escape(text);
+        self.push(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{text}</text>"
+        ));
+    }
+
+    /// A straight line.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.push(format_args!(
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"
+        ));
+    }
+
+    /// A rectangle with what is shown when it is pointed at, if anything is.
+    pub fn rect(&mut self, area: Area, class: &str, tip: &str) {
+        self.shaded(area, class, 1.0, tip);
+    }
+
+    /// The same, filled to a degree of 0 to 1.
+    pub fn shaded(&mut self, area: Area, class: &str, degree: f64, tip: &str) {
+        let Area { x, y, width, height } = area;
+        let degree = if degree < 1.0 { format!(" fill-opacity=\"{degree:.3}\"") } else { String::new() };
+        let title = title(tip);
+        self.push(format_args!(
+            "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" class=\"{class}\"{degree}>{title}</rect>"
+        ));
+    }
+
+    /// A line through these points.
+    pub fn path(&mut self, points: &[(f64, f64)], class: &str) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let points = points.join(" ");
+        self.push(format_args!("<polyline points=\"{points}\" class=\"{class}\"/>"));
+    }
+
+    /// A thread's mark: told apart by its shape as well as by its colour.
+    pub fn mark(&mut self, thread: &str, x: f64, y: f64, tip: &str) {
+        let (title, class) = (title(tip), escape(thread));
+        match thread {
+            "rx" => self.push(format_args!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" class=\"mark {class}\">{title}</circle>"
+            )),
+            "guest" => self.push(format_args!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"6.4\" height=\"6.4\" class=\"mark {class}\">{title}</rect>",
+                x - 3.2,
+                y - 3.2
+            )),
+            _ => self.push(format_args!(
+                "<path d=\"M{x:.1} {:.1}l4 7h-8z\" class=\"mark {class}\">{title}</path>",
+                y - 4.2
+            )),
+        }
+    }
+
+    /// A ring around a mark.
+    pub fn ring(&mut self, x: f64, y: f64) {
+        self.push(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" class=\"ring\"/>"));
+    }
+
+    /// The element as a page holds it.
+    pub fn finish(self, label: &str) -> String {
+        let Drawing { width, height, body } = self;
+        let label = escape(label);
+        format!(
+            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" role=\"img\" aria-label=\"{label}\">\n{body}</svg>\n"
+        )
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.body, "{element}");
+    }
+}
+
+fn title(tip: &str) -> String {
+    if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
+}
+
+/// A drawing as a file of its own: with its name space, its looks, and paper behind it.
+pub fn standalone(drawing: &str) -> String {
+    let drawing = drawing.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"alone\" ", 1);
+    let begin = drawing.find(">\n").map_or(0, |at| at + 2);
+    let (head, body) = drawing.split_at(begin);
+    format!("{head}<style>\n{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n{body}")
+}
+
+/// The looks, for a page of many drawings.
+pub fn style() -> &'static str {
+    STYLE
+}
+
+/// Beyond these, numbers of a file are drawn as these.
+const LEAST: f64 = 1e-300;
+const MOST: f64 = 1e300;
+
+/// Values along a length.
+#[derive(Clone, Copy)]
+pub struct Scale {
+    from: f64,
+    to: f64,
+    start: f64,
+    length: f64,
+    log: bool,
+    /// Whether ticks are powers of ten and what is between, rather than ratios
+    decades: bool,
+}
+
+impl Scale {
+    /// From nothing to a little more than `most`, along `length` from `start` (which may go backwards).
+    pub fn linear(most: f64, start: f64, length: f64) -> Scale {
+        // Smaller ones have no steps between them and zero.
+        let to = if most > LEAST { most.min(MOST) * 1.1 } else { 1.0 };
+        Scale { from: 0.0, to, start, length, log: false, decades: false }
+    }
+
+    /// From `least`, which is not above zero, to `most`, which is not below, and a little more of both.
+    pub fn between(least: f64, most: f64, start: f64, length: f64) -> Scale {
+        let scale = Scale::linear(most.max(-least), start, length);
+        let end = |value: f64| if value.abs() > LEAST { value.clamp(-MOST, MOST) * 1.1 } else { 0.0 };
+        let (from, to) = (end(least.min(0.0)), end(most.max(0.0)));
+        if from < to { Scale { from, to, ..scale } } else { scale }
+    }
+
+    /// Of ratios.
+    pub fn log(from: f64, to: f64, start: f64, length: f64) -> Scale {
+        Scale { from: from.ln(), to: to.ln(), start, length, log: true, decades: false }
+    }
+
+    /// Of anything positive, by powers of ten.
+    pub fn decades(least: f64, most: f64, start: f64, length: f64) -> Scale {
+        let least = if least > 1e-9 { least.min(MOST) } else { 1e-9 };
+        let most = most.max(least * 2.0).min(MOST * 2.0);
+        Scale { decades: true, ..Scale::log(least / 1.15, most * 1.15, start, length) }
+    }
+
+    /// Where a value is; at the end if it lies beyond.
+    pub fn at(&self, value: f64) -> f64 {
+        // What has no logarithm lies at the beginning.
+        let value = if self.log { value.max(f64::MIN_POSITIVE).ln() } else { value };
+        let part = ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
+        self.start + part * self.length
+    }
+
+    /// The largest value.
+    pub fn end(&self) -> f64 {
+        if self.log { self.to.exp() } else { self.to }
+    }
+
+    /// Round numbers on it, about so many.
+    pub fn ticks(&self, about: usize) -> Vec<f64> {
+        if self.decades {
+            return self.tens(about);
+        }
+        if self.log {
+            const RATIOS: [f64; 14] =
+                [0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0];
+            let inside = |ratio: &f64| ratio.ln() >= self.from - 1e-9 && ratio.ln() <= self.to + 1e-9;
+            return RATIOS.into_iter().filter(inside).collect();
+        }
+        let rough = (self.to - self.from) / about as f64;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(rough);
+        let (first, last) = ((self.from / step).ceil() as i32, (self.to / step).floor() as i32);
+        (first..=last).map(|n| f64::from(n) * step).collect()
+    }
+
+    /// Powers of ten, and twice and five times them where there is room.
+    fn tens(&self, about: usize) -> Vec<f64> {
+        let powers = (self.from / 10_f64.ln()).floor() as i32..=(self.to / 10_f64.ln()).ceil() as i32;
+        let all: Vec<f64> =
+            powers.flat_map(|power| [1.0, 2.0, 5.0].map(|n| n * 10_f64.powi(power))).collect();
+        let inside = |value: &&f64| value.ln() >= self.from - 1e-9 && value.ln() <= self.to + 1e-9;
+        let each: Vec<f64> = all.iter().filter(inside).copied().collect();
+        if each.len() <= about.max(3) {
+            return each;
+        }
+        all.iter().step_by(3).filter(inside).copied().collect()
+    }
+}
+
+/// A tick's number, without zeros that say nothing.
+pub fn tick(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_within() {
+        assert_eq!(Scale::linear(52.0, 0.0, 1.0).ticks(5), [0.0, 20.0, 40.0]);
+        assert_eq!(Scale::linear(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
+        assert_eq!(Scale::linear(0.9, 0.0, 1.0).ticks(5).len(), 5);
+        assert_eq!(Scale::between(-10.0, 0.0, 0.0, 1.0).ticks(5), [-10.0, -5.0, 0.0]);
+        for (least, most) in
+            [(0.0, f64::INFINITY), (-f64::MAX, f64::MAX), (0.0, 5e-324), (f64::NAN, f64::NAN)]
+        {
+            let scales = [Scale::between(least, most, 0.0, 1.0), Scale::linear(most, 0.0, 1.0)];
+            for scale in [scales[0], scales[1], Scale::decades(1e-9, most, 0.0, 1.0)] {
+                assert!((1..1_000).contains(&scale.ticks(6).len()), "{least} {most}");
+            }
+        }
+        assert_eq!(Scale::log(0.5, 2.0, 0.0, 1.0).ticks(5), [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0]);
+        assert_eq!(Scale::decades(2.0, 300.0, 0.0, 1.0).ticks(5), [10.0, 100.0]);
+        assert_eq!(Scale::decades(2.0, 12.0, 0.0, 1.0).ticks(5), [2.0, 5.0, 10.0]);
+        assert_eq!([0.5, 20.0, 0.0].map(tick), ["0.5", "20", "0"]);
+    }
+
+    #[test]
+    fn a_scale_runs_either_way_and_ends() {
+        let up = Scale::linear(10.0 / 1.1, 100.0, -100.0);
+        assert_eq!((up.at(0.0), up.at(5.0).round(), up.at(99.0)), (100.0, 50.0, 0.0));
+        assert!((Scale::log(0.5, 2.0, 0.0, 10.0).at(1.0) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_file_of_its_own_has_a_name_space_and_looks() {
+        let mut drawing = Drawing::new(10.0, 10.0);
+        drawing.text(1.0, 1.0, Anchor::Start, "label", "<b>");
+        let text = standalone(&drawing.finish("a & b"));
+        assert!(text.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{text}");
+        assert!(
+            text.contains("<style>") && text.contains("&lt;b&gt;") && text.contains("a &amp; b"),
+            "{text}"
+        );
+    }
+}

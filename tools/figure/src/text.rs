@@ -1,0 +1,86 @@
+//! Words and numbers as a page and a terminal show them.
+
+use measure::Kind;
+
+/// Text as HTML and XML take it, within elements and within quoted attributes.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // XML has no way to write these.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Text as a terminal may show it: nothing in it moves the cursor or colours what follows.
+pub fn plain(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}
+
+/// Three significant digits; whole numbers in full.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    match size {
+        _ if size >= 100.0 => format!("{value:.0}"),
+        _ if size >= 10.0 => format!("{value:.1}"),
+        _ if size >= 1.0 || size == 0.0 => format!("{value:.2}"),
+        _ if size >= 0.0005 => format!("{value:.3}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+/// Thousands apart.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// What kind of truth a set is.
+pub fn kind(memory: Kind) -> &'static str {
+    match memory {
+        Kind::Simulated => "Simulated",
+        Kind::Real => "Measured",
+        Kind::Counted => "Measured with hardware counters",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let shown = [0.0, 0.01234, 1.2345, 12.345, 1234.5, 0.00001, f64::NAN].map(number);
+        assert_eq!(shown, ["0.00", "0.012", "1.23", "12.3", "1234", "1.0e-5", "-"]);
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_escapes(text in any::<String>()) {
+            let escaped = escape(&text);
+            prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
+            prop_assert!(!escaped.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! One port of the generator, and its queues: what an engine is to a port, on the one thread that makes and checks.
+//!
+//! Whoever owns a side tends it now and then, which lets the port's control run between two bursts; so a queue is never
+//! in use when its port takes it back. A burst that was received is completed before anything else happens.
+
+use super::super::meter::Meter;
+use super::super::tag::TAG;
+use mem::copy::Kernel;
+use port::{
+    Attach, BURST, Burst, BurstStats, Flush, Now, PortControl, PortFault, PortStatus, RxQueue, TxQueue,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::Instant;
+
+/// Bursts that are taken from a queue in one call, at most.
+const MOST_BURSTS: usize = 4;
+
+/// The queues that a port has handed out, by queue pair.
+#[derive(Default)]
+pub struct Desk {
+    rx: Vec<(u16, Box<dyn RxQueue>)>,
+    tx: Vec<(u16, Box<dyn TxQueue>)>,
+    /// Whether one of them was ever seen to keep packets back.
+    keeps_back: bool,
+    /// What was found broken since the port was tended last.
+    broken: Option<PortFault>,
+}
+
+/// A port with a name.
+pub struct Side {
+    name: String,
+    control: Box<dyn PortControl>,
+    desk: Desk,
+    received: Burst,
+    /// The transmit queue whose turn it is.
+    turn: usize,
+    stats: BurstStats,
+    faults: u64,
+}
+
+impl std::fmt::Debug for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Side").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    /// The first transmit queue, alone.
+    pub fn into_tx(self) -> Option<Box<dyn TxQueue>> {
+        self.tx.into_iter().next().map(|(_, queue)| queue)
+    }
+
+    /// The first receive queue, alone.
+    pub fn into_rx(self) -> Option<Box<dyn RxQueue>> {
+        self.rx.into_iter().next().map(|(_, queue)| queue)
+    }
+}
+
+impl Desk {
+    /// The first queue of either kind, where both are there.
+    pub fn into_both(self) -> Option<(Box<dyn RxQueue>, Box<dyn TxQueue>)> {
+        let (rx, tx) = (self.rx.into_iter().next()?, self.tx.into_iter().next()?);
+        Some((rx.1, tx.1))
+    }
+
+    /// Whether packets can be sent and received.
+    pub fn is_ready(&self) -> bool {
+        !self.rx.is_empty() && !self.tx.is_empty()
+    }
+}
+
+impl Attach for Desk {
+    fn start_rx(&mut self, pair: u16, mut queue: Box<dyn RxQueue>) {
+        queue.disable_notification();
+        self.rx.push((pair, queue));
+    }
+
+    fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
+        let at = self.rx.iter().position(|(of, _)| *of == pair)?;
+        Some(self.rx.remove(at).1)
+    }
+
+    fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
+        self.keeps_back |= queue.keeps_back();
+        self.tx.push((pair, queue));
+    }
+
+    fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
+        let at = self.tx.iter().position(|(of, _)| *of == pair)?;
+        Some(self.tx.remove(at).1)
+    }
+
+    fn refresh(&mut self) {
+        let rx = self.rx.iter_mut().map(|(_, queue)| queue.refresh());
+        let tx = self.tx.iter_mut().map(|(_, queue)| queue.refresh());
+        // Every queue is asked; the first that refuses is told.
+        let refused = rx.chain(tx).filter_map(Result::err).fold(None, |first, fault| first.or(Some(fault)));
+        self.broken = self.broken.take().or(refused);
+    }
+
+    /// What a switch should learn from the port is nothing to a generator.
+    fn inject(&mut self, _frame: &[u8]) {}
+
+    fn failure(&self) -> Option<PortFault> {
+        None
+    }
+}
+
+impl Side {
+    /// A port that was not brought to life yet.
+    pub fn new(name: &str, control: Box<dyn PortControl>) -> Self {
+        let (desk, received) = (Desk::default(), Burst::new());
+        let name = name.to_owned();
+        Self { name, control, desk, received, turn: 0, stats: BurstStats::default(), faults: 0 }
+    }
+
+    /// The port's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The port's state, for people.
+    pub fn status(&self) -> PortStatus {
+        self.control.status()
+    }
+
+    /// Whether packets can be sent and received.
+    pub fn is_ready(&self) -> bool {
+        self.desk.is_ready()
+    }
+
+    /// How many times the port broke.
+    pub fn faults(&self) -> u64 {
+        self.faults
+    }
+
+    /// Frames that the port was given and lost.
+    pub fn dropped(&self) -> u64 {
+        self.stats.lost
+    }
+
+    /// Forgets what was counted.
+    pub fn forget(&mut self) {
+        self.stats = BurstStats::default();
+    }
+
+    /// Lets the port's control run, if there is anything to do. Never waits.
+    pub fn tend(&mut self, now: Instant) {
+        if let Some(fault) = self.desk.broken.take() {
+            self.faults += 1;
+            self.received.unpin();
+            self.control.fault(now, fault, &mut self.desk);
+        }
+        let due = self.control.deadline().is_some_and(|at| at <= now);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let readable = self.control.poll_fd().is_some_and(|fd| {
+            // A poll that was interrupted found nothing, and is made again the next time.
+            poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_once)).unwrap_or(0) > 0
+        });
+        if due || readable {
+            self.received.unpin();
+            self.control.handle(now, &mut self.desk);
+        }
+    }
+
+    /// Brings the port to life.
+    pub fn open(&mut self, now: Instant) {
+        self.control.handle(now, &mut self.desk);
+    }
+
+    /// Ends the port.
+    pub fn close(&mut self) {
+        self.received.unpin();
+        self.control.close(&mut self.desk);
+    }
+
+    /// Offers these places of the burst to the queue whose turn it is. How many it is done with.
+    #[inline]
+    pub fn send(&mut self, burst: &Burst, indices: &[u8]) -> usize {
+        let queues = self.desk.tx.len();
+        if queues == 0 || indices.is_empty() {
+            return 0;
+        }
+        self.turn = if self.turn + 1 < queues { self.turn + 1 } else { 0 };
+        match self.desk.tx[self.turn].1.tx(burst, indices, &mut self.stats) {
+            Ok(done) => done,
+            Err(fault) => {
+                drop(self.desk.tx.remove(self.turn));
+                self.desk.broken = Some(fault);
+                0
+            }
+        }
+    }
+
+    /// Has the transmit queues send what they keep back, as far as it is `due` at `now`. Whether anything was sent.
+    #[inline]
+    pub fn flush(&mut self, now: Now, due: Flush) -> bool {
+        let (mut sent, mut at) = (false, 0);
+        while self.desk.keeps_back && at < self.desk.tx.len() {
+            match self.desk.tx[at].1.flush(now, due, &mut self.stats) {
+                Ok(some) => {
+                    sent |= some;
+                    at += 1;
+                }
+                Err(fault) => {
+                    drop(self.desk.tx.remove(at));
+                    self.desk.broken = Some(fault);
+                }
+            }
+        }
+        sent
+    }
+
+    /// Takes what has come, and has the meter look at it. Returns how many frames. Of each queue up to `MOST_BURSTS` bursts:
+    /// with one for each that is sent, a backlog that a stall has left would stand for as long as the load is the highest.
+    #[inline]
+    pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
+        let (mut came, mut at) = (0, 0);
+        while at < self.desk.rx.len() {
+            let mut bursts = 0;
+            let taken = loop {
+                let (burst, taken) = self.receive_burst::<K>(at, meter, &clock);
+                came += burst;
+                bursts += 1;
+                if burst < BURST || bursts == MOST_BURSTS || taken.is_err() {
+                    break taken;
+                }
+            };
+            if let Err(fault) = taken {
+                drop(self.desk.rx.remove(at));
+                self.desk.broken = Some(fault);
+                continue;
+            }
+            at += 1;
+        }
+        came
+    }
+
+    /// Takes one burst of the queue at `at`. Returns how many frames it had.
+    #[inline]
+    fn receive_burst<K: Kernel>(
+        &mut self,
+        at: usize,
+        meter: &mut Meter,
+        clock: &impl Fn() -> u64,
+    ) -> (usize, Result<(), PortFault>) {
+        let queue = &mut self.desk.rx[at].1;
+        self.received.begin(at);
+        self.received.set_now(Now(clock()));
+        let taken = queue.rx(&mut self.received, &mut BurstStats::default());
+        if self.received.is_untouched() {
+            return (0, taken);
+        }
+        let now = clock();
+        for i in 0..self.received.len() {
+            let tail = self.received.frame(i).tail::<K, TAG>();
+            meter.take(tail.as_ref(), self.received.frame_len(i), now);
+        }
+        queue.complete(self.received.buf_ids());
+        (self.received.len(), taken)
+    }
+
+    /// Asks for the lines that the next look reads first.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some((_, queue)) = self.desk.rx.first() {
+            queue.prefetch();
+        }
+    }
+
+    /// Wakes the other side where it wants that. The caller has executed a full fence since anything was published.
+    #[inline]
+    pub fn notify(&mut self) {
+        self.desk.tx.iter_mut().for_each(|(_, queue)| queue.notify());
+        self.desk.rx.iter_mut().for_each(|(_, queue)| queue.notify());
+    }
+}
+
+#[cfg(test)]
+impl Side {
+    /// What a switch does: hands what has come to another port, or loses it. How many frames.
+    pub(super) fn pass(&mut self, to: &mut Self, is_lost: bool) -> usize {
+        let Some((_, queue)) = self.desk.rx.first_mut() else { return 0 };
+        self.received.begin(0);
+        queue.rx(&mut self.received, &mut BurstStats::default()).unwrap();
+        let came = self.received.len();
+        if !is_lost {
+            to.send(&self.received, &port::PLACES[..came]);
+        }
+        if !self.received.is_untouched() {
+            queue.complete(self.received.buf_ids());
+        }
+        came
+    }
+}

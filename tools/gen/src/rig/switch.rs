@@ -1,0 +1,154 @@
+//! A switch of our own between the generator's two ends, in one process: one worker, one bridge, two ports of kind `pair`.
+
+use super::{Beside, Ends, Outcome, Rig, RigError, Side, Timing};
+use crate::rate::Rate;
+use crate::schedule::Pace;
+use crate::{Description, Sizes};
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
+use engine::{Engine, EngineConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
+use port::memif::Options;
+use port::patch::{Exchange, Patch};
+use port::wrap::{TxCoalesce, Wrappers, wrap};
+use port::{PortControl, Rss};
+use std::time::Duration;
+
+/// Names of the switch's ports, and of the generator's ends of the same cables.
+const NAMES: [(&str, &str); 2] = [("red", "generator-red"), ("blue", "generator-blue")];
+
+/// Bytes of a frame, without its checksum.
+const SIZE: u16 = 64;
+const WARM_UP: Duration = Duration::from_millis(50);
+/// How long its ports may take until they carry packets.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A running switch.
+pub struct Bench {
+    engine: Engine,
+    exchange: Exchange,
+}
+
+fn failed(error: impl std::fmt::Display) -> RigError {
+    RigError::Wire(error.to_string())
+}
+
+/// The switch with its bridge, and no port yet.
+fn bridge() -> Result<Switch, RigError> {
+    let switch = Switch::new(NAMES.len());
+    switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
+    Ok(switch)
+}
+
+fn config(workers: Vec<WorkerConfig>) -> EngineConfig {
+    EngineConfig { workers, max_ports: NAMES.len(), rss: Rss::default() }
+}
+
+/// The generator's ends of a switch that runs within the generator's own thread, in each of its turns: merged, with no other
+/// core involved. It ends with them.
+pub fn inline() -> Result<Ends, RigError> {
+    let switch = bridge()?;
+    let workers = vec![WorkerConfig::default()];
+    let (engine, mut inline) = Engine::start_inline(config(workers), &switch).map_err(failed)?;
+    let bench = Bench::around(engine, &switch, None)?;
+    let ends = bench.ends()?;
+    let beside = Beside::new(move || {
+        // The engine lives as long as a worker forwards.
+        let _ = &bench;
+        for inline in &mut inline {
+            inline.forward();
+        }
+    });
+    Ok(Ends { beside: Some(beside), ..ends })
+}
+
+impl Bench {
+    /// Starts it on this CPU, which it polls always; `tx_coalesce` is how its ports send.
+    pub fn start(cpu: usize, tx_coalesce: Option<TxCoalesce>) -> Result<Self, RigError> {
+        let worker = WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, queue_full: QueueFull::Drop };
+        Self::start_as(vec![worker], Model::RunToCompletion, tx_coalesce)
+    }
+
+    /// Starts it with these threads, which divide the work so.
+    pub fn start_as(
+        workers: Vec<WorkerConfig>,
+        model: Model,
+        tx_coalesce: Option<TxCoalesce>,
+    ) -> Result<Self, RigError> {
+        let switch = bridge()?;
+        let engine = Engine::start_as(config(workers), model, &switch).map_err(failed)?;
+        Self::around(engine, &switch, tx_coalesce)
+    }
+
+    /// Gives this engine the two ports of this switch's bridge.
+    fn around(engine: Engine, switch: &Switch, tx_coalesce: Option<TxCoalesce>) -> Result<Self, RigError> {
+        let bench = Self { engine, exchange: Exchange::default() };
+        for (name, peer) in NAMES {
+            let id = bench.engine.reserve(name).map_err(failed)?;
+            switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
+            let wrappers = Wrappers { tx_coalesce, ..Wrappers::default() };
+            let port = wrap(bench.end(name, peer)?, name, &wrappers).map_err(failed)?;
+            bench.engine.add_reserved(id, port).map_err(failed)?;
+        }
+        Ok(bench)
+    }
+
+    fn end(&self, name: &str, peer: &str) -> Result<Box<dyn PortControl>, RigError> {
+        let pair = Patch::new(name, peer, Options::default(), &self.exchange).map_err(failed)?;
+        Ok(Box::new(pair))
+    }
+
+    /// The generator's ends: the first sends, the second receives.
+    pub fn ends(&self) -> Result<Ends, RigError> {
+        let [send, receive] = NAMES.map(|(port, own)| Ok(Side::new(own, self.end(own, port)?)));
+        let receive: Result<_, RigError> = receive;
+        Ok(Ends { send: send?, receive: Some(receive?), beside: None })
+    }
+
+    /// Sends frames of 64 bytes through it at this rate, with the gaps of chance, for so long.
+    pub fn loaded(&self, rate: Rate, duration: Duration, key: u32) -> Result<Outcome, RigError> {
+        let timing = Timing {
+            rate,
+            pace: Pace::Poisson(1),
+            duration,
+            warm_up: WARM_UP,
+            catch_up: None,
+            timeout: TIMEOUT,
+            announce: true,
+        };
+        let stream = Description { size: Sizes::Fixed(SIZE), ..Description::default() };
+        Rig::new(self.ends()?, &[stream], timing, key)?.run(&mut |_| true)
+    }
+
+    /// What it counted so far.
+    pub fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
+    }
+
+    /// Ends it.
+    pub fn stop(self) -> Result<(), RigError> {
+        self.engine.stop().map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_pass_a_switch_that_only_the_generator_runs() {
+        let timing = Timing {
+            rate: Rate::Frames(20_000.0),
+            pace: Pace::Constant,
+            duration: Duration::from_millis(100),
+            warm_up: Duration::from_millis(20),
+            catch_up: None,
+            timeout: Duration::from_secs(10),
+            announce: true,
+        };
+        let stream = Description { size: Sizes::Fixed(128), ..Description::default() };
+        let rig = Rig::new(inline().unwrap(), &[stream], timing, 5).unwrap();
+        let outcome = rig.run(&mut |_| true).unwrap();
+        assert!(outcome.sent > 0 && outcome.sent == outcome.received, "{outcome:?}");
+        assert_eq!((outcome.lost, outcome.returned, outcome.faults), (0, 0, 0));
+    }
+}

@@ -1,0 +1,167 @@
+use super::*;
+use crate::Description;
+use crate::Sizes;
+use crate::meter::Meter;
+use port::memif::Options;
+use port::patch::{Exchange, Patch};
+use port::wrap::{TxCoalesce, Wrappers, wrap};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Instant;
+
+fn timing(rate: &str) -> Timing {
+    Timing {
+        rate: rate.parse().unwrap(),
+        pace: Pace::Constant,
+        duration: Duration::from_millis(150),
+        warm_up: Duration::from_millis(20),
+        catch_up: None,
+        timeout: Duration::from_secs(5),
+        announce: true,
+    }
+}
+
+fn run(streams: &[Description], rate: &str) -> Outcome {
+    let rig = Rig::new(Ends::wire().unwrap(), streams, timing(rate), 1).unwrap();
+    rig.run(&mut |_| true).unwrap()
+}
+
+fn stream(size: &str) -> Description {
+    Description { size: size.parse::<Sizes>().unwrap(), ..Description::default() }
+}
+
+#[test]
+fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
+    let streams = [stream("60"), stream("imix"), stream("64,9212")];
+    let outcome = run(&streams, "30kpps");
+    assert!(outcome.sent > 0 && outcome.sent == outcome.received, "{outcome:?}");
+    assert_eq!((outcome.lost, outcome.untagged, outcome.unknown_stream, outcome.faults), (0, 0, 0, 0));
+    assert!(outcome.warm_up > 0 && outcome.returned == 0, "{outcome:?}");
+    assert_eq!(outcome.streams.len(), 3);
+    for stream in &outcome.streams {
+        assert_eq!((stream.duplicates, stream.reordered, stream.too_late), (0, 0, 0));
+        assert_eq!(stream.latency_ns.count, stream.received);
+        assert_eq!(stream.histogram.iter().map(|(_, n)| n).sum::<u64>(), stream.received);
+    }
+}
+
+#[test]
+fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
+    let exchange = Exchange::default();
+    let mut sides = [("a", "b"), ("b", "a")].map(|(name, peer)| {
+        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+    });
+    for side in &mut sides {
+        side.open(Instant::now());
+    }
+    for side in &mut sides {
+        side.tend(Instant::now());
+    }
+    let [from, to] = &mut sides;
+    let mut burst = port::Burst::new();
+    burst.begin(0);
+    (0..port::BURST).for_each(|_| assert!(burst.push_own(&[2; 60])));
+    // A stall leaves five bursts behind.
+    (0..5).for_each(|_| assert_eq!(from.send(&burst, &port::PLACES), port::BURST));
+    let mut meter = Meter::new(1, 1);
+    let mut receive = || to.receive::<mem::copy::Portable>(&mut meter, || 0);
+    assert_eq!([receive(), receive(), receive()], [4 * port::BURST, port::BURST, 0]);
+}
+
+#[test]
+fn every_frame_that_was_due_was_sent_or_missed_also_at_the_end() {
+    let mut ends = Ends::wire().unwrap();
+    // A turn is longer than the phase, so most frames are due after the schedule was asked last.
+    ends.beside = Some(Beside::new(|| std::thread::sleep(Duration::from_millis(30))));
+    let timing = Timing { duration: Duration::from_millis(20), warm_up: Duration::ZERO, ..timing("100kpps") };
+    let outcome = Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
+    assert_eq!((outcome.sent + outcome.missed.generator, outcome.missed.port), (2_000, 0), "{outcome:?}");
+    assert_eq!(outcome.limit, Limit::Generator);
+}
+
+#[test]
+fn what_a_port_keeps_back_is_sent_at_the_end() {
+    let exchange = Exchange::default();
+    let end =
+        |name: &str, peer: &str| Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap());
+    // It waits for as many packets as never come.
+    let tx_coalesce = Some(TxCoalesce { packets: 256, within: None });
+    let gathers = wrap(end("a", "b"), "a", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
+    let (send, receive) = (Side::new("a", gathers), Some(Side::new("b", end("b", "a"))));
+    let ends = Ends { send, receive, beside: None };
+    let outcome = Rig::new(ends, &[stream("64")], timing("1kpps"), 1).unwrap().run(&mut |_| true).unwrap();
+    assert!(outcome.sent > 0 && outcome.lost == 0 && outcome.warm_up > 0, "{outcome:?}");
+}
+
+/// A switch between sender and receiver that loses the first `lost` frames of the receiver, and all that was sent before.
+fn forgetful(lost: usize) -> Ends {
+    let exchange = Exchange::default();
+    let end = |name: &str, peer: &str| {
+        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+    };
+    let (send, receive) = (end("a", "to-a"), Some(end("b", "to-b")));
+    let mut own = [end("to-a", "a"), end("to-b", "b")];
+    for side in &mut own {
+        side.open(Instant::now());
+    }
+    let mut heard = 0;
+    let turn = move || {
+        for side in &mut own {
+            side.tend(Instant::now());
+        }
+        let [left, right] = &mut own;
+        heard += right.pass(left, heard < lost);
+        left.pass(right, heard <= lost);
+        fence(Ordering::SeqCst);
+        own.iter_mut().for_each(Side::notify);
+    };
+    Ends { send, receive, beside: Some(Beside::new(turn)) }
+}
+
+#[test]
+fn an_announcement_is_repeated_until_a_frame_comes_and_is_not_one_that_came_back() {
+    let timing = Timing { warm_up: Duration::from_millis(500), ..timing("1kpps") };
+    let outcome = Rig::new(forgetful(2), &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
+    assert!(outcome.warm_up > 0 && outcome.lost == 0 && outcome.returned == 0, "{outcome:?}");
+}
+
+#[test]
+fn without_a_warm_up_the_announcement_does_not_count_either() {
+    let timing = Timing { warm_up: Duration::ZERO, ..timing("1kpps") };
+    let outcome = Rig::new(forgetful(0), &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
+    assert!(outcome.received > 0 && outcome.returned == 0, "{outcome:?}");
+}
+
+#[test]
+fn without_a_rate_somebody_is_named_as_the_limit() {
+    let outcome = run(&[stream("64")], "max");
+    assert_ne!(outcome.limit, Limit::None);
+    assert_eq!((outcome.lost, outcome.streams[0].asked_pps), (0, None));
+}
+
+#[test]
+fn a_port_that_never_comes_to_life_is_named() {
+    let mut ends = Ends::wire().unwrap();
+    ends.receive = None;
+    let timing = Timing { timeout: Duration::from_millis(10), ..timing("1kpps") };
+    let told =
+        Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap_err().to_string();
+    assert!(told.starts_with("port wire-a carried no packets within 10ms: it is Waiting"), "{told}");
+}
+
+#[test]
+fn whoever_watches_can_end_it_and_keeps_what_there_is() {
+    let ends = Ends::wire().unwrap();
+    let timing = Timing { duration: Duration::from_mins(10), ..timing("10kpps") };
+    let rig = Rig::new(ends, &[stream("64")], timing, 1).unwrap();
+    let outcome = rig.run(&mut |progress| progress.sent < 100).unwrap();
+    assert!(outcome.interrupted && outcome.sent >= 100 && outcome.lost == 0, "{outcome:?}");
+}
+
+#[test]
+fn streams_are_judged_before_anything_is_opened() {
+    let judged = |streams: &[Description]| {
+        Rig::new(Ends::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
+    };
+    assert_eq!(judged(&[]), "there are 0 streams; describe 1 to 256");
+    assert!(judged(&[stream("64"), stream("59")]).starts_with("stream 1: `size`: a size of 59 bytes"));
+}

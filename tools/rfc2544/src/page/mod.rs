@@ -1,0 +1,245 @@
+//! A benchmark's page: figures, tables, and where and how it was measured.
+
+mod figures;
+
+use crate::{Environment, Figure, Latency, LossRow, Results, SizeResults};
+use figure::page::{self, table};
+use figure::text::{count, escape, number};
+
+/// The whole file.
+pub fn bench_page(results: &Results) -> String {
+    let from = provenance(results);
+    let figures: String = figures::all(results, &from).iter().map(page::figure).collect();
+    let figures = if figures.is_empty() {
+        "<p class=\"absent\">There is nothing to draw yet.</p>\n".to_owned()
+    } else {
+        figures
+    };
+    let partial = if results.whole {
+        ""
+    } else {
+        "<p class=\"absent\">This result is partial: the benchmark was ended before its last trial.</p>\n"
+    };
+    let sections = format!(
+        "<section id=\"figures\" class=\"measured\">\n<h2>{}</h2>\n<p>{}.</p>\n{partial}{figures}</section>\n\
+         <section id=\"tables\"><h2>Figures</h2>\n{}{}{}{}</section>\n\
+         <section id=\"environment\"><h2>Where and how</h2>\n{}</section>\n",
+        escape(&format!("{}: {}", results.setup.topology.name(), results.setup.switch)),
+        escape(&from),
+        throughput(results),
+        latency(results),
+        loss(results),
+        page::notes(&results.notes),
+        environment(results)
+    );
+    let links =
+        ["figures", "tables", "environment"].map(|id| format!("<li><a href=\"#{id}\">{id}</a></li>\n"));
+    page::document("Benchmark", &links.concat(), &sections)
+}
+
+/// Where something was measured, line by line; what is not known of it is empty or says so.
+pub fn place(place: &Environment) -> Vec<(&'static str, String)> {
+    vec![
+        ("Processor", place.processor.clone()),
+        ("CPUs that might be used", place.cpus.to_string()),
+        ("Virtual machine", if place.virtual_machine { "yes" } else { "no" }.to_owned()),
+        ("Kernel", place.kernel.clone()),
+        ("Governor", place.governor.clone().unwrap_or_else(|| "not told".to_owned())),
+        ("Load when it began", place.load.map_or_else(|| "not told".to_owned(), number)),
+        ("Date", place.date.clone()),
+        ("linerate", place.build.to_string()),
+        ("Command", place.command.join(" ")),
+    ]
+}
+
+fn provenance(results: &Results) -> String {
+    let place = &results.environment;
+    let on = if place.processor.is_empty() { "a processor that is not named" } else { &place.processor };
+    format!("Measured: {on}, {} trials of {} s, {}", results.trials, results.plan.trial, place.date)
+}
+
+fn bounded(figure: Option<Figure>, times: f64) -> String {
+    let shown = |figure: Figure| {
+        let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.remark());
+        let interval = figure
+            .interval
+            .map(|found| format!(" ({} to {})", number(found.low * times), number(found.high * times)));
+        format!("{at_least}{}{}{remark}", number(figure.value * times), interval.unwrap_or_default())
+    };
+    figure.map_or_else(|| "-".to_owned(), shown)
+}
+
+fn named(table: &str, id: &str) -> String {
+    table.replacen("<table>", &format!("<table id=\"table-{id}\">"), 1)
+}
+
+fn throughput(results: &Results) -> String {
+    let row = |size: &SizeResults| {
+        let giga = size.bits(1.0) / 1e9;
+        let frames = |figure: Figure| {
+            let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.remark());
+            format!("{at_least}{}{remark}", count(figure.value as u64))
+        };
+        vec![
+            size.size.clone(),
+            bounded(size.ndr(), 1e-6),
+            bounded(size.ndr(), giga),
+            bounded(size.pdr(), 1e-6),
+            bounded(size.pdr(), giga),
+            size.burst().map_or_else(|| "-".to_owned(), frames),
+            size.ceiling_pps.map_or_else(|| "-".to_owned(), |ceiling| number(ceiling / 1e6)),
+            size.rounds.len().to_string(),
+        ]
+    };
+    let titles = [
+        "Size",
+        ">NDR, Mpps",
+        ">Gbit/s",
+        ">PDR, Mpps",
+        ">Gbit/s",
+        ">Longest burst",
+        ">Ceiling, Mpps",
+        ">Rounds",
+    ];
+    let rows = results.sizes.iter().map(row);
+    format!(
+        "<h3>Throughput and back-to-back frames</h3>\n<p>PDR may lose {} % of the frames; ≥ means that the \
+         generator or the ceiling was the limit, and not the switch, or that the search was not finished.</p>\n{}",
+        results.plan.loss * 100.0,
+        named(&table(&titles, rows), "throughput")
+    )
+}
+
+fn latency(results: &Results) -> String {
+    let micro = |nanoseconds: f64| number(nanoseconds / 1e3);
+    let row = |size: &SizeResults, at: &Latency| {
+        let mut row = vec![size.size.clone(), number(at.load), number(at.pps / 1e6)];
+        row.extend(at.percentiles.map(micro));
+        row.extend([at.jitter, at.ipdv].map(micro));
+        row.extend(at.baseline.map(|baseline| baseline.map(micro)).unwrap_or_default());
+        row.push(number(at.loss * 100.0));
+        row
+    };
+    let of = |size: &SizeResults| size.latency().iter().map(|at| row(size, at)).collect::<Vec<_>>();
+    let rows: Vec<_> = results.sizes.iter().flat_map(of).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let titles = [
+        "Size",
+        ">% of NDR",
+        ">Mpps",
+        ">p50",
+        ">p90",
+        ">p99",
+        ">p99.9",
+        ">Greatest",
+        ">Jitter",
+        ">IPDV p99",
+        ">Floor p50",
+        ">Floor p99",
+        ">Lost, %",
+    ];
+    format!("<h3>Latency, microseconds</h3>\n{}", named(&table(&titles, rows), "latency"))
+}
+
+fn loss(results: &Results) -> String {
+    let of = |size: &SizeResults| {
+        let row = |row: LossRow| {
+            let short = if row.short { "the generator offered less" } else { "" };
+            let numbers = [row.percent, row.offered_pps / 1e6, row.loss * 100.0].map(number);
+            std::iter::once(size.size.clone()).chain(numbers).chain([short.to_owned()]).collect()
+        };
+        size.loss().into_iter().rev().map(row).collect::<Vec<Vec<String>>>()
+    };
+    let rows: Vec<_> = results.sizes.iter().flat_map(of).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h3>Loss</h3>\n{}",
+        named(&table(&["Size", ">% of ceiling", ">Mpps offered", ">Lost, %", ""], rows), "loss")
+    )
+}
+
+fn environment(results: &Results) -> String {
+    let environment = &results.environment;
+    let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
+    let used = &environment.used;
+    let mut rows = place(environment);
+    let cpus = [used.generator, used.switch, used.guest].map(cpu).join(", ");
+    rows.insert(2, ("CPU of generator, switch, guest", cpus));
+    rows.extend([
+        ("Switch", results.setup.switch.clone()),
+        ("Its version", results.setup.version.clone().unwrap_or_else(|| "not told".to_owned())),
+        ("Its ports", results.setup.switch_ports.join("; ")),
+        ("Guest", results.setup.guest.clone().unwrap_or_else(|| "none".to_owned())),
+        ("Generator's ports", results.setup.ports.join("; ")),
+    ]);
+    let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
+    named(&table(&["What", "Value"], rows.map(|(what, value)| vec![what.to_owned(), value])), "environment")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Course, Doing, Environment, Offer, Plan, Seen, Setup, Test};
+    use generator::Sizes;
+
+    /// A benchmark of a switch that carries one million frames a second.
+    fn results(switch: &str, trials: usize) -> Results {
+        let mut course = Course::new(Plan {
+            tests: vec![Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack],
+            sizes: vec![Sizes::Fixed(64), Sizes::Named("imix".to_owned())],
+            loss: 0.005,
+            precision: 0.05,
+            trial: 1.0,
+            tries: 1,
+            agree: 0.5,
+            rounds: 1,
+            loads: vec![50.0, 100.0],
+            ceiling: Some("2Mpps".to_owned()),
+        });
+        while let Some(step) = course.next().filter(|_| course.trials().len() < trials) {
+            let sent = match step.offer {
+                Offer::Rate(rate) => (rate * step.seconds) as u64,
+                Offer::Burst(frames) => frames,
+                Offer::Unlimited => 2_000_000,
+            };
+            let received = sent.min((1e6 * step.seconds) as u64);
+            let delays = matches!(step.doing, Doing::Latency(_)).then(|| crate::Delays {
+                histogram: vec![(1_000, 90), (5_000, 9), (100_000, 1)],
+                latency_ns: generator::meter::Summary {
+                    count: 100,
+                    p50: 900,
+                    p99: 5000,
+                    ..Default::default()
+                },
+                ..Default::default()
+            });
+            course.take(step, Seen { seconds: step.seconds, sent, received, delays, ..Seen::default() });
+        }
+        let setup = Setup { switch: switch.to_owned(), ..Setup::default() };
+        Results::of(&course, setup, Environment::default())
+    }
+
+    #[test]
+    fn a_page_has_every_figure_and_asks_for_nothing() {
+        let page = bench_page(&results("linerate", usize::MAX));
+        for id in ["throughput-frames", "throughput-bits", "latency-0", "histogram-1", "loss"] {
+            assert!(page.contains(&format!("id=\"figure-{id}\"")), "no {id}");
+        }
+        for table in ["throughput", "latency", "loss", "environment"] {
+            assert!(page.contains(&format!("id=\"table-{table}\"")), "no {table}");
+        }
+        assert!(!page.contains("partial") && !page.contains("http://") && !page.contains("NaN"), "{page}");
+    }
+
+    #[test]
+    fn a_partial_result_is_drawn_as_far_as_it_goes_and_words_cannot_be_markup() {
+        let page = bench_page(&results("<script>alert(1)</script>", 4));
+        assert!(page.contains("≥ 1.00, search not finished"), "{page}");
+        assert!(page.contains("This result is partial") && !page.contains("<script>alert"), "{page}");
+        assert!(bench_page(&results("x", 0)).contains("nothing to draw yet"));
+    }
+}

@@ -1,0 +1,177 @@
+//! What is asked of a benchmark.
+
+use generator::rate::{NoRate, Rate};
+use generator::{Sizes, SizesError};
+use serde::{Deserialize, Serialize};
+
+/// A test of RFC 2544.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Test {
+    /// Section 26.1: the highest rate at which nothing, or no more than an agreed part, is lost.
+    Throughput,
+    /// Section 26.2, at several loads.
+    Latency,
+    /// Section 26.3: the part that is lost, by rate.
+    Loss,
+    /// Section 26.4: the longest burst of which nothing is lost.
+    BackToBack,
+}
+
+impl Test {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Test::Throughput => "throughput",
+            Test::Latency => "latency",
+            Test::Loss => "loss",
+            Test::BackToBack => "back-to-back",
+        }
+    }
+}
+
+/// Everything that decides which trials there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// In the order of the document.
+    pub tests: Vec<Test>,
+    /// Sizes of frames, without their checksum, one after the other.
+    pub sizes: Vec<Sizes>,
+    /// The part of all frames that the partial drop rate lets go, from 0 to 1.
+    pub loss: f64,
+    /// How far apart the bounds of a search may be in the end, as a part of the upper one.
+    pub precision: f64,
+    /// Seconds of a trial.
+    pub trial: f64,
+    /// Most trials of a load.
+    pub tries: u32,
+    /// The part of those of which more must pass for the load to pass, from 0 (one is enough) to 1 (all).
+    #[serde(default = "half")]
+    pub agree: f64,
+    /// How often everything is done.
+    pub rounds: u32,
+    /// Loads at which latency is measured, in percent of the throughput without loss.
+    pub loads: Vec<f64>,
+    /// The highest rate that is offered; left out: the generator's own, over a wire of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<String>,
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+/// How many trials of a load there are, and how many of them decide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tries {
+    pub(super) most: u32,
+    /// That many must pass.
+    pub(super) enough: u32,
+}
+
+impl Tries {
+    /// More than this part of so many.
+    pub(super) fn of(most: u32, agree: f64) -> Self {
+        let enough = (f64::from(most) * agree) as u32 + 1;
+        Self { most, enough: enough.min(most) }
+    }
+}
+
+/// What is wrong with a plan: which word, why, and behind `; ` what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A list is empty.
+    #[error("`{0}` is empty, so there is nothing to do; name at least one")]
+    Empty(&'static str),
+    /// Something is named twice.
+    #[error("`{0}` names {1} twice; name it once")]
+    Twice(&'static str, String),
+    /// A number is out of range.
+    #[error("`{0}` is {1}; write {2}")]
+    Range(&'static str, f64, &'static str),
+    /// A size.
+    #[error("`sizes`: {0}")]
+    Size(#[from] SizesError),
+    /// The ceiling.
+    #[error("`ceiling`: {0}")]
+    Ceiling(#[from] NoRate),
+    /// No ceiling at all.
+    #[error("`ceiling` is max, which is no number; write a rate, or leave it out")]
+    Unlimited,
+}
+
+impl Plan {
+    /// Judges every number.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        lists(self)?;
+        let range = |what, value: f64, inside: bool, remedy| {
+            if inside { Ok(()) } else { Err(PlanError::Range(what, value, remedy)) }
+        };
+        range("loss", self.loss, (0.0..1.0).contains(&self.loss), "a part from 0% to less than 100%")?;
+        let precision = self.precision;
+        range("precision", precision, (1e-4..=0.5).contains(&precision), "a part from 0.01% to 50%")?;
+        range("trial", self.trial, (0.01..=86_400.0).contains(&self.trial), "a time from 10 ms to a day")?;
+        range("tries", self.tries.into(), (1..=99).contains(&self.tries), "1 to 99")?;
+        range("agree", self.agree, (0.0..=1.0).contains(&self.agree), "a part from 0% to 100%")?;
+        range("rounds", self.rounds.into(), (1..=10_000).contains(&self.rounds), "1 to 10000")?;
+        let wrong = self.loads.iter().find(|load| !(0.1..=200.0).contains(*load));
+        range("loads", wrong.copied().unwrap_or(0.0), wrong.is_none(), "percentages from 0.1 to 200")?;
+        self.sizes.iter().try_for_each(|size| size.round().map(drop))?;
+        if self.ceiling_at(64.0)?.is_none() && self.ceiling.is_some() {
+            return Err(PlanError::Unlimited);
+        }
+        Ok(())
+    }
+
+    /// Whether a test was asked for.
+    pub fn has(&self, test: Test) -> bool {
+        self.tests.contains(&test)
+    }
+
+    /// The ceiling that was asked for, in frames a second of this mean size.
+    pub fn ceiling_at(&self, mean: f64) -> Result<Option<f64>, NoRate> {
+        let Some(text) = &self.ceiling else { return Ok(None) };
+        Ok(text.parse::<Rate>()?.frames(mean))
+    }
+
+    /// The mean of a size, in bytes without checksum; 0 for a size that does not exist.
+    pub fn mean(&self, size: usize) -> f64 {
+        let round = self.sizes.get(size).and_then(|size| size.round().ok()).unwrap_or_default();
+        round.iter().map(|size| f64::from(*size)).sum::<f64>() / round.len().max(1) as f64
+    }
+
+    /// How a load or a burst is decided.
+    pub(super) fn decided(&self) -> Tries {
+        Tries::of(self.tries, self.agree)
+    }
+
+    /// The goals of the search: nothing lost, then the agreed part, if it is another.
+    pub(super) fn goals(&self) -> Vec<f64> {
+        let partial = (self.has(Test::Throughput) && self.loss > 0.0).then_some(self.loss);
+        std::iter::once(0.0).chain(partial).collect()
+    }
+
+    /// Whether throughput is searched, since latency needs it too.
+    pub(super) fn searches(&self) -> bool {
+        self.has(Test::Throughput) || self.has(Test::Latency)
+    }
+}
+
+fn lists(plan: &Plan) -> Result<(), PlanError> {
+    let empty = [
+        ("tests", plan.tests.is_empty()),
+        ("sizes", plan.sizes.is_empty()),
+        ("loads", plan.loads.is_empty() && plan.has(Test::Latency)),
+    ];
+    if let Some((what, _)) = empty.into_iter().find(|(_, empty)| *empty) {
+        return Err(PlanError::Empty(what));
+    }
+    let names = |names: Vec<String>, what| {
+        let twice = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name));
+        twice.map_or(Ok(()), |(_, name)| Err(PlanError::Twice(what, name.clone())))
+    };
+    names(plan.sizes.iter().map(ToString::to_string).collect(), "sizes")?;
+    names(plan.loads.iter().map(ToString::to_string).collect(), "loads")?;
+    names(plan.tests.iter().map(|test| test.name().to_owned()).collect(), "tests")
+}

@@ -1,0 +1,557 @@
+use super::checkpoint::{Checkpoint, CheckpointError, Header};
+use super::compare::{Finding, compare};
+use super::plan::Tries;
+use super::*;
+use generator::Sizes;
+use generator::meter::Summary;
+use proptest::prelude::*;
+
+/// A switch whose behaviour is known, and the generator before it.
+#[derive(Clone, Debug)]
+struct Model {
+    /// Frames a second above which it loses the rest.
+    capacity: f64,
+    /// Frames that it holds in a burst.
+    holds: u64,
+    /// Frames a second that the generator makes.
+    generator: f64,
+    /// How often of a hundred a trial is disturbed, and loses a thousandth whatever the load.
+    disturbed: u32,
+    /// A part that is always lost.
+    leaks: f64,
+    random: fastrand::Rng,
+}
+
+impl Model {
+    fn new(capacity: f64, generator: f64) -> Self {
+        let random = fastrand::Rng::with_seed(3);
+        Self { capacity, holds: 1000, generator, disturbed: 0, leaks: 0.0, random }
+    }
+
+    fn answer(&mut self, step: &Step) -> Seen {
+        let seconds = step.seconds;
+        match (step.doing, step.offer) {
+            (Doing::Wire, _) => self.rate(f64::INFINITY, self.generator, seconds, 0.0),
+            (_, Offer::Burst(frames)) => self.burst(frames, seconds),
+            (doing, Offer::Rate(rate)) => {
+                let disturbed = self.random.u32(..100) < self.disturbed && doing != Doing::Probe;
+                let mut seen = self.rate(self.capacity, rate, seconds, if disturbed { 1e-3 } else { 0.0 });
+                if matches!(doing, Doing::Latency(_)) {
+                    let latency_ns = Summary {
+                        count: seen.received,
+                        p50: 1000,
+                        p99: 2000,
+                        p999: 3000,
+                        ..Summary::default()
+                    };
+                    seen.delays = Some(Delays { latency_ns, ..Delays::default() });
+                }
+                seen
+            }
+            (_, Offer::Unlimited) => self.rate(self.capacity, self.generator, seconds, 0.0),
+        }
+    }
+
+    fn rate(&self, capacity: f64, rate: f64, seconds: f64, extra: f64) -> Seen {
+        let sent = (rate.min(self.generator) * seconds).round();
+        let late = (rate * seconds).round() - sent;
+        let through = sent.min((capacity * seconds).round()) * (1.0 - extra - self.leaks);
+        Seen { seconds, sent: sent as u64, late: late as u64, received: through as u64, ..Seen::default() }
+    }
+
+    fn burst(&self, frames: u64, seconds: f64) -> Seen {
+        Seen { seconds, sent: frames, received: frames.min(self.holds), ..Seen::default() }
+    }
+}
+
+fn plan(tests: &[Test]) -> Plan {
+    Plan {
+        tests: tests.to_vec(),
+        sizes: vec![Sizes::Fixed(64)],
+        loss: 0.005,
+        precision: 0.01,
+        trial: 1.0,
+        tries: 1,
+        agree: 0.5,
+        rounds: 1,
+        loads: vec![50.0, 100.0],
+        ceiling: None,
+    }
+}
+
+const ALL: [Test; 4] = [Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack];
+
+/// Runs a plan to its end.
+fn run(plan: &Plan, model: &mut Model) -> Course {
+    let mut course = Course::new(plan.clone());
+    while let Some(step) = course.next() {
+        assert!(course.trials().len() < 5000, "it does not end: {step:?}");
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    course
+}
+
+fn results(course: &Course) -> Results {
+    Results::of(course, Setup::default(), Environment::default())
+}
+
+fn round(plan: &Plan, model: &mut Model) -> Round {
+    results(&run(plan, model)).sizes[0].rounds[0].clone()
+}
+
+#[test]
+fn a_known_capacity_is_found_within_the_precision_from_below() {
+    for capacity in [10e6, 9.99e6, 3e6, 1_234_567.0, 50_000.0] {
+        let round = round(&plan(&[Test::Throughput]), &mut Model::new(capacity, 10e6));
+        let (ndr, pdr) = (round.ndr.unwrap(), round.pdr.unwrap());
+        assert!(ndr.pps <= capacity && ndr.pps >= capacity * 0.985, "{capacity}: {ndr:?}");
+        // Half a percent more than the capacity loses half a percent.
+        assert!(pdr.pps <= capacity * 1.006 && pdr.pps >= ndr.pps, "{capacity}: {pdr:?}");
+        assert_eq!(ndr.bound, if capacity < 10e6 { Bound::Switch } else { Bound::Generator });
+        assert!(ndr.trials < 25, "{ndr:?}");
+    }
+}
+
+#[test]
+fn a_switch_that_always_loses_has_no_rate_without_loss_but_one_with() {
+    let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
+    let round = round(&plan(&[Test::Throughput, Test::Latency]), &mut model);
+    assert_eq!((round.ndr.unwrap().pps, round.ndr.unwrap().bound), (0.0, Bound::Switch));
+    let pdr = round.pdr.unwrap().pps;
+    assert!((1.97e6..=2.01e6).contains(&pdr), "{pdr}");
+    assert!(round.latency.is_empty() && round.whole);
+}
+
+#[test]
+fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
+    let ceiling = Some("10Mpps".to_owned());
+    let short = Plan { ceiling, ..plan(&[Test::Throughput]) };
+    let found = round(&short, &mut Model::new(f64::INFINITY, 6e6)).ndr.unwrap();
+    assert_eq!(found.bound, Bound::Generator);
+    assert!((5.9e6..=6e6).contains(&found.pps), "{found:?}");
+    // A switch that is slower than the generator is told apart from that.
+    let found = round(&short, &mut Model::new(5e6, 6e6)).ndr.unwrap();
+    assert_eq!(found.bound, Bound::Switch);
+    assert!((4.9e6..=5e6).contains(&found.pps), "{found:?}");
+    let asked = Plan { ceiling: Some("1Mpps".to_owned()), ..plan(&[Test::Throughput]) };
+    let found = round(&asked, &mut Model::new(5e6, 6e6)).ndr.unwrap();
+    assert_eq!((found.bound, found.pps, found.above_pps), (Bound::Ceiling, 1e6, None));
+}
+
+#[test]
+fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
+    let rules =
+        search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: Tries::of(1, 0.5) };
+    let seen = |sent, late| Seen { seconds: 1.0, sent, late, received: sent, ..Seen::default() };
+    let (little, much, less) = (seen(997_000, 3_000), seen(950_000, 50_000), seen(950_000, 5_000));
+    let found = |tried: &[search::Tried<'_>]| {
+        let found = search::found(&rules, 0.0, tried).unwrap();
+        (found.bound, found.pps)
+    };
+    assert_eq!(found(&[(1e6, &little)]), (Bound::Ceiling, 1e6));
+    assert_eq!(found(&[(1e6, &much)]), (Bound::Unfinished, 950_000.0));
+    assert_eq!(found(&[(1e6, &much), (955_000.0, &less)]), (Bound::Generator, 950_000.0));
+}
+
+#[test]
+fn one_disturbance_does_not_decide_where_there_are_several_tries() {
+    let mut far = 0;
+    for seed in 0..50 {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut model = Model { disturbed: 10, random, ..Model::new(3e6, 10e6) };
+        let noisy = Plan { tries: 5, ..plan(&[Test::Throughput]) };
+        let ndr = round(&noisy, &mut model).ndr.unwrap().pps;
+        far += usize::from(!(2.95e6..=3e6).contains(&ndr));
+    }
+    // Of five tries three fail by chance in one load of a hundred.
+    assert!(far <= 10, "{far} of 50");
+}
+
+#[test]
+fn where_most_trials_are_disturbed_a_part_that_may_pass_finds_the_rate_all_the_same() {
+    let mut far = 0;
+    for seed in 0..50 {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut model = Model { disturbed: 50, random, ..Model::new(3e6, 10e6) };
+        let noisy = Plan { tries: 12, agree: 0.2, ..plan(&[Test::Throughput]) };
+        let ndr = round(&noisy, &mut model).ndr.unwrap().pps;
+        assert!(ndr <= 3e6, "a switch that is too slow fails them all: {ndr}");
+        far += usize::from(ndr < 2.95e6);
+    }
+    // Of twelve tries ten fail by chance in two loads of a hundred.
+    assert!(far <= 12, "{far} of 50");
+}
+
+#[test]
+fn how_many_must_pass_follows_from_the_part() {
+    let enough = |most, agree| Tries::of(most, agree).enough;
+    assert_eq!([1, 2, 3, 4, 5].map(|most| enough(most, 0.5)), [1, 2, 2, 3, 3]);
+    assert_eq!([0.0, 0.25, 0.99, 1.0].map(|agree| enough(10, agree)), [1, 3, 10, 10]);
+}
+
+#[test]
+fn loss_goes_down_in_tens_until_two_rates_lose_nothing() {
+    let rows = round(&plan(&[Test::Loss]), &mut Model::new(7.5e6, 10e6)).loss;
+    assert_eq!(rows.iter().map(|row| row.percent).collect::<Vec<_>>(), [100.0, 90.0, 80.0, 70.0, 60.0]);
+    assert!((rows[0].loss - 0.25).abs() < 1e-6 && rows[3].loss == 0.0, "{rows:?}");
+    let none = round(&plan(&[Test::Loss]), &mut Model::new(100.0, 10e6)).loss;
+    assert_eq!((none.len(), none[9].percent), (10, 10.0));
+}
+
+#[test]
+fn the_longest_burst_is_what_the_switch_holds() {
+    for holds in [1000, 1, 300_000] {
+        let mut model = Model { holds, ..Model::new(1e6, 1e6) };
+        let row = round(&plan(&[Test::BackToBack]), &mut model).back_to_back.unwrap();
+        assert!(row.frames <= holds && row.frames as f64 >= holds as f64 * 0.98, "{row:?}");
+        assert_eq!(row.bound, Bound::Switch);
+    }
+    let mut model = Model { holds: u64::MAX, ..Model::new(1e6, 1e6) };
+    let row = round(&plan(&[Test::BackToBack]), &mut model).back_to_back.unwrap();
+    assert_eq!((row.frames, row.bound), (2_000_000, Bound::Generator));
+}
+
+#[test]
+fn a_burst_that_had_to_wait_has_failed() {
+    let seen = Seen { seconds: 1.0, sent: 64, received: 64, waits: 1, ..Seen::default() };
+    let rules = burst::Rules { longest: 64, precision: 0.01, tries: Tries::of(1, 0.5) };
+    assert_eq!(burst::found(&rules, &[(64, &seen)]).unwrap().above, Some(64));
+}
+
+#[test]
+fn latency_is_taken_at_parts_of_the_throughput_without_loss() {
+    let round = round(&plan(&ALL), &mut Model::new(1e6, 10e6));
+    let ndr = round.ndr.unwrap().pps;
+    let asked: Vec<f64> = round.latency.iter().map(|row| row.asked_pps / ndr).collect();
+    assert!((asked[0] - 0.5).abs() < 1e-3 && (asked[1] - 1.0).abs() < 1e-3, "{asked:?}");
+    assert!(round.whole && round.back_to_back.is_some() && !round.loss.is_empty());
+}
+
+#[test]
+fn a_load_that_the_generator_just_managed_once_has_not_passed() {
+    let rules = search::Rules { ceiling: 1e6, of_generator: true, precision: 0.01, tries: Tries::of(3, 0.5) };
+    let seen = |late| Seen {
+        seconds: 1.0,
+        sent: 1_000_000 - late,
+        late,
+        received: 1_000_000 - late,
+        ..Seen::default()
+    };
+    let (whole, short) = (seen(0), seen(50_000));
+    let tries = |seen: &[&Seen]| {
+        let tried: Vec<_> = seen.iter().map(|seen| (1e6, *seen)).collect();
+        search::found(&rules, 0.0, &tried).map(|found| (found.pps, found.bound))
+    };
+    assert_eq!(tries(&[&whole, &short]), None, "the third decides");
+    assert_eq!(tries(&[&whole, &short, &whole]), Some((1e6, Bound::Generator)));
+    assert_eq!(tries(&[&whole, &short, &short]).map(|(pps, _)| pps), Some(950_000.0));
+}
+
+#[test]
+fn a_generator_at_its_limit_does_not_time_the_switch() {
+    let plan = Plan { tries: 3, ..plan(&ALL) };
+    let (mut course, mut model, mut stalls) = (Course::new(plan), Model::new(20e6, 10e6), 2);
+    while let Some(step) = course.next() {
+        let mut seen = model.answer(&step);
+        if step.doing == Doing::Latency(100.0) && stalls > 0 {
+            stalls -= 1;
+            seen.late = seen.sent / 10;
+        }
+        course.take(step, seen);
+    }
+    let results = results(&course);
+    let (size, ndr) = (&results.sizes[0], results.sizes[0].rounds[0].ndr.unwrap());
+    assert_eq!(ndr.bound, Bound::Generator);
+    let rows = &size.rounds[0].latency;
+    assert_eq!(
+        rows.iter().map(|row| row.load).collect::<Vec<_>>(),
+        [[50.0; 3].as_slice(), &[100.0; 5]].concat()
+    );
+    assert!(rows.iter().all(|row| (row.asked_pps / ndr.pps - row.load / 100.0 * 0.95).abs() < 1e-3));
+    assert!(size.latency().iter().all(|at| !at.short), "repeated");
+    assert!(results.notes.iter().any(|note| note.contains("parts of 95 %")));
+}
+
+#[test]
+fn a_size_that_never_comes_back_is_left_out_and_told() {
+    let plan = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(1518)], ..plan(&ALL) };
+    let (mut course, mut model) = (Course::new(plan), Model::new(1e6, 10e6));
+    while let Some(step) = course.next() {
+        let seen = match step {
+            Step { size: 1, doing: Doing::Probe, .. } => Seen { seconds: 0.2, sent: 200, ..Seen::default() },
+            _ => model.answer(&step),
+        };
+        course.take(step, seen);
+    }
+    let results = results(&course);
+    assert!(results.whole && !results.sizes[1].carried && results.sizes[0].carried);
+    assert!(results.notes.iter().any(|note| note.starts_with("size 1518: no frame came back")));
+}
+
+#[test]
+fn a_partial_result_is_the_sum_of_what_there_is() {
+    let (plan, mut model) = (Plan { rounds: 2, ..plan(&ALL) }, Model::new(1e6, 10e6));
+    let mut course = Course::new(plan);
+    for _ in 0..8 {
+        let step = course.next().unwrap();
+        let (done, about) = course.progress();
+        assert!(about > done, "{done} of {about}");
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    let results = results(&course);
+    assert!(!results.whole && results.trials == 8 && results.sizes[0].rounds.len() == 1);
+    assert!(!results.sizes[0].rounds[0].whole && results.sizes[0].rounds[0].ndr.is_some());
+}
+
+/// The first trials of a plan.
+fn first_trials(plan: &Plan, model: &mut Model, trials: usize) -> Results {
+    let mut course = Course::new(plan.clone());
+    while let Some(step) = course.next().filter(|_| course.trials().len() < trials) {
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    results(&course)
+}
+
+#[test]
+fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
+    let (plan, capacity) = (plan(&ALL), 3e6);
+    let mut model = Model::new(capacity, 10e6);
+    let whole = run(&plan, &mut model);
+    let of = |wanted: fn(&Trial) -> bool| {
+        whole.trials().iter().position(wanted).expect("there is one of each test")
+    };
+    let searched = of(|trial| matches!(trial.step.doing, Doing::Latency(_)));
+    let bursts = of(|trial| trial.step.doing == Doing::BackToBack);
+    for trials in 0..whole.trials().len() {
+        let results = first_trials(&plan, &mut Model::new(capacity, 10e6), trials);
+        let Some(round) = results.sizes[0].rounds.first() else { continue };
+        let met = |bound: Option<Bound>| bound.map(|bound| bound != Bound::Unfinished);
+        let (ndr, pdr) = (round.ndr.map(|found| found.bound), round.pdr.map(|found| found.bound));
+        let told = results.notes.iter().any(|note| note.contains("a search of round 1 was not finished"));
+        assert_eq!(told, round.is_unfinished(), "{trials}: {:?}", results.notes);
+        assert!(!results.notes.iter().any(|note| note.contains("no load to measure latency at")));
+        match trials {
+            n if n < searched => assert!(met(ndr) != Some(true) || met(pdr) != Some(true), "{round:?}"),
+            n if n < bursts => assert_eq!([met(ndr), met(pdr)], [Some(true); 2], "{round:?}"),
+            _ => assert_ne!(met(round.back_to_back.map(|row| row.bound)), Some(true), "{round:?}"),
+        }
+    }
+    // The ceiling was tried: it has failed, and nothing has passed.
+    let begun = first_trials(&plan, &mut Model::new(capacity, 10e6), 3);
+    let (found, shown) = (begun.sizes[0].rounds[0].ndr.unwrap(), begun.sizes[0].ndr().unwrap());
+    assert_eq!((found.pps, found.bound), (0.0, Bound::Unfinished));
+    assert!(shown.at_least && shown.unfinished);
+    assert!(serde_json::to_string(&begun).unwrap().contains("\"bound\":\"unfinished\""));
+}
+
+#[test]
+fn a_search_that_ended_at_nothing_says_that_there_is_no_latency() {
+    let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
+    let found = results(&run(&plan(&ALL), &mut model));
+    assert!(
+        found.notes.iter().any(|note| note.contains("no load to measure latency at")),
+        "{:?}",
+        found.notes
+    );
+    assert!(!found.sizes[0].rounds[0].is_unfinished());
+}
+
+#[test]
+fn a_round_whose_search_was_ended_is_no_sample() {
+    let plan = Plan { rounds: 2, ..plan(&[Test::Throughput]) };
+    let (mut model, one) = (Model::new(3e6, 10e6), Plan { rounds: 1, ..plan.clone() });
+    let trials = run(&one, &mut model).trials().len();
+    let cut = first_trials(&plan, &mut Model::new(3e6, 10e6), trials + 2);
+    let size = &cut.sizes[0];
+    assert_eq!(size.rounds[1].ndr.unwrap().bound, Bound::Unfinished);
+    let (shown, first) = (size.ndr().unwrap(), size.rounds[0].ndr.unwrap().pps);
+    assert_eq!((shown.value, shown.at_least, shown.unfinished), (first, false, false));
+    assert!(cut.notes.iter().any(|note| note.contains("a search of round 2 was not finished; no median")));
+    let compared = compare(&cut, &cut).unwrap();
+    assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
+    // Nor where it gave up by itself, and the round is whole.
+    let mut gave_up = cut.clone();
+    gave_up.sizes[0].rounds[1].whole = true;
+    let compared = compare(&gave_up, &gave_up).unwrap();
+    assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
+}
+
+fn header(plan: &Plan) -> Header {
+    Header::new(Setup::default(), Environment::default(), plan.clone())
+}
+
+/// A file as a benchmark writes it.
+fn file(plan: &Plan, course: &Course) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(&header(plan)).unwrap();
+    for trial in course.trials() {
+        bytes.push(b'\n');
+        bytes.extend(serde_json::to_vec(trial).unwrap());
+    }
+    bytes.push(b'\n');
+    bytes
+}
+
+#[test]
+fn what_was_kept_goes_on_wherever_it_was_cut() {
+    let plan = Plan { rounds: 2, tries: 3, ..plan(&ALL) };
+    let whole = run(&plan, &mut Model::new(1_234_567.0, 10e6));
+    let bytes = file(&plan, &whole);
+    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+    for cut in (first + 1..=bytes.len()).step_by(97) {
+        let kept = Checkpoint::read(&bytes[..cut]).unwrap();
+        assert!(kept.whole <= cut);
+        let mut course = kept.course;
+        let mut model = Model::new(1_234_567.0, 10e6);
+        while let Some(step) = course.next() {
+            let seen = model.answer(&step);
+            course.take(step, seen);
+        }
+        assert_eq!(course.trials(), whole.trials());
+    }
+}
+
+#[test]
+fn other_arguments_another_machine_and_other_files_are_refused() {
+    let plan = plan(&ALL);
+    let course = run(&plan, &mut Model::new(1e6, 10e6));
+    let bytes = file(&plan, &course);
+    let kept = Checkpoint::read(&bytes).unwrap();
+    kept.validate(&header(&plan)).unwrap();
+    let other = Plan { trial: 2.0, loss: 0.1, ..plan.clone() };
+    let mut here = header(&other);
+    here.environment.processor = "another".to_owned();
+    let told = kept.validate(&here).unwrap_err().to_string();
+    for difference in ["trial is 1.0 there and 2.0 here", "loss is 0.005 there and 0.1 here", "another"] {
+        assert!(told.contains(difference), "{told}");
+    }
+    assert!(matches!(Checkpoint::read(b"{}\n"), Err(CheckpointError::NotACheckpoint(_))));
+    assert!(matches!(Checkpoint::read(b""), Err(CheckpointError::NotACheckpoint(_))));
+    // A trial in the middle is missing.
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    let without = [&lines[..4], &lines[5..]].concat().concat();
+    assert!(
+        matches!(Checkpoint::read(&without), Err(CheckpointError::Other(5))),
+        "{:?}",
+        Checkpoint::read(&without)
+    );
+}
+
+#[test]
+fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
+    let one = plan(&ALL);
+    let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
+    let three = Plan { rounds: 3, ..plan(&ALL) };
+    let kept = Checkpoint::read(&bytes).unwrap();
+    kept.validate(&header(&three)).unwrap();
+    let before = kept.course.trials().len();
+    let mut course = kept.extended(&header(&three)).course;
+    let mut model = Model::new(1_234_567.0, 10e6);
+    while let Some(step) = course.next() {
+        assert!(step.round > 0);
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    assert_eq!((course.trials().len() > before, results(&course).sizes[0].rounds.len()), (true, 3));
+    let longer = file(&three, &course);
+    let told = Checkpoint::read(&longer).unwrap().validate(&header(&one)).unwrap_err().to_string();
+    assert!(told.contains("rounds is 3 there and 1 here"), "{told}");
+}
+
+#[test]
+fn results_are_read_as_they_were_written() {
+    let results = results(&run(&plan(&ALL), &mut Model::new(1e6, 10e6)));
+    let text = serde_json::to_string(&results).unwrap();
+    assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
+}
+
+/// Eight rounds of a switch whose capacity varies by some percent.
+fn rounds(capacity: f64, seed: u64) -> Results {
+    let plan = Plan { rounds: 8, ..plan(&[Test::Throughput]) };
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut course = Course::new(plan);
+    let mut model = Model::new(capacity, 10e6);
+    let mut of = 0;
+    while let Some(step) = course.next() {
+        if step.round != of {
+            of = step.round;
+            model.capacity = capacity * (0.98 + 0.04 * random.f64());
+        }
+        let seen = model.answer(&step);
+        course.take(step, seen);
+    }
+    results(&course)
+}
+
+#[test]
+fn a_difference_beyond_chance_is_told_from_one_that_is_not() {
+    let ndr = |a: &Results, b: &Results| {
+        let comparison = compare(a, b).unwrap();
+        comparison.figures.into_iter().find(|figure| figure.what == "NDR").unwrap()
+    };
+    let twice = ndr(&rounds(1e6, 1), &rounds(2e6, 2));
+    assert_eq!((twice.finding, twice.rounds), (Finding::Differs, (8, 8)));
+    let found = twice.interval.unwrap();
+    assert!(found.low > 1.9 && found.high < 2.1 && (twice.ratio.unwrap() - 2.0).abs() < 0.1, "{twice:?}");
+    assert_eq!(ndr(&rounds(1e6, 1), &rounds(1e6, 9)).finding, Finding::ByChance);
+    let mut few = rounds(1e6, 1);
+    few.sizes[0].rounds.truncate(3);
+    assert_eq!(ndr(&few, &rounds(2e6, 2)).finding, Finding::TooFewRounds);
+    assert!(ndr(&rounds(1e6, 1), &rounds(10e6, 2)).bounded.b);
+}
+
+#[test]
+fn results_of_other_topologies_and_sizes_are_not_compared() {
+    let a = rounds(1e6, 1);
+    let mut b = a.clone();
+    b.setup.topology = Topology::Loop;
+    b.plan.sizes = vec![Sizes::Fixed(128)];
+    let told = compare(&a, &b).unwrap_err().to_string();
+    assert!(told.contains("topology is \"vm-vm\" in A and \"loop\" in B"), "{told}");
+    assert!(told.contains("sizes is [64] in A and [128] in B"), "{told}");
+}
+
+#[test]
+fn a_plan_is_judged_word_by_word() {
+    let told = |plan: Plan| plan.validate().unwrap_err().to_string();
+    let good = plan(&ALL);
+    good.validate().unwrap();
+    assert!(told(Plan { tests: vec![], ..good.clone() }).starts_with("`tests` is empty"));
+    assert!(told(Plan { loss: 1.0, ..good.clone() }).starts_with("`loss` is 1; write"));
+    assert!(told(Plan { loads: vec![0.0], ..good.clone() }).starts_with("`loads` is 0; write"));
+    assert!(told(Plan { sizes: vec![Sizes::Fixed(9)], ..good.clone() }).starts_with("`sizes`: a size of 9"));
+    let twice = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(64)], ..good.clone() };
+    assert_eq!(told(twice), "`sizes` names 64 twice; name it once");
+    assert!(told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("which is no number"));
+    assert!(told(Plan { precision: f64::NAN, ..good }).starts_with("`precision` is NaN"));
+}
+
+proptest! {
+    #[test]
+    fn any_switch_and_any_generator_come_to_an_end(
+        capacity in 1.0..2e7f64, generator in 1e3..2e7f64, holds in 0..10_000_000u64, disturbed in 0..100u32,
+        leaks in 0.0..0.5f64, tries in 1..4u32, seed: u64,
+    ) {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut model = Model { holds, disturbed, leaks, random, ..Model::new(capacity, generator) };
+        let plan = Plan { tries, ..plan(&ALL) };
+        let course = run(&plan, &mut model);
+        let round = &results(&course).sizes[0].rounds[0];
+        if let Some(found) = round.ndr {
+            prop_assert!(found.bound != Bound::Unfinished);
+            prop_assert!(found.pps <= generator * 1.001 + 1.0);
+            prop_assert!(found.above_pps.is_none_or(|above| above > found.pps));
+        }
+    }
+
+    #[test]
+    fn no_bytes_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Checkpoint::read(&bytes);
+        let mut line = b"{\"kept\":".to_vec();
+        line.extend(bytes);
+        line.push(b'\n');
+        let _ = Checkpoint::read(&line);
+    }
+}
