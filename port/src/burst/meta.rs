@@ -142,7 +142,9 @@ impl Burst {
             self.more[i].0 = next;
         }
         self.head[i] = at as u16;
+        // A longer head may have headers that the shorter one did not reach.
         self.meta.parsed &= !(1 << (i % BURST));
+        self.meta.hashed &= !(1 << (i % BURST));
         at == len
     }
 }
@@ -179,6 +181,31 @@ mod tests {
             burst.set_notes(1, notes);
             assert_eq!((burst.notes(0), burst.notes(1)), (Notes::default(), notes));
         }
+    }
+
+    #[test]
+    fn a_head_that_is_pulled_is_parsed_and_hashed_anew() {
+        // IPv6 with 80 bytes of hop-by-hop options: the ports stand behind the head that is loaded.
+        let mut frame = vec![2; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 88, 0, 64]);
+        frame.extend([0xfe; 32]);
+        frame.extend([17, 9]);
+        frame.extend([0; 78]);
+        frame.extend([0, 1, 0, 2, 0, 8, 0, 0]);
+        let region = Arc::new(Region::of_bytes(frame.clone().into()).unwrap());
+        let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
+        let steering = Steering::new(Rss::Symmetric);
+        let mut burst = Burst::new();
+        burst.begin(0);
+        burst.pin(&map);
+        burst.push(BufId::default(), region.seg(0, frame.len() as u32).unwrap());
+        burst.load_heads::<Portable>();
+        let short = burst.rss_hash(0, &steering);
+        assert_eq!(short, steering.hash(&frame[..HEAD]));
+        assert!(burst.pull_head::<Portable>(0, frame.len()));
+        assert_eq!(burst.rss_hash(0, &steering), steering.hash(&frame));
+        assert_ne!(short, steering.hash(&frame));
+        assert_eq!(burst.layers(0), Some((14, 134)));
     }
 
     #[test]
