@@ -42,7 +42,7 @@ pub(crate) const HEADROOM: usize = 128;
 /// An odd number of lines, so that heads spread over all sets of a cache.
 const SLOT: usize = HEADROOM + LONGEST_HEAD;
 /// No packet is shorter.
-const ETHERNET_HEADER: usize = 14;
+pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes in front of a splice that is done without a call.
 const FRONT: usize = 16;
 /// Longest frame that is sent without a call.
@@ -414,8 +414,7 @@ impl Burst {
     /// moves at most once.
     pub fn filter(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
         self.settle();
-        // Packets get other numbers.
-        self.meta.clear();
+        self.meta.forget_heads();
         let (n, mut to) = (self.n, from);
         for i in from..n {
             if to < i {
@@ -424,6 +423,7 @@ impl Burst {
             to += usize::from(keep(self, to, i));
         }
         self.pool_bufs.truncate(to);
+        self.meta.truncate(to);
         self.n = to;
         // What is pushed next starts with nothing to be done.
         self.offload[to..n].fill(Offload::NONE);
@@ -435,6 +435,7 @@ impl Burst {
         (self.start[to], self.head[to], self.len[to]) = (self.start[i], self.head[i], self.len[i]);
         (self.rest[to], self.more[to], self.offload[to]) = (self.rest[i], self.more[i], self.offload[i]);
         self.pool_bufs.swap(to, i);
+        self.meta.move_notes(i, to);
         if self.heads != Heads::Absent {
             self.slots.0[to] = self.slots.0[i];
         }
@@ -579,7 +580,11 @@ impl Burst {
         let (number, (at, strip, insert)) = (self.n, edit.as_splice()?);
         let (start, head) = (source.start[i] as usize, source.head[i] as usize);
         let len = (head + insert.len()).checked_sub(strip)?;
-        if source.shape == Shape::Chained || number == BURST || at + strip > head || len > LONGEST_HEAD {
+        if source.shape == Shape::Chained || number == BURST || at + strip > head {
+            return None;
+        }
+        // Heads in place have an Ethernet header at least ([`Burst::alike`]).
+        if !(ETHERNET_HEADER..=LONGEST_HEAD).contains(&len) {
             return None;
         }
         // What lies behind the splice is copied in one piece of fixed length.

@@ -66,6 +66,22 @@ impl Meta {
     pub(super) fn clear(&mut self) {
         (self.parsed, self.hashed, self.noted) = (0, 0, 0);
     }
+
+    /// Forgets offsets and hashes: packets get other numbers. Notes move with them ([`Meta::move_notes`]).
+    pub(super) fn forget_heads(&mut self) {
+        (self.parsed, self.hashed) = (0, 0);
+    }
+
+    /// Packet `to` has the notes of packet `i` from here on.
+    pub(super) fn move_notes(&mut self, i: usize, to: usize) {
+        self.noted = self.noted & !(1 << to) | (self.noted >> i & 1) << to;
+        self.notes[to] = self.notes[i];
+    }
+
+    /// Forgets the notes of packets from number `n` on.
+    pub(super) fn truncate(&mut self, n: usize) {
+        self.noted &= !u64::MAX.unbounded_shl(n as u32);
+    }
 }
 
 impl Burst {
@@ -108,6 +124,20 @@ impl Burst {
     pub fn set_notes(&mut self, i: usize, notes: Notes) {
         self.meta.notes[i] = notes;
         self.meta.noted |= 1 << (i % BURST);
+    }
+
+    /// Whether anything may be noted for any packet.
+    #[inline(always)]
+    pub(crate) fn has_notes(&self) -> bool {
+        self.meta.noted != 0
+    }
+
+    /// Notes for packet `number` what is noted for packet `i` of `source`.
+    #[inline]
+    pub(crate) fn copy_notes(&mut self, number: usize, source: &Burst, i: usize) {
+        if source.has_notes() {
+            self.set_notes(number, source.notes(i));
+        }
     }
 
     /// Has the private head of packet `i` hold at least `len` bytes, for headers that lie behind those of a tunnel. Returns
@@ -181,6 +211,21 @@ mod tests {
             burst.set_notes(1, notes);
             assert_eq!((burst.notes(0), burst.notes(1)), (Notes::default(), notes));
         }
+    }
+
+    #[test]
+    fn notes_stay_with_their_packets_when_others_are_taken_out() {
+        let mut burst = Burst::new();
+        burst.begin(0);
+        (0..BURST).for_each(|_| assert!(burst.push_own(&udp(1))));
+        let notes = |i: usize| Notes { tunnel: i as u32, ..Notes::default() };
+        (0..BURST).filter(|i| i % 3 != 0).for_each(|i| burst.set_notes(i, notes(i)));
+        burst.filter(1, |_, _, i| i % 2 == 1);
+        let kept: Vec<u32> = (0..burst.len()).map(|i| burst.notes(i).tunnel).collect();
+        let wanted = |i: u32| if i % 3 == 0 { 0 } else { i };
+        assert_eq!(kept, std::iter::once(0).chain((1..64).step_by(2).map(wanted)).collect::<Vec<_>>());
+        assert!(burst.push_own(&udp(1)));
+        assert_eq!(burst.notes(burst.len() - 1), Notes::default());
     }
 
     #[test]
