@@ -136,7 +136,8 @@ pub trait TxQueue: Send {
     /// [`Slots::write_packet`]). Returns how many lengths are done with: the rest found the queue full. A frame that the queue
     /// could never take is counted in `stats` and has no slot.
     ///
-    /// The handle must not be used for anything else until [`TxQueue::commit`], which comes in the same burst.
+    /// The handle must not be used for anything else until [`TxQueue::commit`], which comes in the same burst. What may be left
+    /// to be done for the frames is what [`TxQueue::capabilities`] covers, and checksums ([`Slots::write`]).
     fn reserve(
         &mut self,
         lengths: &[u32],
@@ -144,10 +145,11 @@ pub trait TxQueue: Send {
         stats: &mut BurstStats,
     ) -> Result<usize, PortFault> {
         let _ = stats;
-        slots.stage(lengths)
+        slots.stage(lengths, self.capabilities())
     }
 
-    /// Sends the frames of `slots`, all of which are written, and empties it.
+    /// Sends the frames of `slots`, all of which are written, and empties it. Frames that cannot be sent count in `stats`, also
+    /// if the queue fails.
     fn commit(&mut self, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
         slots.send_staged(stats, |burst, indices, stats| self.tx(burst, indices, stats))
     }
