@@ -127,6 +127,8 @@ pub struct Burst {
     limit: usize,
     /// Whether packets are those of another burst ([`Burst::begin_from`]).
     is_made: bool,
+    /// Whether a pipeline has or had the burst, so that heads must stay as they are. Set with debug assertions only.
+    is_sealed: bool,
     pins: Vec<Option<Pin>>,
     pool_bufs: PoolBufs,
     route: Route,
@@ -226,6 +228,7 @@ impl Burst {
             returned: 0,
             limit: BURST,
             is_made: false,
+            is_sealed: false,
             pins: Vec::new(),
             pool_bufs: PoolBufs::default(),
             route: Route::default(),
@@ -248,6 +251,9 @@ impl Burst {
         self.spill.clear();
         self.pool_bufs.clear();
         self.meta.clear();
+        if cfg!(debug_assertions) {
+            self.is_sealed = false;
+        }
         if self.pins.len() <= source {
             self.pins.resize_with(source + 1, || None);
         }
@@ -791,10 +797,22 @@ impl Burst {
         sure + slots[sure..].iter().take_while(|slot| differ(slot) == 0).count()
     }
 
+    /// A pipeline gets the burst: heads must not change any more.
+    #[inline(always)]
+    pub(crate) fn seal(&mut self) {
+        if cfg!(debug_assertions) {
+            self.is_sealed = true;
+        }
+    }
+
     /// The private first bytes of packet `i`, for the source that makes or completes the packet. Pipelines use edits instead: a
-    /// packet that goes to another stage leaves in the form in which it was received.
+    /// packet that goes to another stage leaves in the form in which it was received, and other outputs read the same head.
+    ///
+    /// # Panics
+    /// With debug assertions, if a pipeline has or had the burst.
     #[inline(always)]
     pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
+        debug_assert!(!self.is_sealed, "a pipeline changes packets by edits only");
         let start = self.start[i] as usize;
         &mut self.slots.0[i][start..start + self.head[i] as usize]
     }
