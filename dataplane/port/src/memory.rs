@@ -4,7 +4,7 @@
 //! the next one's packets. Its size is sealed, so that it cannot be truncated, and its pages are there from the
 //! beginning, so that none is missing later. They go back to the kernel with the connection, even while the peer
 //! still holds the file: a peer that comes, keeps what it got and leaves, again and again, costs nothing that
-//! lasts. Nor is more allocated at once than [`MAX_MEMORY`], because the kernel puts no limit of its own on a memfd
+//! lasts. Only packets that are lent ([`crate::Retained`]) keep them longer. Nor is more allocated at once than [`MAX_MEMORY`], because the kernel puts no limit of its own on a memfd
 //! and ends processes when there is no more.
 
 use crate::PortFault;
@@ -22,10 +22,17 @@ const GUEST: u64 = 0x1_0000_0000;
 /// The address by which the protocol names rings; any would do.
 const USER: u64 = 0x7000_0000_0000;
 
+/// The file and its pages, which go back to the kernel with the last reference.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    file: OwnedFd,
+    len: u64,
+}
+
 /// Shared memory, mapped here too.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    file: OwnedFd,
+    pages: Arc<Pages>,
     pub(crate) map: Arc<GuestMemory>,
     pub(crate) spec: RegionSpec,
 }
@@ -48,7 +55,12 @@ impl Memory {
         let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
         let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
         let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
-        Ok(Self { file, map: Arc::new(map), spec })
+        Ok(Self { pages: Arc::new(Pages { file, len }), map: Arc::new(map), spec })
+    }
+
+    /// What must live for as long as the content of the memory is read.
+    pub(crate) fn pages(&self) -> &Arc<Pages> {
+        &self.pages
     }
 
     /// The user address of byte `offset`.
@@ -62,18 +74,18 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for Pages {
     /// Remaining mappings of it read zeros.
     fn drop(&mut self) {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // The file cannot be sealed against it; should it fail all the same, the pages go with the last mapping.
-        let _ = fallocate(&self.file, hole, 0, self.spec.len);
+        let _ = fallocate(&self.file, hole, 0, self.len);
     }
 }
 
 impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.pages.file.as_fd()
     }
 }
 
@@ -124,7 +136,10 @@ mod tests {
         let kept = rustix::io::dup(&memory).unwrap();
         let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;
         assert_eq!(blocks(&kept), (1 << 20) / 512);
+        let pages = memory.pages().clone();
         drop(memory);
+        assert_eq!(blocks(&kept), (1 << 20) / 512, "a packet is lent");
+        drop(pages);
         assert_eq!(blocks(&kept), 0);
         assert_eq!(rustix::fs::fstat(&kept).unwrap().st_size, 1 << 20, "no access faults");
     }

@@ -9,7 +9,7 @@
 //! them at any time all the same, so nothing in them is ever behind a reference, and what is judged was copied.
 
 use super::offloads::Words;
-use crate::memory::Memory;
+use crate::memory::{Memory, Pages};
 use crate::retain::Lender;
 use crate::{Burst, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
@@ -49,6 +49,7 @@ pub(super) struct Buffers {
     header: u32,
     room: u32,
     map: Arc<GuestMemory>,
+    pages: Arc<Pages>,
 }
 
 impl Buffers {
@@ -84,6 +85,7 @@ impl Buffers {
             header: header as u32,
             room: room as u32,
             map: memory.map.clone(),
+            pages: memory.pages().clone(),
         })
     }
 
@@ -95,7 +97,7 @@ impl Buffers {
 
     /// What lends these buffers, of which there are `count`.
     pub(super) fn lender(&self, count: u16) -> Lender {
-        Lender::new(self.whole, self.stride as usize, count.into())
+        Lender::shared(self.whole, self.stride as usize, count.into(), self.pages.clone())
     }
 
     /// Bytes of frame that one buffer holds.

@@ -195,11 +195,23 @@ impl<R: DriverRing> Core<R> {
         Ok(Taken::Slot)
     }
 
+    /// Takes the buffers of a frame back that is not sent.
+    #[cold]
+    fn take_back(&mut self, frame: &[Filled]) {
+        for buffer in frame {
+            self.links.take(buffer.id);
+            self.free.extend(iter::once(buffer.id));
+        }
+    }
+
     /// Posts the buffers of one frame.
     #[inline]
     fn post_frame(&mut self, frame: &[Filled]) {
         let Some((first, more)) = frame.split_first() else { return };
         self.headers.set(first.id, first.is_marked);
+        if first.is_refused {
+            return self.take_back(frame);
+        }
         let post = self.buffers.to_send(first.id, first.len);
         if more.is_empty() {
             return self.ring.post(post);

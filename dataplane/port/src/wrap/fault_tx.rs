@@ -166,6 +166,14 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
         self.inner.capabilities()
     }
 
+    fn room(&mut self, len: usize) -> usize {
+        self.inner.room(len)
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        self.inner.reap()
+    }
+
     fn keeps_back(&self) -> bool {
         self.inner.keeps_back()
     }

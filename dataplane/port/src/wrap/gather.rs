@@ -23,6 +23,11 @@ use std::marker::PhantomData;
 /// Memory for each packet that is kept; a longer one takes more of it.
 const EACH: usize = 2048;
 
+/// Bytes of memory that a packet of `len` bytes takes.
+fn size(len: usize) -> usize {
+    len.max(1).next_multiple_of(LINE)
+}
+
 /// A packet that is kept: where, and how much of the memory is free again when it has left.
 #[derive(Clone, Copy)]
 struct Kept {
@@ -109,6 +114,26 @@ impl<K: Kernel> GatherTx<K> {
         Some(all.split_at(at).1.split_at(len).0)
     }
 
+    /// How many packets of `len` bytes the empty memory holds, at least.
+    fn all_places(&self, len: usize) -> usize {
+        if len > self.staging.len() { 0 } else { self.arena.slot(0).len() / size(len) }
+    }
+
+    /// How many packets of `len` bytes [`GatherTx::place`] finds memory for, at least.
+    fn places(&self, len: usize) -> usize {
+        let (Some(first), Some(last)) = (self.kept.front(), self.kept.back()) else {
+            return self.all_places(len);
+        };
+        if len > self.staging.len() {
+            return 0;
+        }
+        let all = self.arena.slot(0);
+        let first = first.frame.addr() - all.addr();
+        let began_anew = last.ends <= first;
+        let stretches = if began_anew { [first - self.next, 0] } else { [all.len() - self.next, first] };
+        stretches.iter().map(|bytes| bytes / size(len)).sum()
+    }
+
     fn is_due(&self, now: u64) -> bool {
         let Some(first) = self.kept.front() else { return false };
         let enough = self.kept.len() >= usize::from(self.tx_coalesce.packets);
@@ -169,6 +194,25 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
 
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    /// What the buffer has room for; if it is full, what it has room for when all that it keeps has left.
+    fn room(&mut self, len: usize) -> usize {
+        let most = usize::from(self.tx_coalesce.packets);
+        match (most - self.kept.len()).min(self.places(len)) {
+            // A frame that the buffer could never keep has to come to be counted.
+            0 if self.kept.is_empty() => 1,
+            0 => {
+                let longest = self.kept.iter().map(|kept| kept.frame.len()).max().unwrap_or(0);
+                let has_room = self.inner.room(longest) >= self.kept.len();
+                if has_room { most.min(self.all_places(len)).max(1) } else { 0 }
+            }
+            room => room,
+        }
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        self.inner.reap()
     }
 
     fn keeps_back(&self) -> bool {

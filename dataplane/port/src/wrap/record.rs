@@ -152,6 +152,14 @@ impl<K: Kernel> TxQueue for RecordTx<K> {
         self.inner.capabilities()
     }
 
+    fn room(&mut self, len: usize) -> usize {
+        self.inner.room(len)
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        self.inner.reap()
+    }
+
     fn keeps_back(&self) -> bool {
         self.inner.keeps_back()
     }

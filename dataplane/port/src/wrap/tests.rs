@@ -1,4 +1,6 @@
 use super::*;
+use crate::memif;
+use crate::patch::{Exchange, Patch};
 use crate::pcap::{Options, Output, Pace, Pcap, Playing, Recording, Repeat};
 use crate::vhost_user::fake::FakeEngine;
 use crate::{Burst, BurstStats, DropReason, Now, PortControl, RxQueue, TxQueue};
@@ -478,5 +480,50 @@ proptest! {
             prop_assert!(is_likely(bench.count("fault-out-reordered"), kept, reorder));
             prop_assert!(is_likely(bench.count("fault-out-corrupted"), kept, corrupt));
         }
+    }
+}
+
+/// Sends one frame of 60 bytes as often as there is room, and returns how often.
+fn fill(tx: &mut dyn TxQueue) -> usize {
+    let (mut burst, mut stats, mut sent) = (Burst::new(), BurstStats::default(), 0);
+    burst.begin(0);
+    assert!(burst.push_own(&[7; 60]));
+    while tx.room(60) > 0 && sent < 1000 {
+        assert_eq!(tx.tx(&burst, &[0], &mut stats), Ok(1), "{sent}");
+        sent += 1;
+    }
+    sent
+}
+
+#[test]
+fn a_wrapper_has_the_room_of_the_port_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Output::new(dir.path().join("trace.pcapng"));
+    let trace = Some(Trace { output, ways: Ways::Both });
+    let tx_coalesce = Some(TxCoalesce { packets: 32, within: None });
+    let all = [
+        (128, Wrappers { fault: Some(Faults::default()), ..Wrappers::default() }),
+        (128, Wrappers { trace, ..Wrappers::default() }),
+        (128 + 32, Wrappers { tx_coalesce, ..Wrappers::default() }),
+    ];
+    for (most, wrappers) in all {
+        let (exchange, now) = (Exchange::default(), Instant::now());
+        let options = memif::Options { ring_size: 128, ..memif::Options::default() };
+        let [one, other] =
+            [("a", "b"), ("b", "a")].map(|(name, peer)| Patch::new(name, peer, options, &exchange).unwrap());
+        let mut ends = [wrap(Box::new(one), "a", &wrappers).unwrap(), Box::new(other)];
+        let mut engines = [FakeEngine::default(), FakeEngine::default()];
+        for _ in 0..2 {
+            ends.iter_mut().zip(&mut engines).for_each(|(end, engine)| end.handle(now, engine));
+        }
+        let [near, far] = &mut engines;
+        let (tx, rx) = (near.tx.get_mut(&0).unwrap(), far.rx.get_mut(&0).unwrap());
+        assert_eq!((fill(&mut **tx), tx.room(60)), (most, 0), "{wrappers:?}");
+        let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
+        burst.begin(0);
+        rx.rx(&mut burst, &mut stats).unwrap();
+        rx.complete(burst.buf_ids());
+        tx.reap().unwrap();
+        assert!(tx.room(60) > 0, "{wrappers:?}");
     }
 }
