@@ -136,7 +136,7 @@ impl Device {
         self.client.to_server.wake();
     }
 
-    /// Corrupts the ring to the server, if the attack does so, after every entry was used once.
+    /// Corrupts the ring to the server, if the attack does so, once the server has consumed all sent entries.
     fn shatter(&mut self) {
         let ring = &self.client.to_server;
         let (head, size, odd) = (self.head, ring.size(), !self.round.is_multiple_of(2));
