@@ -1,5 +1,5 @@
-//! Builds the frame of a stream, once per size: headers with the `etherparse` crate, MPLS (RFC 3032) and VXLAN (RFC
-//! 7348) directly.
+//! Builds the frame of a stream, once per size: headers with the `etherparse` crate; MPLS (RFC 3032) and
+//! VXLAN (RFC 7348) directly.
 //!
 //! Along with the bytes it records the positions of fields that may vary and the byte ranges of checksums, so that
 //! later stages need no knowledge of headers. It runs before the first frame is sent and may allocate.

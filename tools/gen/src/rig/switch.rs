@@ -1,4 +1,4 @@
-//! A switch between the generator's two ports in one process: one worker, one bridge, two ports of kind `pair`.
+//! A switch between the generator's two ports in one process: one worker, one bridge, two ports of kind `patch`.
 
 use super::{Beside, Ends, Outcome, Rig, RigError, Side, Timing};
 use crate::rate::Rate;
