@@ -72,8 +72,8 @@ pub(super) enum Verdict {
 }
 
 /// Decides on a load or a burst from all its tries, each good, short or bad; a short try carries the rate that it
-/// showed. Short tries do not let the load pass: a load that the generator reached only once is not required of it
-/// again.
+/// showed. Short tries do not count as passed: if passed tries cannot reach `enough` any more, but passed and short
+/// ones together do, the verdict is `Short`, and the load is not required of the generator again.
 pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verdict {
     let (mut passed, mut failed, mut short) = (0, 0, Vec::new());
     for one in each {
