@@ -1,8 +1,8 @@
 //! The guest's packet buffers.
 //!
-//! A frame starts on a cache line and its virtio-net header ends there, so the header has a line of its own. After the
-//! first lap the header already has the contents that the switch needs, and its line stays unmodified. As in DPDK's
-//! driver, `num_buffers` keeps the device's value when the same buffer is sent.
+//! A frame starts on a cache line and its virtio-net header ends there, so the header has a separate line. After the
+//! first lap the header has the contents that the switch needs, and its line does not move between cores again. As in
+//! DPDK's driver, `num_buffers` keeps the device's value when the same buffer is sent.
 //!
 //! In a chain with separate header and frame, the frame's identifier is the buffer's number plus the number of buffers.
 //! With indirect tables, each buffer has two, one per ring, on an otherwise unused line: the receive table is written

@@ -1,8 +1,8 @@
 //! Rings that send the same chains repeatedly.
 //!
 //! Chains are prepared before the first one is sent, so that an attacker's turn costs as little as a greedy sender's
-//! and the cost of an attack is not on the CPU that attacker and measurement share. On a split ring, resending a chain
-//! is one store. On a packed ring its descriptors are rewritten, at most a budget of them per turn.
+//! and an attack costs time of the switch, not of the CPU that attacker and measurement share. On a split ring,
+//! resending a chain is one store. On a packed ring its descriptors are rewritten, at most a budget of them per turn.
 
 use super::super::GuestError;
 use super::arena::{Area, Arena};
