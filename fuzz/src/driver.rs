@@ -1,8 +1,8 @@
 //! The driver side of a ring, controlled by a script.
 //!
 //! [`Script`] decodes the bytes, [`Driver`] writes the decoded values into a mock's memory: descriptors, tables,
-//! indices and raw words, often valid ones and sometimes not. The corpora depend on the meaning of the bytes: changes
-//! here change them all.
+//! indices and raw words, often valid ones and sometimes not. Changing the meaning of a byte changes the meaning of
+//! every corpus entry.
 
 use ring::mock::{BUFFERS, Mock, REGION, RINGS, Shape, USER};
 

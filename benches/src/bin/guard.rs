@@ -1,9 +1,9 @@
 //! Forwards a fixed number of packets, so that callgrind can count the instructions of the switch.
 //!
-//! One thread runs two guests and steps the switch between them. Only [`switch_part`] is to be counted: `valgrind
-//! --tool=callgrind --toggle-collect='*guard*switch_part*'`. The clock of the bridge is stopped, so that two runs
-//! execute the same instructions; ageing, which would run once a second, is not counted. For virtio-user ports only the
-//! queues are counted ([`benches::uplink`]).
+//! One thread runs two guests and steps the switch between them. Only [`switch_part`] is to be counted:
+//! `valgrind --tool=callgrind --toggle-collect='*guard*switch_part*'`. The clock of the bridge is stopped, so that two
+//! runs execute the same instructions; ageing, which would run once a second, is not counted. For virtio-user ports
+//! only the queues are counted ([`benches::uplink`]).
 
 use std::process::ExitCode;
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// Ring size in items, as in DPDK's applications.
 const RING: usize = 1024;
-/// Buffers of a pool, and buffers per bulk operation.
+/// Buffers of a pool, and items per bulk call.
 const BUFFERS: u32 = 8191;
 const TAKEN: usize = 32;
 
