@@ -1,5 +1,5 @@
-//! Sends one frame out of an interface repeatedly, as fast as the kernel can, with less CPU time than any switch needs
-//! to receive it.
+//! Sends one frame out of an interface repeatedly, as fast as the kernel can. Sending takes less CPU time than any
+//! switch takes to forward.
 //!
 //! The kernel sends by itself (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18): a program of four instructions
 //! redirects batches of frames to the interface. No socket buffer is allocated and no process is woken. Runs until
