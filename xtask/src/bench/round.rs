@@ -1,5 +1,5 @@
-//! One round of a script that runs our switch, then the other one, each with a fresh guest. What they leave running is ended
-//! here, however the round ends, since a forgotten daemon that polls would halve the next reading.
+//! One round of a script that runs our switch, then the other one, each with a fresh guest. All processes that the
+//! script leaves behind are killed at the end of the round, because a polling daemon would distort the next reading.
 
 use std::fmt;
 use std::fs;
@@ -15,42 +15,42 @@ use super::others;
 use super::progress::Progress;
 use super::{Peer, PeersArguments, Ring};
 
-/// Two guests of at most 34 s each, their switches, and some patience.
+/// Timeout of a round: two guests of at most 34 s each, their switches, and a margin.
 const LIMIT: Duration = Duration::from_secs(100);
-/// How often a round looks whether it has ended, or was interrupted.
+/// Interval of checks for the end of the round or an interruption.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often at most what is left is looked for.
+/// Maximum number of searches for leftover processes.
 const SWEEPS: usize = 100;
 
-/// What every round has in common.
+/// State shared by all rounds.
 pub(super) struct Bench {
     arguments: PeersArguments,
     folder: TempDir,
 }
 
-/// What one round found; nothing where a side gave no reading.
+/// Result of a round; a side without a reading is `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
-    /// Frames that our switch forwarded, in millions a second.
+    /// Rate forwarded by our switch, in Mpps.
     pub(super) ours: Option<f64>,
-    /// The same for the other switch.
+    /// Rate forwarded by the other switch, in Mpps.
     pub(super) theirs: Option<f64>,
-    /// How busy our worker was.
+    /// Load of our worker.
     pub(super) load: Option<Load>,
 }
 
-/// The worker under load.
+/// Load of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Cycles of the time-stamp counter spent on each packet, waiting not counted.
+    /// Busy cycles of the time-stamp counter per packet.
     pub(super) cycles_per_packet: f64,
-    /// The share of polls that found nothing.
+    /// Share of empty polls, 0 to 1.
     pub(super) empty_polls: f64,
 }
 
 impl Reading {
-    /// Ours over theirs.
+    /// Ratio of ours to theirs.
     pub(super) fn ratio(&self) -> Option<f64> {
         Some(self.ours? / self.theirs?)
     }
@@ -71,7 +71,7 @@ impl Bench {
         Ok(Bench { arguments: arguments.clone(), folder })
     }
 
-    /// Keeps the logs and says where.
+    /// Keeps the logs and returns their folder.
     pub(super) fn kept(self) -> PathBuf {
         self.folder.keep()
     }
@@ -80,7 +80,7 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// Runs one round; nothing when it was interrupted.
+    /// Runs one round. Returns `None` if it was interrupted.
     pub(super) fn round(
         &self,
         ring: Ring,
@@ -104,7 +104,7 @@ impl Bench {
         Ok(Some(Reading { ours, theirs, load }))
     }
 
-    /// What makes one round and prints its two readings.
+    /// The command that runs a round and prints its two readings.
     fn command(&self, ring: Ring, size: u16, peer: Peer) -> Command {
         let arguments = &self.arguments;
         let mut command = if peer == Peer::TestpmdLoop { others::command(ring) } else { others::memif(ring) };
@@ -115,16 +115,16 @@ impl Bench {
         command
     }
 
-    /// A guest whose switch never came waits for ever. Everything that a round starts has the name of our folder in its
-    /// environment, and nothing else has.
+    /// Kills leftover processes, such as a guest that waits for its switch. Every process of a round, and no other, has
+    /// our folder in its environment.
     fn end_what_is_left(&self) {
         let mark = format!("RUN_DIR={}", self.folder.path().display());
-        // What is started while the others are being ended is found the next time.
+        // Processes started during a search are found by the next one.
         for _ in 0..SWEEPS {
             let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
             let found: Vec<Pid> = processes.filter_map(|entry| started_with(&entry.path(), &mark)).collect();
             for pid in &found {
-                // It may have ended by itself in between.
+                // Fails if the process has already ended.
                 let _ = kill_process(*pid, Signal::KILL);
             }
             if found.is_empty() {
@@ -134,7 +134,7 @@ impl Bench {
     }
 }
 
-/// Ends what a round left running when it goes out of scope.
+/// Kills leftover processes when dropped.
 struct Leftovers<'a>(&'a Bench);
 
 impl Drop for Leftovers<'_> {
@@ -143,7 +143,7 @@ impl Drop for Leftovers<'_> {
     }
 }
 
-/// The process behind a folder of `/proc`, when `mark` is one of its variables.
+/// The process of a `/proc` folder, if `mark` is in its environment.
 fn started_with(folder: &Path, mark: &str) -> Option<Pid> {
     let number = folder.file_name()?.to_str()?.parse().ok()?;
     let variables = fs::read(folder.join("environ")).ok()?;
@@ -151,7 +151,7 @@ fn started_with(folder: &Path, mark: &str) -> Option<Pid> {
     if found { Pid::from_raw(number) } else { None }
 }
 
-/// Waits until the round ends or is interrupted.
+/// Waits until the round ends, is interrupted or times out.
 fn watch(child: &mut Child, progress: &Progress) -> Result<()> {
     let start = Instant::now();
     while child.try_wait().context("cannot wait for a round")?.is_none() && !progress.is_interrupted() {
@@ -164,7 +164,7 @@ fn watch(child: &mut Child, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// `round 1: A 12.345 Mpps, B 6.789 Mpps, A/B 1.818`
+/// Parses a line such as `round 1: A 12.345 Mpps, B 6.789 Mpps, A/B 1.818`.
 fn parse(text: &str) -> (Option<f64>, Option<f64>) {
     let line = text.lines().find(|line| line.starts_with("round ")).unwrap_or_default();
     let after = |label: &str| {
