@@ -26,7 +26,7 @@ const FRAME: [u8; 60] = {
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).ok_or("usage: merged FOLDER")?;
+    let folder = std::env::args().nth(1).ok_or("usage: inline FOLDER")?;
     let (engine, mut inline) = switch(Path::new(&folder))?;
     // Attaching needs no worker, because the engine's own thread answers.
     let attach = |name| Endpoint::attach(Path::new(&folder).join(name), Options::default(), PATIENCE);

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Empty rounds before an adaptive worker considers sleeping, at least.
 const IDLE_ROUNDS: u32 = 256;
 /// Time without packets before an adaptive worker sleeps, in nanoseconds: about what a sleep and a wake-up cost a packet
-/// (`BENCHMARKING.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
+/// (`docs/research/results.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
 const IDLE_TIME: u64 = 50_000;
 
 impl<M: Execution> Rounds for Worker<M> {

@@ -29,13 +29,13 @@ pub(crate) struct Message<'a> {
 }
 
 /// Validates a header before its payload is read.
-pub(crate) type Judge = fn(Header) -> Result<Header, MessageError>;
+pub(crate) type Validate = fn(Header) -> Result<Header, MessageError>;
 
 /// A message connection.
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: OwnedFd,
-    validate: Judge,
+    validate: Validate,
     bytes: Box<[u8; Header::BYTES + MAX_PAYLOAD]>,
     have: usize,
     header: Option<Header>,
@@ -44,7 +44,7 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// Creates a channel over `socket`; `validate` must reject payloads larger than [`MAX_PAYLOAD`].
-    pub(crate) fn new(socket: OwnedFd, validate: Judge) -> Self {
+    pub(crate) fn new(socket: OwnedFd, validate: Validate) -> Self {
         let bytes = Box::new([0; Header::BYTES + MAX_PAYLOAD]);
         Self { socket, validate, bytes, have: 0, header: None, descriptors: Vec::new() }
     }

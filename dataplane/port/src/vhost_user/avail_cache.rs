@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Plain buffers kept translated and fetched ahead of need.
 const AHEAD: usize = 64;
 /// So many are taken at a time at least, where the ring has them: four lines of descriptors. After bursts of a few frames a
-/// batch for each would look at lines in part and again (`docs/decisions/0058-lines-of-our-own-path.md`).
+/// batch for each would look at lines in part and again (`docs/research/path-lines.md`).
 const PART: usize = 16;
 
 /// Most buffers of one frame: 64 KiB in buffers of 1 KiB, and no guest's driver makes smaller ones.
