@@ -130,7 +130,7 @@ impl Arena {
     /// # Safety
     ///
     /// Every byte accessed through the view must lie below [`Arena::bytes`]. A kind of copy that the processor lacks
-    /// must not be used ([`super::Processor::validate`]).
+    /// must not be used (checked by `studies::requirements`).
     pub unsafe fn view(&self) -> RealMemory<'_> {
         RealMemory::new(self.base, self)
     }

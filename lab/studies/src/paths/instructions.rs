@@ -2,8 +2,8 @@
 //!
 //! Counted by callgrind (valgrind 3.19, which supports AVX2 but not AVX-512), 2026-11-22, at full bursts:
 //!
-//!  - **linerate**: `cargo xtask callgrind`, rows `split-in-order` and `packed-in-order`, traffic `pair`: the worker's
-//!    whole round over two vhost-user ports in bursts of 64, bridge and look-ups included.
+//! - **linerate**: `cargo xtask callgrind`, rows `split-in-order` and `packed-in-order`, traffic `pair`: the worker's
+//!   whole round over two vhost-user ports in bursts of 64, bridge and look-ups included.
 //! - **DPDK's switch**: Debian's `dpdk-testpmd` 22.11.11 (built for SSE4.2) as the switch of the measured comparison
 //!   (`set fwd io`, two `net_vhost` ports, `--no-flush-rx`) under `valgrind --tool=callgrind --separate-threads=yes`,
 //!   with DPDK's guest at full speed before it. The count is that of the whole forwarding thread, minus its empty
