@@ -89,7 +89,7 @@ const HEADINGS: [&str; 12] = [
 const BURST: f64 = 32.0;
 
 /// Cache lines per packet that the design moves between the switch's core and that of a driver that rewrites its
-/// descriptors: the frame in and out, and the fractions of `ARCHITECTURE.md` for bursts of `burst`.
+/// descriptors: the frame in and out, and the fractions of `docs/develop/performance.md` for bursts of `burst`.
 fn lines(ring: Ring, size: u16, burst: f64) -> f64 {
     let frame = 2.0 * f64::from(size.div_ceil(64));
     let indices = 4.0 / burst;
@@ -183,9 +183,9 @@ mod tests {
         assert!(table(&[row]).contains("packed"));
     }
 
-    /// The sums of `ARCHITECTURE.md`: ring, computed sum, and documented sum.
+    /// The sums of `docs/develop/performance.md`: ring, computed sum, and documented sum.
     fn documented() -> Vec<(String, f64, f64)> {
-        let text = std::fs::read_to_string(crate::command::root().join("ARCHITECTURE.md")).unwrap();
+        let text = std::fs::read_to_string(crate::command::root().join("docs/develop/performance.md")).unwrap();
         let rows = text.lines().skip_while(|line| !line.starts_with("| sum at n = 64,")).skip(2);
         let rows = rows.map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(") | "));
         let row = |(what, sum): (&str, &str)| {
