@@ -37,7 +37,7 @@ pub enum RingFault {
     /// More packed descriptors are available than the ring has entries.
     #[error("more descriptors are available than the ring has entries")]
     Lapped,
-    /// An indirect descriptor is used but INDIRECT_DESC was not negotiated.
+    /// An indirect descriptor is used but `INDIRECT_DESC` was not negotiated.
     #[error("an indirect descriptor is used but INDIRECT_DESC was not negotiated")]
     IndirectNotNegotiated,
     /// An indirect table contains an indirect descriptor.

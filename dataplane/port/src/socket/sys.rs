@@ -47,7 +47,7 @@ pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Creates a listening socket at `address`, even if old connections are in TIME_WAIT.
+/// Creates a listening socket at `address`, even if old connections are in `TIME_WAIT`.
 pub(crate) fn listen_tcp(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     let socket = socket(family(address), SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -97,7 +97,7 @@ pub(crate) fn answer(socket: OwnedFd) -> Result<Dialed, Errno> {
     attended(socket).map(Dialed::Connected)
 }
 
-/// Enables TCP_NODELAY and keepalive.
+/// Enables `TCP_NODELAY` and keepalive.
 fn attended(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     if rustix::net::getpeername(&socket)? == Some(rustix::net::getsockname(&socket)?) {
         // Repeated connects to a local port can self-connect: the kernel may choose that port as source.

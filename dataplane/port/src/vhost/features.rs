@@ -48,7 +48,7 @@ impl Features {
     /// `VIRTIO_F_IN_ORDER`
     pub const IN_ORDER: u64 = 1 << 35;
 
-    /// `VIRTIO_NET_F_GUEST_USO4`: the guest accepts USOv4 packets.
+    /// `VIRTIO_NET_F_GUEST_USO4`: the guest accepts `USOv4` packets.
     pub const GUEST_USO4: u64 = 1 << 54;
     /// `VIRTIO_NET_F_GUEST_USO6`
     pub const GUEST_USO6: u64 = 1 << 55;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const TRACED: u32 = crate::HEAD as u32;
 /// Refresh interval of the fault counters.
 const NEWS: Duration = Duration::from_millis(500);
-/// Engine pair number of the queue that sends a pair's delayed packets, ORed with the pair. Ports have fewer pairs.
+/// Engine pair number of the queue that sends a pair's delayed packets, `ORed` with the pair. Ports have fewer pairs.
 const RELEASE: u16 = 0x8000;
 
 /// A port cannot be wrapped. It was not changed.
