@@ -207,10 +207,19 @@ impl Burst {
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;
+        if source.is_bare() { Ok(()) } else { self.take_over(number, (source, i), edits, id) }
+    }
+
+    /// Packet `number`, the last one, has what is noted for packet `i` of `source` and is left to be done for it.
+    #[inline(never)]
+    fn take_over(
+        &mut self,
+        number: usize,
+        (source, i): (&Burst, usize),
+        edits: &Edits,
+        id: EditId,
+    ) -> Result<(), DropReason> {
         self.copy_notes(number, source, i);
-        if !source.has_offloads() {
-            return Ok(());
-        }
         let Ok((offload, _)) = edits.offload(id, source.offload(i), source.frame_len(i)) else {
             self.pop_made();
             return Err(DropReason::BadOffload);
