@@ -137,7 +137,7 @@ impl Row {
 }
 
 /// The same for programs.
-pub(super) fn json(rows: &[Row]) -> Value {
+pub(super) fn json(rows: &[Row]) -> impl Iterator<Item = Value> {
     let row = |row: &Row| {
         json!({
             "ring": row.ring.name(),
@@ -154,7 +154,7 @@ pub(super) fn json(rows: &[Row]) -> Value {
             "lines_per_packet": lines(row.ring, row.size, BURST),
         })
     };
-    Value::Array(rows.iter().map(row).collect())
+    rows.iter().map(row)
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn reading(ours: f64, theirs: f64) -> Reading {
-        Reading { ours: Some(ours), theirs: Some(theirs), load: None }
+        Reading { ours: Some(ours), theirs: Some(theirs), load: None, distances: None }
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         let row = Row::new(Ring::Split, 64, Peer::TestpmdLoop, &readings);
         assert_eq!((row.rounds, row.ratio), (3, Some(2.0)));
         assert_eq!(row.is_met(), Some(true));
-        assert_eq!(json(&[row])[0]["met"], true);
+        assert_eq!(json(&[row]).next().unwrap()["met"], true);
     }
 
     #[test]

@@ -96,12 +96,19 @@ impl fmt::Display for Reading {
     }
 }
 
-/// Measures every combination in turn, round by round, and prints medians of near and of far readings. Returns what to draw of
-/// them; nothing if there is no combination.
-pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
+/// What was measured, for the caller to print and draw. Empty if there was no combination.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub(super) bars: Vec<Bar>,
+    /// For JSON.
+    pub(super) rows: Vec<Value>,
+}
+
+/// Measures every combination in turn, round by round: medians of near and of far readings. A table is printed here.
+pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Measured> {
     let cases = cases(arguments);
     if cases.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Measured::default());
     }
     let pages = HugePages::reserve(pages)?;
     let progress = Progress::new(cases.len() * arguments.rounds)?;
@@ -111,12 +118,18 @@ pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
         reading
     })?;
     let rows: Vec<_> = [true, false].iter().flat_map(|&near| rows(&cases, &readings, near)).collect();
-    match arguments.output {
-        Output::Table => print!("{}", table(&rows)),
-        Output::Json => println!("{:#}", Value::Array(rows.iter().map(Row::json).collect())),
+    if arguments.output == Output::Table {
+        print!("{}", table(&rows));
     }
-    readings.validate(&progress)?;
-    Ok(rows.iter().filter_map(Row::bar).collect())
+    let measured = Measured {
+        bars: rows.iter().filter_map(Row::bar).collect(),
+        rows: rows.iter().map(Row::json).collect(),
+    };
+    if let Err(error) = readings.validate(&progress) {
+        super::print_json(arguments, measured.rows);
+        return Err(error);
+    }
+    Ok(measured)
 }
 
 fn cases(arguments: &PeersArguments) -> Vec<Case> {
