@@ -590,7 +590,7 @@ impl Burst {
             return None;
         }
         // Heads in place have an Ethernet header at least ([`Burst::alike`]).
-        if !(ETHERNET_HEADER..=LONGEST_HEAD).contains(&len) {
+        if len.wrapping_sub(ETHERNET_HEADER) > LONGEST_HEAD - ETHERNET_HEADER {
             return None;
         }
         // What lies behind the splice is copied in one piece of fixed length.

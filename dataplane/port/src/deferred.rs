@@ -28,7 +28,10 @@ pub struct DeferredPort {
 
 impl Debug for DeferredPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeferredPort").field("kind", &self.kind).field("why", &self.why).finish_non_exhaustive()
+        f.debug_struct("DeferredPort")
+            .field("kind", &self.kind)
+            .field("why", &self.why)
+            .finish_non_exhaustive()
     }
 }
 

@@ -207,10 +207,19 @@ impl Burst {
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;
+        if source.is_bare() { Ok(()) } else { self.take_over(number, (source, i), edits, id) }
+    }
+
+    /// Packet `number`, the last one, has what is noted for packet `i` of `source` and is left to be done for it.
+    #[inline(never)]
+    fn take_over(
+        &mut self,
+        number: usize,
+        (source, i): (&Burst, usize),
+        edits: &Edits,
+        id: EditId,
+    ) -> Result<(), DropReason> {
         self.copy_notes(number, source, i);
-        if !source.has_offloads() {
-            return Ok(());
-        }
         let Ok((offload, _)) = edits.offload(id, source.offload(i), source.frame_len(i)) else {
             self.pop_made();
             return Err(DropReason::BadOffload);
@@ -309,7 +318,9 @@ mod tests {
         patched.patch(0, &[9]).unwrap();
         let ids = [edits.add(&Edit::splice(12, 0, &[0; 4]).unwrap()), edits.add(&patched), EditId::NONE];
         made.begin_from(&source);
-        ids.iter().for_each(|id| made.push_edited(&source, 0, &edits, *id).unwrap());
+        for id in &ids {
+            made.push_edited(&source, 0, &edits, *id).unwrap();
+        }
         assert_eq!([0, 1, 2].map(|i| made.notes(i)), [notes; 3]);
     }
 

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use crate::command;
 use crate::hugepages::HugePages;
@@ -185,15 +186,22 @@ pub(crate) fn peers(arguments: &PeersArguments) -> Result<()> {
     let arguments = completed(arguments.clone())?;
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
-    let mut bars = switches::run(&arguments, HUGE_PAGES)?;
+    let switches::Measured { mut bars, rows: measured } = switches::run(&arguments, HUGE_PAGES)?;
     if combinations(&arguments).next().is_none() {
+        print_json(&arguments, measured);
         return draw(&arguments, &bars);
     }
     let bench = Bench::new(&arguments)?;
     let progress = Progress::new(combinations(&arguments).count() * arguments.rounds)?;
-    let rows = rows(&arguments, &bench, &progress)?;
+    let rows = match rows(&arguments, &bench, &progress) {
+        Ok(rows) => rows,
+        Err(error) => {
+            print_json(&arguments, measured);
+            return Err(error);
+        }
+    };
     bars.extend(rows.iter().map(Row::bar));
-    publish(&arguments, &rows);
+    publish(&arguments, measured, &rows);
     draw(&arguments, &bars)?;
     if progress.is_interrupted() {
         bail!("interrupted after {}: the result is of what was measured by then", progress.done());
@@ -228,10 +236,18 @@ fn rows(arguments: &PeersArguments, bench: &Bench, progress: &Progress) -> Resul
     Ok(rows)
 }
 
-fn publish(arguments: &PeersArguments, rows: &[Row]) {
-    match arguments.output {
-        Output::Table => print!("{}", report::table(rows)),
-        Output::Json => println!("{:#}", report::json(rows)),
+/// Prints `rows`; as JSON in one array behind what was `measured` before.
+fn publish(arguments: &PeersArguments, measured: Vec<Value>, rows: &[Row]) {
+    if arguments.output == Output::Table {
+        print!("{}", report::table(rows));
+    }
+    print_json(arguments, measured.into_iter().chain(report::json(rows)).collect());
+}
+
+/// Prints the one JSON document, if JSON was asked for.
+fn print_json(arguments: &PeersArguments, rows: Vec<Value>) {
+    if arguments.output == Output::Json {
+        println!("{:#}", Value::Array(rows));
     }
 }
 

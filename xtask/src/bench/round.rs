@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::distance::{self, Distance};
 use super::others;
 use super::progress::Progress;
 use super::{Peer, PeersArguments, Ring};
@@ -38,6 +39,8 @@ pub(super) struct Reading {
     pub(super) theirs: Option<f64>,
     /// Load of our worker.
     pub(super) load: Option<Load>,
+    /// Of the two CPUs, before and after.
+    pub(super) distances: Option<[Distance; 2]>,
 }
 
 /// Load of a worker.
@@ -61,7 +64,9 @@ impl fmt::Display for Reading {
         let number =
             |value: Option<f64>| value.map_or("no reading".to_owned(), |value| format!("{value:.3}"));
         write!(f, "{} and {} Mpps, ", number(self.ours), number(self.theirs))?;
-        write!(f, "ratio {}", number(self.ratio()))
+        write!(f, "ratio {}", number(self.ratio()))?;
+        let Some([before, after]) = self.distances else { return Ok(()) };
+        write!(f, ", distance {:.0} and {:.0} ns", before.0, after.0)
     }
 }
 
@@ -88,6 +93,8 @@ impl Bench {
         peer: Peer,
         progress: &Progress,
     ) -> Result<Option<Reading>> {
+        let (host, guest) = (self.arguments.host_cpu, self.arguments.guest_cpu);
+        let before = distance::wait_until_near(host, guest)?;
         let leftovers = Leftovers(self);
         let log = fs::File::create(self.path("round.log")).context("no log file")?;
         let mut command = self.command(ring, size, peer);
@@ -101,7 +108,10 @@ impl Bench {
         let text = fs::read_to_string(self.path("round.log"))?;
         let (ours, theirs) = parse(&text);
         let load = if peer == Peer::TestpmdLoop { others::load(self.folder.path()) } else { None };
-        Ok(Some(Reading { ours, theirs, load }))
+        // What is still polling on these CPUs would be measured as distance.
+        drop(leftovers);
+        let distances = Some([before, distance::between(host, guest)?]);
+        Ok(Some(Reading { ours, theirs, load, distances }))
     }
 
     /// The command that runs a round and prints its two readings.
@@ -188,6 +198,6 @@ mod tests {
     fn a_side_without_a_reading_is_none_and_so_is_the_ratio() {
         let (ours, theirs) = parse("round 1: A 12.5 Mpps, B no reading Mpps, A/B nan\n");
         assert_eq!((ours, theirs), (Some(12.5), None));
-        assert!(Reading { ours, theirs, load: None }.ratio().is_none());
+        assert!(Reading { ours, theirs, load: None, distances: None }.ratio().is_none());
     }
 }

@@ -96,12 +96,20 @@ impl fmt::Display for Reading {
     }
 }
 
-/// Measures all combinations in turn, round by round, and prints medians of near and of far readings. Returns the bars
-/// to draw; empty if there are no combinations.
-pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
+/// Results for the caller to print and draw; empty if there are no combinations.
+#[derive(Default)]
+pub(super) struct Measured {
+    /// Bars of the picture.
+    pub(super) bars: Vec<Bar>,
+    /// Rows of the JSON output.
+    pub(super) rows: Vec<Value>,
+}
+
+/// Measures all combinations in turn, round by round, and prints a table of medians of near and of far readings.
+pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Measured> {
     let cases = cases(arguments);
     if cases.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Measured::default());
     }
     let pages = HugePages::reserve(pages)?;
     let progress = Progress::new(cases.len() * arguments.rounds)?;
@@ -111,12 +119,18 @@ pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
         reading
     })?;
     let rows: Vec<_> = [true, false].iter().flat_map(|&near| rows(&cases, &readings, near)).collect();
-    match arguments.output {
-        Output::Table => print!("{}", table(&rows)),
-        Output::Json => println!("{:#}", Value::Array(rows.iter().map(Row::json).collect())),
+    if arguments.output == Output::Table {
+        print!("{}", table(&rows));
     }
-    readings.validate(&progress)?;
-    Ok(rows.iter().filter_map(Row::bar).collect())
+    let measured = Measured {
+        bars: rows.iter().filter_map(Row::bar).collect(),
+        rows: rows.iter().map(Row::json).collect(),
+    };
+    if let Err(error) = readings.validate(&progress) {
+        super::print_json(arguments, measured.rows);
+        return Err(error);
+    }
+    Ok(measured)
 }
 
 fn cases(arguments: &PeersArguments) -> Vec<Case> {

@@ -126,16 +126,16 @@ impl Burst {
         self.meta.noted |= 1 << (i % BURST);
     }
 
-    /// Whether anything may be noted for any packet.
+    /// Whether nothing is noted for any packet and nothing is left to be done.
     #[inline(always)]
-    pub(crate) fn has_notes(&self) -> bool {
-        self.meta.noted != 0
+    pub(crate) fn is_bare(&self) -> bool {
+        self.meta.noted | u64::from(self.offloads) == 0
     }
 
     /// Notes for packet `number` what is noted for packet `i` of `source`.
     #[inline]
     pub(crate) fn copy_notes(&mut self, number: usize, source: &Burst, i: usize) {
-        if source.has_notes() {
+        if source.meta.noted != 0 {
             self.set_notes(number, source.notes(i));
         }
     }

@@ -420,6 +420,7 @@ impl Slots {
     }
 
     /// Writes a header to the front of the slot's pieces.
+    #[inline(always)]
     fn put_header(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) {
         let (pieces, header_len, mut written) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         for piece in pieces {
@@ -431,6 +432,7 @@ impl Slots {
     }
 
     /// What is behind the header in each of the slot's pieces.
+    #[inline(always)]
     fn bodies(&self, slot: Slot) -> impl Iterator<Item = VolatileSlice> {
         let (pieces, header_len, mut skipped) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         pieces.iter().map(move |piece| {
