@@ -212,7 +212,7 @@ fn equal_seeds_lose_and_turn_the_same_packets() {
         stage.wait_detail("from", "playing", "ended");
         let counters = stage.switch.settled(&["from", "to"]);
         assert_sums_agree(&counters);
-        assert_eq!(counters[1].queue_full, 0, "the disk was too slow for this story");
+        assert_eq!(counters[1].queue_full, 0, "the disk was too slow for this test");
         stage.wait_detail("to", "written", &counters[1].tx_packets.to_string());
         let port = stage.switch.port("from");
         let lost = port["drops"]["injected"].as_u64().unwrap_or(0);

@@ -45,7 +45,7 @@ impl Stage {
             socket.display(),
             netns.name()
         );
-        fs::write(folder.join("switch.toml"), text).expect("the story's own folder");
+        fs::write(folder.join("switch.toml"), text).expect("the test's own folder");
         let switch = Switch::restart(folder);
         let plug = Plug { socket: &socket, server: false, packed: false, number: 1 };
         let mut guest = Vm::start(folder, "guest", image, &plug);

@@ -197,26 +197,9 @@ fn all(ring: &'static str) {
 }
 
 #[test]
+#[ignore = "takes a minute: run by `cargo xtask test`"]
 fn attackers_on_split_rings_leave_the_calm_pair_its_frames() {
     all(RINGS[0]);
-}
-
-#[test]
-#[ignore = "takes a minute: run by `cargo xtask test`"]
-fn attackers_on_split_rings_in_order_leave_the_calm_pair_its_frames() {
-    all(RINGS[1]);
-}
-
-#[test]
-#[ignore = "takes a minute: run by `cargo xtask test`"]
-fn attackers_on_packed_rings_leave_the_calm_pair_its_frames() {
-    all(RINGS[2]);
-}
-
-#[test]
-#[ignore = "takes a minute: run by `cargo xtask test`"]
-fn attackers_on_packed_rings_in_order_leave_the_calm_pair_its_frames() {
-    all(RINGS[3]);
 }
 
 #[test]
@@ -227,18 +210,41 @@ fn a_back_end_that_listens_attacks_a_switch_that_connects() {
     assert!(faults.is_empty(), "{faults}");
 }
 
-#[test]
-#[ignore = "takes a minute: run by `cargo xtask test`"]
-fn attackers_leave_the_calm_pair_its_frames_in_every_execution_model() {
-    let attacks = ["tso-pieces-broadcast", "chains", "tiny-buffers", "bad-headers"];
-    for workers in [
-        "[[worker]]\n[[worker]]\n",
-        "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n",
-        "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n",
-    ] {
-        let scene = Scene { workers, ..Scene::of(RINGS[0]) };
-        let faults = scene.faults(ATTACKS.iter().filter(|(name, _)| attacks.contains(name)));
-        assert!(faults.is_empty(), "{faults}");
+/// The attacks of the other tests over the other rings and execution models.
+mod every {
+    use super::*;
+
+    #[test]
+    #[ignore = "takes a minute: run by `cargo xtask test --all`"]
+    fn attackers_on_split_rings_in_order_leave_the_calm_pair_its_frames() {
+        all(RINGS[1]);
+    }
+
+    #[test]
+    #[ignore = "takes a minute: run by `cargo xtask test --all`"]
+    fn attackers_on_packed_rings_leave_the_calm_pair_its_frames() {
+        all(RINGS[2]);
+    }
+
+    #[test]
+    #[ignore = "takes a minute: run by `cargo xtask test --all`"]
+    fn attackers_on_packed_rings_in_order_leave_the_calm_pair_its_frames() {
+        all(RINGS[3]);
+    }
+
+    #[test]
+    #[ignore = "takes a minute: run by `cargo xtask test --all`"]
+    fn attackers_leave_the_calm_pair_its_frames_in_every_execution_model() {
+        let attacks = ["tso-pieces-broadcast", "chains", "tiny-buffers", "bad-headers"];
+        for workers in [
+            "[[worker]]\n[[worker]]\n",
+            "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n",
+            "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n",
+        ] {
+            let scene = Scene { workers, ..Scene::of(RINGS[0]) };
+            let faults = scene.faults(ATTACKS.iter().filter(|(name, _)| attacks.contains(name)));
+            assert!(faults.is_empty(), "{faults}");
+        }
     }
 }
 

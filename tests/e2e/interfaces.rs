@@ -3,7 +3,7 @@
 //!
 //! The switch's ends of the cables are in a separate namespace, so that each end-to-end test also shows that a port
 //! finds an interface in another namespace.
-#![allow(clippy::unwrap_used, reason = "a failure here is the story's")]
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use std::fs;
 use std::path::Path;

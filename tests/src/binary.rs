@@ -31,10 +31,10 @@ fn built() -> PathBuf {
     existing(build(&["--package", "linerate", "--package", "linerate-lab"]).join("linerate"))
 }
 
-/// An end-to-end test's executable is `TARGET/PROFILE/deps/story-HASH`; the binary belongs two levels up.
+/// Builds into the profile's directory of the test executable, `TARGET/PROFILE/deps/e2e-HASH`.
 fn build(what: &[&str]) -> PathBuf {
-    let story = std::env::current_exe().unwrap_or_else(|error| panic!("no path of this test: {error}"));
-    let folder = story.ancestors().nth(2).unwrap_or_else(|| panic!("{} is too short", story.display()));
+    let test = std::env::current_exe().unwrap_or_else(|error| panic!("no path of this test: {error}"));
+    let folder = test.ancestors().nth(2).unwrap_or_else(|| panic!("{} is too short", test.display()));
     let target = folder.parent().unwrap_or_else(|| panic!("{} has no parent", folder.display()));
     let profile = if folder.ends_with("release") { "release" } else { "dev" };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -44,6 +44,6 @@ fn build(what: &[&str]) -> PathBuf {
         .args(what)
         .status()
         .unwrap_or_else(|error| panic!("cannot run cargo to build {what:?}: {error}"));
-    assert!(status.success(), "{what:?} does not build, so there is nothing to tell a story about");
+    assert!(status.success(), "{what:?} does not build, so nothing can be tested");
     folder.to_owned()
 }

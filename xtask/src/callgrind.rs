@@ -53,11 +53,7 @@ pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
     }
     command::run(&cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "guard"]), BUILD)?;
     let limits = if arguments.update { Limits::new() } else { limits()? };
-    let mut rows = Vec::new();
-    for (ring, size, traffic) in cases() {
-        let limit = limits.get(ring).and_then(|sizes| sizes.get(size)?.get(traffic).copied());
-        rows.push(Row { ring, size, traffic, measured: count(ring, size, traffic)?, limit });
-    }
+    let rows = rows(&limits)?;
     print!("{}", table(&rows));
     if arguments.update {
         std::fs::write(file(), text(&rows)).context("the limits could not be written")?;
@@ -65,6 +61,25 @@ pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
         return Ok(Outcome::Passed);
     }
     validate(&rows).map(|()| Outcome::Passed)
+}
+
+/// Counts every case. Counts do not depend on what else runs, so each CPU counts one at a time.
+fn rows(limits: &Limits) -> Result<Vec<Row>> {
+    let cases: Vec<_> = cases().collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let row = |&(ring, size, traffic): &(&'static str, &'static str, &'static str)| {
+        let limit = limits.get(ring).and_then(|sizes| sizes.get(size)?.get(traffic).copied());
+        Ok(Row { ring, size, traffic, measured: count(ring, size, traffic)?, limit })
+    };
+    std::thread::scope(|scope| {
+        let chunks = cases.chunks(cases.len().div_ceil(threads));
+        let parts: Vec<_> =
+            chunks.map(|chunk| scope.spawn(move || chunk.iter().map(row).collect::<Vec<_>>())).collect();
+        let joined = |part: std::thread::ScopedJoinHandle<'_, Vec<Result<Row>>>| {
+            part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        parts.into_iter().flat_map(joined).collect()
+    })
 }
 
 fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {

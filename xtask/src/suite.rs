@@ -25,6 +25,9 @@ pub(crate) struct TestArguments {
     /// Only the end-to-end tests with real clients, and of those only the ones whose name contains this
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     end_to_end: Option<String>,
+    /// Everything: also end-to-end tests over every ring and execution model, Miri, another architecture and fuzz targets
+    #[arg(long)]
+    all: bool,
 }
 
 /// The steps, in order.
@@ -33,17 +36,23 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let kernel = Step::new("guest kernel", kernel::ensure).needed();
     let build = Step::new("build", || command::build_linerate().map(|()| Outcome::Passed));
     let name = arguments.end_to_end.clone().unwrap_or_default();
-    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name)));
+    let every = arguments.all || arguments.end_to_end.is_some();
+    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name, every)));
     let mut steps = vec![install, kernel, build.needed()];
     if arguments.end_to_end.is_some() {
         steps.push(end_to_end);
         return steps;
     }
-    steps.push(Step::new("tests", || passed(&cargo(&["test", "--workspace", "--no-fail-fast"]))));
+    steps.push(Step::new("tests", || {
+        passed(&cargo(&["test", "--workspace", "--exclude", "linerate-tests", "--no-fail-fast"]))
+    }));
     steps.push(end_to_end);
     steps.push(Step::new("loom", loom));
-    steps.push(Step::new("miri", miri));
-    steps.push(Step::new("other architecture", other_architecture));
+    if arguments.all {
+        steps.push(Step::new("miri", miri));
+        steps.push(Step::new("other architecture", other_architecture));
+        steps.push(Step::new("fuzz targets", fuzz_targets));
+    }
     steps.push(Step::new("callgrind", || callgrind::run(callgrind::CallgrindArguments::default())));
     steps
 }
@@ -52,10 +61,14 @@ fn passed(command: &Command) -> Result<Outcome> {
     command::run_tests(command, LIMIT).map(|()| Outcome::Passed)
 }
 
-/// The tests that ordinary runs ignore, one at a time: each has the machine's CPUs and clients for itself.
-fn end_to_end(name: &str) -> Command {
-    let mut command = cargo(&["test", "--package", "linerate-tests", "--tests", "--no-fail-fast", "--"]);
+/// The end-to-end tests, one at a time, because they share CPUs, huge pages and names of interfaces. Those in modules named
+/// `every` repeat others over more rings and models.
+fn end_to_end(name: &str, every: bool) -> Command {
+    let mut command = cargo(&["test", "--package", "linerate-tests", "--no-fail-fast", "--"]);
     command.args(["--include-ignored", "--test-threads=1", name]);
+    if !every {
+        command.args(["--skip", "::every::"]);
+    }
     command.env("LINERATE_BIN", command::linerate());
     command.env("LINERATE_KERNEL", kernel::folder());
     command
@@ -110,4 +123,11 @@ fn other_architecture() -> Result<Outcome> {
         bail!("{OTHER} is this machine's own architecture: choose another one to check");
     }
     passed(&cargo(&["check", "--workspace", "--target", OTHER]))
+}
+
+/// The fuzz targets are no members of the workspace: they need a nightly toolchain to run, but any to be checked.
+fn fuzz_targets() -> Result<Outcome> {
+    let mut command = cargo(&["check", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
+    command.arg(command::target().join("fuzz"));
+    passed(&command)
 }
